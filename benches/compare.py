@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares two builds of the node: is any row of the request table slower than before?
 
-Both builds serve a chain of the same contents, each pinned to the first core; the load runs on another. In every round each
-row is measured once with each build, in turns, and the round gives one ratio: new / old, answers a second. The table shows the
-median ratio of each row and the 95 % interval of its mean. A row is slower when its whole interval lies below 0.98; the exit
-status is 1 then. `--instructions` counts instead, with valgrind: instructions an answer, which no noise touches.
+Both builds serve a chain with the same contents, each pinned to the first core; the load runs on another. In every
+round each row is measured once with each build, alternating, and the round gives one ratio: new / old, answers per
+second. The table shows the median ratio of each row and the 95 % interval of its mean. A row is slower if its whole
+interval is below 0.98; the exit status is then 1. `--instructions` counts instructions per answer with valgrind
+instead, which are free of noise.
 
   benches/compare.py --old PATH/tenon                       31 rounds of every row: about half an hour
-  benches/compare.py --old PATH/tenon --instructions        instructions an answer, a quarter of an hour
+  benches/compare.py --old PATH/tenon --instructions        instructions per answer, a quarter of an hour
 """
 
 import argparse
@@ -28,11 +29,11 @@ import servers
 
 TRANSPORTS = ("HTTP", "WebSocket", "Unix")
 LOSS = 0.02
-"""How much slower a row may be."""
+"""Maximum slowdown of a row."""
 STUDENT_95 = {30: 2.042, 20: 2.086, 10: 2.228, 5: 2.571}
-"""Two-sided 95 % points of Student's distribution, by degrees of freedom; the next lower row serves those between."""
+"""Two-sided 95 % quantiles of Student's distribution, by degrees of freedom; the next lower row is used in between."""
 COUNTED = 1_000
-"""Answers whose instructions are counted."""
+"""Number of answers whose instructions are counted."""
 
 
 def main():
@@ -65,13 +66,13 @@ def main():
 
 
 def rows(arguments, chain):
-    """The rows asked for: (request name, transport)."""
+    """The requested rows: (request name, transport)."""
     names = [name for name in rpc_table.requests(chain) if not arguments.only or arguments.only in name]
     return [(name, transport) for name in names for transport in arguments.transports]
 
 
 def measure_rounds(arguments, folder, programs, chains):
-    """Ratios of answers a second, new / old, by row: one a round."""
+    """Ratios of answers per second, new / old, by row: one per round."""
     with contextlib.ExitStack() as stack:
         nodes = {name: stack.enter_context(servers.tenon(folder / name / "data", program=program)) for name, program in programs.items()}
         bodies = {name: rpc_table.requests(chain) for name, chain in chains.items()}
@@ -82,7 +83,7 @@ def measure_rounds(arguments, folder, programs, chains):
             for number in range(-1, arguments.rounds):
                 order = ("old", "new") if number % 2 else ("new", "old")
                 rates = {name: rate(nodes[name], transport, bodies[name][request], arguments) for name in order}
-                # The first round pays for what is loaded once.
+                # The first round includes one-time costs.
                 if number >= 0:
                     found.append(rates["new"] / rates["old"])
             ratios[f"{request}, {transport}"] = found
@@ -91,7 +92,7 @@ def measure_rounds(arguments, folder, programs, chains):
 
 
 def rate(node, transport, body, arguments):
-    """Answers a second of one measurement."""
+    """Answers per second of one measurement."""
     found = servers.load(node, transport, body, arguments.connections, arguments.seconds)
     if "failure" in found:
         raise SystemExit(f"{transport}, {body}: {found['failure']}")
@@ -99,8 +100,8 @@ def rate(node, transport, body, arguments):
 
 
 def count_instructions(arguments, folder, programs, chains):
-    """Ratios of instructions an answer, old / new (more than 1: the new build needs fewer), one a row. What a
-    transport costs is in them once: they are asked over the Unix socket."""
+    """Ratios of instructions per answer, old / new (above 1: the new build needs fewer), one per row. All are
+    requested over the Unix socket, so the transport's cost is included once."""
     counts = {}
     for name, program in programs.items():
         bodies = rpc_table.requests(chains[name])
@@ -113,7 +114,7 @@ def count_instructions(arguments, folder, programs, chains):
 
 @contextlib.contextmanager
 def counted_node(folder, program):
-    """A node under valgrind, which counts its instructions: gives the process and the path of its socket."""
+    """A node under valgrind, which counts its instructions: returns the process and the path of its socket."""
     datadir = folder / "data"
     endpoints = datadir / "endpoints.json"
     endpoints.unlink(missing_ok=True)
@@ -133,7 +134,7 @@ def counted_node(folder, program):
 
 
 def instructions_an_answer(folder, node, path, body):
-    """Instructions of the node for one answer over its Unix socket. The first answers pay for what is loaded once."""
+    """Instructions of the node for one answer over its Unix socket. The first answers include one-time costs."""
     ask(path, body, COUNTED // 10)
     control(node, "--zero")
     ask(path, body, COUNTED)
@@ -144,12 +145,12 @@ def instructions_an_answer(folder, node, path, body):
 
 
 def control(node, command):
-    """Tells valgrind's counter something."""
+    """Sends a command to valgrind's counter."""
     subprocess.run(["callgrind_control", command, str(node.pid)], check=True, stdout=subprocess.DEVNULL)
 
 
 def ask(path, body, answers):
-    """Asks over the Unix socket, one request after the other."""
+    """Sends requests over the Unix socket, one after the other."""
     line = json.dumps(body).encode() + b"\n"
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
@@ -161,7 +162,7 @@ def ask(path, body, answers):
 
 
 def interval(ratios):
-    """The 95 % interval of the mean ratio, worked out on logarithms."""
+    """The 95 % interval of the mean ratio, computed on logarithms."""
     logarithms = [math.log(ratio) for ratio in ratios]
     degrees = max(key for key in STUDENT_95 if key <= len(ratios) - 1)
     half = STUDENT_95[degrees] * statistics.stdev(logarithms) / math.sqrt(len(ratios))
@@ -170,7 +171,7 @@ def interval(ratios):
 
 
 def report(ratios, counted):
-    """Prints the table; 1 when a row is slower than it may be, else 0."""
+    """Prints the table; returns 1 if a row is too slow, else 0."""
     print(f"\n| Row | {'old / new instructions' if counted else 'new / old, median | 95 % interval'} | |")
     print("|---|--:|---|" if counted else "|---|--:|---|---|")
     slower = 0

@@ -1,4 +1,4 @@
-"""Runs benches of the Rust crates and reads what they found."""
+"""Runs benches of the Rust crates and reads their results."""
 
 import json
 import re
@@ -8,8 +8,8 @@ import servers
 
 
 def run(package, bench, names, group=None):
-    """Runs the named benches of a crate. By name: seconds an iteration, and iterations' elements a second where the
-    bench says how many an iteration has."""
+    """Runs the named benches of a crate. By name: seconds per iteration, and elements per second if the bench states
+    how many an iteration has."""
     pattern = f"^{f'{re.escape(group)}/' if group else ''}({'|'.join(map(re.escape, names))})$"
     command = [str(servers.ROOT / "scripts" / "cargo.sh"), "bench", "-q", "-p", package, "--bench", bench, "--", pattern]
     done = subprocess.run(command, capture_output=True, text=True, cwd=servers.ROOT)

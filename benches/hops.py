@@ -1,4 +1,4 @@
-"""What the way into a plugin and back costs, in the process and without a front-end."""
+"""The cost of a call into a plugin and back, in the process and without a front-end."""
 
 import criterion
 from targets import Target
@@ -7,7 +7,7 @@ NAMES = ("hop without parameters or bus", "hop with a bus read", "hop with a par
 
 
 def run():
-    """Microseconds by the name of the bench."""
+    """Microseconds by bench."""
     return {name: found["seconds"] * 1e6 for name, found in criterion.run("tenon-host", "plugin_hop", NAMES).items()}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures how fast chains come in, as ratios of one run.
+"""Measures import rates as ratios within one run.
 
-  load    270 full blocks of a native network: the node, and the reference client where its binary is at hand
-          (TENON_REFERENCE=PATH), which is handed the same blocks in files of 30, one call a file
-  heavy   chains of the Ethereum profile that the bench makes itself, over states of several sizes: the import as the
-          node does it, against recovery, execution, state root and commit done one after the other on one core
-  headers headers of engine v2 alone, 108 masternodes and 73 signatures each, on one core (criterion)
+  load    270 full blocks of a native network: the node, and the reference client if its binary is available
+          (TENON_REFERENCE=PATH). The reference client gets the same blocks in files of 30, one call per file.
+  heavy   chains of the Ethereum profile that the benchmark generates, over states of several sizes: the node's import
+          against recovery, execution, state root and commit run in sequence on one core
+  headers headers of engine v2 only, 108 masternodes and 73 signatures each, on one core (criterion)
 
   benches/importing.py [--accounts 10000,100000,1000000] [--blocks 500] [--rounds 3] [--json FILE]
 """
@@ -40,7 +40,7 @@ def say(text):
 
 
 def bench(command, source, folder, one_core=False):
-    """One run in a fresh database, which is removed again."""
+    """One run in a new database, which is removed afterwards."""
     datadir = pathlib.Path(tempfile.mkdtemp(prefix="database-", dir=folder))
     arguments = [str(BENCH), command, "--genesis", str(source[0]), "--chain", str(source[1]), "--datadir", str(datadir)]
     environment = dict(os.environ)
@@ -59,7 +59,7 @@ def middle(runs, key="seconds"):
 
 
 def load(arguments, folder):
-    """The native chain, the node and the reference in turns."""
+    """The native chain, imported alternately by the node and the reference."""
     source = (folder / "genesis.json", folder / "chain.rlp")
     for path, name in zip(source, ("load.genesis.json.gz", "load.rlp.gz")):
         path.write_bytes(gzip.decompress((CHAINS / name).read_bytes()))
@@ -76,7 +76,7 @@ def load(arguments, folder):
 
 
 def heavy(arguments, folder):
-    """By number of accounts in the state: the import, and its parts alone."""
+    """By number of accounts in the state: the import, and its steps alone."""
     results = {}
     for accounts in arguments.accounts:
         say(f"heavy chain over {accounts:,} accounts")
@@ -96,7 +96,7 @@ def heavy(arguments, folder):
 
 
 def headers():
-    """Headers a second on one core: with every signature new, and with all remembered."""
+    """Headers per second on one core: with every signature new, and with all cached."""
     names = {"cold": "cold, one core", "warm": "warm, one core"}
     group = "v2 headers, 108 masternodes, 73 signatures"
     found = criterion.run("tenon-consensus", "native_headers", names.values(), group)
@@ -104,7 +104,7 @@ def headers():
 
 
 def items(data):
-    """The RLP items that stand one after the other."""
+    """Splits concatenated RLP items."""
     position = 0
     while position < len(data):
         prefix = data[position]
@@ -118,7 +118,7 @@ def items(data):
 
 
 def import_by_reference(binary, source, folder):
-    """A fresh node of the reference client, which imports files of 30 blocks; only the calls are timed."""
+    """A new node of the reference client that imports files of 30 blocks; only the calls are timed."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="reference-", dir=folder))
     blocks = list(items(source[1].read_bytes()))
     files = []
@@ -231,7 +231,7 @@ def targets(results):
 
 
 def measure(arguments):
-    """What was measured, as plain data."""
+    """The measurements as plain data."""
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         folder = pathlib.Path(folder)
         results = {"load": load(arguments, folder)} if "load" in arguments.parts else {}
@@ -243,7 +243,7 @@ def measure(arguments):
 
 
 def arguments(given=None):
-    """The options; `given` in place of the command line's."""
+    """The options; `given` replaces the command line's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accounts", type=lambda text: [int(part) for part in text.split(",")], default=[10**4, 10**5, 10**6])
     parser.add_argument("--blocks", type=int, default=500)

@@ -1,14 +1,14 @@
-"""What a process holds open, by what it is, and whether any of it leaks.
+"""The open files of a process by kind, and whether any of them leak.
 
-Table files of the database come and go with its compactions, so that their number says nothing by itself. Everything else
-must not grow at all. Therefore each open file is counted in a class by what it points to, and two rules hold:
+Table files of the database come and go with its compactions, so their number alone means nothing. Everything else
+must not grow at all. Therefore each open file is counted in a class by its target, and two rules apply:
 
-- Of every class but the tables, the least that was open in the second half of the samples is no more than the least that
-  was open in the first. A leak raises what is always open; what is only open while a look lasts (a connection that closes)
-  does not count.
-- Of tables there are no more than the database itself says that it has, and a few that compactions are writing or have just
-  replaced; and none stays open that is deleted. A file that nobody closes is a deleted one as soon as a compaction has
-  replaced it, in this load within minutes.
+- For every class but the tables, the minimum in the second half of the samples must not exceed the minimum in the
+first. A leak raises what is always open; files that are open only for a moment (a connection that is closing) do not
+count.
+- There are no more open tables than the database reports, plus a few that compactions are writing or have just
+replaced; and no deleted table stays open. A table that is never closed is deleted as soon as a compaction has
+replaced it, under this load within minutes.
 """
 
 import collections
@@ -19,17 +19,17 @@ import stat
 
 TABLES, DELETED_TABLES, LOGS, OTHERS = "tables", "deleted tables", "logs", "other files"
 DELETED = " (deleted)"
-# Beyond the tables that are live: each of a few compactions at a time writes one, and has some that are done before all of
-# it counts; those that it has replaced go a moment after it.
+# Allowance beyond the live tables: each of a few concurrent compactions writes one, and has finished others that do not
+# count yet; replaced ones are removed a moment later.
 TABLE_ALLOWANCE = 16
-# How long a deleted table may be held, seconds: the longest request may last a minute, and holds what it reads.
+# How long a deleted table may stay open, seconds: the longest request may last a minute, and keeps what it reads.
 HELD_SECONDS = 120
-# By how many the floor of a class may rise. A new log is begun before the one before it is let go.
+# By how many the minimum of a class may rise. A new log is opened before the previous one is closed.
 MAY_RISE = {LOGS: 1}
 
 
 def kind_of(target):
-    """The class of a descriptor by what its link in `/proc` says."""
+    """The class of a descriptor by its link in `/proc`."""
     if match := re.match(r"(socket|pipe|anon_inode):\[?([a-z_]*)", target):
         kind, name = match.groups()
         return {"socket": "sockets", "pipe": "pipes"}.get(kind) or f"kernel objects: {name}"
@@ -47,7 +47,7 @@ def kind_of(target):
 
 
 def look(pid):
-    """Every open file of a process: its class, and what names it for as long as it is open."""
+    """Every open file of a process: its class, and an identifier that lasts while it is open."""
     found = []
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -60,8 +60,8 @@ def look(pid):
 
 
 def count(looks):
-    """One sample out of several looks a moment apart: of each class as many as there always were, and the deleted tables
-    that were there in every look."""
+    """One sample from several readings a moment apart: the minimum of each class, and the deleted tables present in
+    every reading."""
     counts = [collections.Counter(kind for kind, _ in found) for found in looks]
     deleted = [{file for kind, file in found if kind == DELETED_TABLES} for found in looks]
     kinds = sorted(set().union(*counts))
@@ -69,8 +69,8 @@ def count(looks):
 
 
 def judge(samples):
-    """Rows of what was found and what may be, each with whether it is so. A sample has `seconds`, `open` by class, `deleted`
-    (what names the deleted tables), and `tables` (how many the database says that it has)."""
+    """Rows with a value, its limit and whether it is kept. A sample has `seconds`, `open` by class, `deleted`
+    (identifiers of the deleted tables), and `tables` (how many the database reports)."""
     half = len(samples) // 2
     kinds = sorted({kind for sample in samples for kind in sample["open"]} - {TABLES, DELETED_TABLES})
     rows = []

@@ -11,17 +11,17 @@ TOKEN = json.loads((servers.ROOT / "tests" / "data" / "contracts" / "Token.json"
 TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 BLOCK_TRANSACTIONS = 100
 BLOCKS = 5
-PATIENCE = 3
-"""Seconds that a server gets for one request, alone. What takes longer is left out of the table for it."""
-LONGEST_QUEUE = 12
-"""Seconds after which a server may have answered one request a connection. Where it needs longer, the row has what it
-does alone: on one core more connections make it no faster."""
+TIME_LIMIT = 3
+"""Seconds that a server has for a single request. Longer ones are left out of the table for it."""
+MAX_QUEUE = 12
+"""Seconds after which a server should have answered one request per connection. If it needs longer, the row has its
+rate with a single client: on one core more connections make it no faster."""
 SLOW_QUEUE = 1.5
-"""Beyond so many seconds a row lasts as long as its queue and is measured once."""
+"""If the queue takes more seconds than this, a row lasts that long and is measured once."""
 
 
 def requests(chain):
-    """The measured requests, by the name that the table gives them."""
+    """The measured requests, by name in the table."""
     one = lambda method, *params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
     account, block = chain["account"], chain["block"]
     log_filter = {"fromBlock": block, "toBlock": block, "address": chain["token"], "topics": [TRANSFER_TOPIC]}
@@ -81,15 +81,15 @@ def send_all(server, transactions):
 
 
 def next_timed_block(server):
-    """Waits until a node that makes blocks by the clock has made two: nothing is pending then, and the next
-    batch has a whole period to itself."""
+    """Waits until a node with blocks on a timer has made two: then nothing is pending, and the next batch has a
+    whole period."""
     height = int(server.call("eth_blockNumber"), 16)
     while server.call("txpool_status")["pending"] != "0x0" or int(server.call("eth_blockNumber"), 16) == height:
         time.sleep(0.005)
 
 
 def prepare_tenon(datadir, program=servers.TENON):
-    """Makes the chain with a node that makes blocks by the clock."""
+    """Makes the chain with a node with blocks on a timer."""
     with servers.tenon(datadir, "--block-time", "500ms", program=program) as server:
         return make_chain(server, next_timed_block)
 
@@ -102,12 +102,12 @@ def prepare_anvil(server):
 
 
 def seconds_alone(server, body):
-    """How long a request takes when nobody else asks, the least of five; `None` if too long."""
+    """Time of a request without other load, the minimum of five; `None` if too long."""
     times = []
     try:
         for _ in range(5):
             begun = time.monotonic()
-            server.post(body, PATIENCE)
+            server.post(body, TIME_LIMIT)
             times.append(time.monotonic() - begun)
     except OSError:
         return None
@@ -115,7 +115,8 @@ def seconds_alone(server, body):
 
 
 def measure(arguments, targets, alone):
-    """Medians by (request, connections, server and transport). The targets take turns, so that noise hits all alike."""
+    """Medians by (request, connections, server and transport). The targets alternate, so that noise affects all
+    alike."""
     names = list(next(iter(targets.values()))[2])
     cells = {}
     for connections in arguments.connections:
@@ -129,9 +130,9 @@ def measure(arguments, targets, alone):
                     if name not in bodies or any("failure" in run for run in rounds[target]):
                         continue
                     queue = alone[server.name].get(name, 0) * connections
-                    if queue > LONGEST_QUEUE and number == 0:
+                    if queue > MAX_QUEUE and number == 0:
                         rounds[target].append(asked_alone(alone[server.name][name]))
-                    if queue > LONGEST_QUEUE or (queue > SLOW_QUEUE and number > 0):
+                    if queue > MAX_QUEUE or (queue > SLOW_QUEUE and number > 0):
                         continue
                     seconds = max(arguments.seconds, queue) if queue > SLOW_QUEUE else arguments.seconds
                     rounds[target].append(servers.load(server, transport, bodies[name], connections, seconds))
@@ -142,7 +143,7 @@ def measure(arguments, targets, alone):
 
 
 def asked_alone(seconds):
-    """The row of a server that would need minutes for one request a connection: what it does when nobody else asks."""
+    """The row of a server that would need minutes for one request per connection: its rate with a single client."""
     micros = seconds * 1e6
     return {"per_second": 1 / seconds, "p50_micros": micros, "p99_micros": micros, "alone": True}
 
@@ -157,7 +158,7 @@ def median(name, target, runs):
 
 
 def run(arguments, folder, stack):
-    """Starts the servers, measures, and gives the cells."""
+    """Starts the servers, measures, and returns the cells."""
     chain = prepare_tenon(folder / "data")
     limit = stack.enter_context(servers.limit(folder))
     tenon = stack.enter_context(servers.tenon(folder / "data"))
@@ -177,7 +178,7 @@ def run(arguments, folder, stack):
         targets = {name: targets[name] for name in ("limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")}
     else:
         print("anvil is not installed: measured without it", file=sys.stderr)
-    # The first requests pay for what is loaded once.
+    # The first requests include one-time costs.
     for server, transport, own in targets.values():
         for body in own.values():
             servers.load(server, transport, body, 1, 0.1)
@@ -185,27 +186,27 @@ def run(arguments, folder, stack):
 
 
 def rival(stack):
-    """anvil with its chain, the requests that it answers in time, and how long it takes for one of each. It is asked in
-    a process that ends afterwards, because it goes on with what nobody waits for."""
+    """anvil with its chain, the requests that it answers in time, and its time for each. Measured in a process that
+    ends afterwards, because it continues work whose client has gone."""
     with servers.anvil() as trial:
         times = {name: seconds_alone(trial, body) for name, body in requests(prepare_anvil(trial)).items()}
         trial.process.kill()
     anvil = stack.enter_context(servers.anvil())
     bodies = requests(prepare_anvil(anvil))
     for name in [name for name, seconds in times.items() if seconds is None]:
-        print(f"anvil gave no answer to {name} in {PATIENCE} s: left out", file=sys.stderr)
+        print(f"anvil gave no answer to {name} in {TIME_LIMIT} s: left out", file=sys.stderr)
         del bodies[name]
     return anvil, bodies, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 def order(targets):
-    """The target with all requests first, whose names lead the table."""
+    """The target with all requests comes first; its names are used in the table."""
     return dict(sorted(targets.items(), key=lambda item: -len(item[1][2])))
 
 
 def ratio(cells, name, connections, target, base):
-    """Requests per second of a target as a multiple of a base's; `None` where one is missing, infinite where the base
-    has answered nothing in the row's time."""
+    """Requests per second of a target as a multiple of a base's; `None` if one is missing, infinite if the base
+    answered nothing in the row's time."""
     own, other = cells.get((name, connections, target)), cells.get((name, connections, base))
     if not own or not other or not own["per_second"]:
         return None
@@ -239,7 +240,7 @@ def report(cells):
         print_row(row, waited + column("cpu_micros", *row, "limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon Unix"))
 
     if any(run and run.get("alone") for run in cells.values()):
-        print(f"\n* needs more than {LONGEST_QUEUE} s for one request a connection: what it does when asked alone")
+        print(f"\n* needs more than {MAX_QUEUE} s for one request a connection: what it does when asked alone")
 
 
 def heading(*columns):
@@ -253,7 +254,7 @@ def print_row(row, figures):
 
 
 def shown(run, key):
-    """A figure of a row: whole, or with a digit where it is small, and marked where the server was asked alone."""
+    """A figure of a row: whole, or with a decimal if small, and marked if measured with a single client."""
     value = run and run.get(key)
     if value is None:
         return "-"

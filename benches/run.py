@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Measures the node beside its limit and its rivals, in one run, as ratios, and holds the figures against the targets.
+"""Measures the node against its limit and other nodes in one run, as ratios, and checks the figures against the targets.
 
   requests  hyper with a constant answer (the limit), anvil (if installed), Tenon on HTTP, WebSocket and Unix socket. The
-            servers are pinned to one core, the load to another, in turns, several rounds; the median round counts
+            servers are pinned to one core and the load to another; they take turns for several rounds, and the median
+            round counts
   start     seconds to the first answer, and idle memory
-  hops      the way into a plugin and back (criterion)
-  import    benches/importing.py with its defaults: beside the sum of its parts, over growing states
+  hops      the round trip to a plugin (criterion)
+  import    benches/importing.py with its defaults: against the sum of its parts, over growing states
 
-Absolute figures differ from machine to machine; the ratios are what docs/performance.md keeps.
+Absolute figures differ between machines; docs/performance.md records the ratios.
 
   benches/run.py                                         everything: about half an hour
   benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
@@ -57,7 +58,7 @@ def main():
 
 
 def measure(arguments, folder):
-    """Runs the parts one after the other, prints what each found, and gives the figures by part and the targets."""
+    """Runs the parts one after the other, prints their results, and returns the figures by part and the targets."""
     figures, targets = {}, []
     if "start" in arguments.parts:
         figures["start"] = start.run(folder)

@@ -1,4 +1,4 @@
-"""The servers that a measurement compares, each pinned to the first core, and what they cost their machine."""
+"""The compared servers, each pinned to the first core, and their use of the machine."""
 
 import contextlib
 import http.client
@@ -22,13 +22,14 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def allow_many_files():
-    """As many open files as may be, for this process and those that it starts: a thousand connections need them."""
+    """Raises the limit of open files as far as possible, for this process and its children: a thousand connections
+    need them."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def pinned(core, command):
-    """The command, bound to a core where there are several."""
+    """The command, pinned to a core if there are several."""
     return ["taskset", "-c", str(core), *command] if shutil.which("taskset") and os.cpu_count() > 1 else command
 
 
@@ -40,11 +41,11 @@ class Server:
         self.name, self.process, self.metrics, self.endpoints = name, process, metrics, endpoints
 
     def cpu_seconds(self):
-        """Processor time so far."""
+        """Processor time used."""
         return cpu_seconds(self.process.pid)
 
     def settle(self, within=20):
-        """Waits until it does no more for clients that have gone: its core belongs to the next one measured."""
+        """Waits until its work for clients that have gone is over: the core belongs to the next server measured."""
         deadline = time.monotonic() + within
         used = self.cpu_seconds()
         while time.monotonic() < deadline:
@@ -61,7 +62,7 @@ class Server:
         return answer["result"]
 
     def post(self, request, timeout=60):
-        """Sends a request or a batch over HTTP and gives the whole answer."""
+        """Sends a request or a batch over HTTP and returns the complete answer."""
         connection = http.client.HTTPConnection(self.endpoints["HTTP"][1], timeout=timeout)
         try:
             connection.request("POST", "/", json.dumps(request), {"Content-Type": "application/json"})
@@ -84,7 +85,7 @@ def status(pid):
 
 @contextlib.contextmanager
 def running(command, core=0):
-    """A process of ours; ended at the end."""
+    """A child process; terminated at the end."""
     command = command if core is None else pinned(core, command)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -104,7 +105,7 @@ def limit(folder):
 
 @contextlib.contextmanager
 def tenon(datadir, *arguments, core=0, program=TENON):
-    """`tenon dev` of a build; its log goes into a file beside the data folder, so that it never waits for us to read."""
+    """`tenon dev` of a build; its log goes to a file beside the data folder, so that it never blocks on a pipe."""
     endpoints = datadir / "endpoints.json"
     endpoints.unlink(missing_ok=True)
     command = [str(program), "dev", "--datadir", str(datadir), "--http.port", "0", "--ws.port", "0", *arguments]
@@ -157,7 +158,7 @@ def wait_for_port(process, port):
 
 
 def load(server, transport, request, connections, seconds, core=1):
-    """Runs the load against an endpoint. `None` if the server answers an error; the reason goes to stderr."""
+    """Runs the load against an endpoint. `None` if the server answers with an error; the reason goes to stderr."""
     command = [str(BENCH), "load", *server.endpoints[transport], "--body", json.dumps(request)]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     server.settle()
@@ -167,7 +168,7 @@ def load(server, transport, request, connections, seconds, core=1):
     if done.returncode:
         return {"failure": done.stderr.strip()[:300]}
     result = json.loads(done.stdout)
-    # The warm-up costs the server too: its rate is taken to be the measured one.
+    # Includes the warm-up, assuming the measured rate.
     requests = result["per_second"] * (time.monotonic() - begun)
     server.settle()
     result["cpu_micros"] = round((server.cpu_seconds() - before) / requests * 1e6, 1) if requests else None

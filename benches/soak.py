@@ -1,9 +1,9 @@
 """Full load for a long time: memory and open files must stay flat.
 
-Every transport is asked without pause, a sender makes blocks of its transactions as fast as the node takes them, and
-connections come and go. The node runs with small caches, so that they are full in the first third, which is the warm-up. Of
-memory and threads a line is fitted through the samples of the other two thirds; what it climbs from its first to its last
-point is judged. Open files are judged by what they are (`open_files`)."""
+Every transport gets requests without pause, a sender makes blocks of its transactions as fast as the node accepts
+them, and connections come and go. The node runs with small caches, so that they are full in the first third, which
+is the warm-up. For memory and threads a line is fitted through the samples of the other two thirds, and its rise is
+checked. Open files are checked by kind (`open_files`)."""
 
 import json
 import statistics
@@ -18,16 +18,16 @@ import servers
 
 SAMPLES = 60
 TARGET_BLOCKS = 1_000_000
-# Bounds that fill within minutes: MiB of cached records, and table files held open. Metrics say what the memory is made of.
+# Limits that are reached within minutes: MiB of cached records, and open table files. Metrics show the parts of memory.
 SETTINGS = ("--cache", "64", "--database.openfiles", "32", "--metrics", "--metrics.port", "0")
-# What is judged: its name, and what may be climbed after the warm-up: a part of the mean, and at least so much. Allocators
-# keep and give back memory in steps of some megabytes.
+# What is checked: its name, and the allowed rise after the warm-up: a part of the mean, and a minimum. Allocators keep
+# and release memory in steps of some megabytes.
 FLAT = {"rss": ("memory, MB", 0.05, 16), "threads": ("threads", 0.05, 4)}
-# How many table files the database says that it has.
+# The number of table files that the database reports.
 TABLES = "tenon_database_files "
 
-# Shown beside it, so that a run that climbs says where: the name in the table, and how series of the metrics page begin
-# whose sum it is. What is active beyond allocated, and resident beyond active, is what the allocator keeps for itself.
+# Also shown, to locate a rise: the name in the table, and the prefix of the metrics series to sum. Active beyond
+# allocated, and resident beyond active, is memory kept by the allocator.
 PARTS = {
     "allocated by the program": 'tenon_allocator_bytes{state="allocated"}',
     "in pages that hold some of it": 'tenon_allocator_bytes{state="active"}',
@@ -39,7 +39,7 @@ PARTS = {
 
 
 class Sender(threading.Thread):
-    """Transfers over HTTP, a hundred a batch, until told to stop; each has its block before the next is taken."""
+    """Transfers over HTTP, a hundred per batch, until stopped; each has its block before the next batch."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -63,7 +63,7 @@ class Sender(threading.Thread):
 
 
 def run(seconds, folder):
-    """Loads a node for so long, or for a million blocks; gives the samples."""
+    """Loads a node for a time, or for a million blocks; returns the samples."""
     with servers.tenon(folder / "soak", *SETTINGS, core=None) as server:
         bodies = rpc_table.requests({"account": server.call("eth_accounts")[0], "token": "0x" + "00" * 20, "block": "0x1", "old_block": "0x0"})
         sender = Sender(server)
@@ -72,7 +72,7 @@ def run(seconds, folder):
         while (elapsed := time.monotonic() - begun) < seconds:
             slice_seconds = max(seconds / SAMPLES, 1)
             loads = []
-            # A fresh set of connections for every slice.
+            # New connections for every slice.
             for transport, name in (("HTTP", "eth_getBalance latest"), ("WebSocket", "eth_blockNumber"), ("Unix", "eth_getBalance historical"), ("HTTP", "eth_call balanceOf")):
                 command = [str(servers.BENCH), "load", *server.endpoints[transport], "--body", json.dumps(bodies[name])]
                 command += ["--connections", "32", "--seconds", str(slice_seconds)]
@@ -85,8 +85,8 @@ def run(seconds, folder):
                 answers += json.loads(out)["requests"]
             if sender.failure:
                 raise SystemExit(f"sending failed: {sender.failure}")
-            # Without connections, so that samples are alike. Files are looked at between two pages of metrics: a compaction
-            # that ends meanwhile makes tables fewer or more.
+            # Without connections, so that samples are comparable. Files are read between two pages of metrics: a
+            # compaction that ends meanwhile changes the number of tables.
             before = metrics(server)["tables"]
             found = {**at_rest(server), **metrics(server)}
             found["tables"] = max(found["tables"], before)
@@ -100,8 +100,8 @@ def run(seconds, folder):
 
 
 def at_rest(server):
-    """What the node uses. Connections of the load that has ended are closed when the node comes to it, which on a crowded
-    machine takes a while: of several looks, the one with the fewest open files counts."""
+    """The node's resources. Connections of the finished load are closed with a delay on a busy machine: of several
+    readings, the one with the fewest open files counts."""
     states, looks = [], []
     for _ in range(10):
         time.sleep(0.1)
@@ -111,7 +111,7 @@ def at_rest(server):
 
 
 def metrics(server):
-    """Megabytes by the names of `PARTS`, and the number of table files."""
+    """Megabytes by `PARTS`, and the number of table files."""
     with urllib.request.urlopen(server.metrics, timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     total = lambda start: sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
@@ -119,7 +119,7 @@ def metrics(server):
 
 
 def climbed(samples, key):
-    """Mean, and by how much a line fitted through the samples rises from its first to its last point."""
+    """Mean, and the rise of a line fitted through the samples from first to last."""
     times, values = [sample["seconds"] for sample in samples], [sample[key] for sample in samples]
     if len(samples) < 2:
         return values[0], 0.0

@@ -1,4 +1,4 @@
-"""How long `tenon dev` takes to its first answer, and what it holds when nobody asks it anything."""
+"""Time of `tenon dev` to its first answer, and its memory when idle."""
 
 import socket
 import statistics
@@ -12,7 +12,7 @@ QUESTION = b'{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}\n'
 
 
 def first_answer(datadir):
-    """Seconds from the start of the process to the first answer, and the node's status after a while without requests."""
+    """Seconds from the start of the process to the first answer, and the node's status after some idle time."""
     begun = time.monotonic()
     with servers.tenon(datadir, core=None) as server:
         with socket.socket(socket.AF_UNIX) as client:
@@ -25,7 +25,7 @@ def first_answer(datadir):
 
 
 def run(folder, times=5):
-    """Medians of several starts in fresh folders."""
+    """Medians of several starts in new folders."""
     runs = [first_answer(folder / f"start-{number}") for number in range(times)]
     return {
         "seconds": statistics.median(seconds for seconds, _ in runs),
@@ -36,7 +36,7 @@ def run(folder, times=5):
 
 
 def report(found):
-    """What was found, as text."""
+    """The results as text."""
     print(
         f"\nStart to first answer {found['seconds']:.3f} s, idle memory {found['rss']:.0f} MB, {found['threads']} threads, "
         f"{found['files']} open files (medians of fresh `tenon dev`)"

@@ -1,11 +1,11 @@
-"""What the project wants its figures to be, held against what a run gave."""
+"""The project's performance targets, compared with the figures of a run."""
 
 import collections
 from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """A figure, what it must reach and what it should: at least, or at most where less is better."""
+    """A figure, its required and its desired value: minimums, or maximums if less is better."""
 
     what: str
     value: float | None
@@ -21,7 +21,7 @@ class Target(NamedTuple):
 
 
 def report_targets(targets):
-    """Every target with what was measured beside it, and how many are met."""
+    """Every target with the measured figure, and how many are met."""
     print("\nTargets:\n")
     print("| Target | must reach | aim | measured | |")
     print("|---|--:|--:|--:|---|")

@@ -1,4 +1,4 @@
-"""Starts the real program for a test and talks to it: the one harness of the Python suites."""
+"""Starts the real program for a test and talks to it: the common harness of the Python suites."""
 
 import contextlib
 import gzip
@@ -18,7 +18,8 @@ BINARY = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "dist" / "tenon"))
 
 
 def list_built_in_plugins():
-    """Lists the plugins of a cargo build beside the program, as `make` does for a release: others would be foreign to it."""
+    """Lists the plugins of a cargo build beside the program, as `make` does for a release: unlisted ones would be
+    foreign."""
     if BINARY.exists() and not (BINARY.parent / "plugins").is_dir():
         subprocess.run([str(ROOT / "scripts" / "list-plugins.sh"), str(BINARY.parent)], check=True)
 
@@ -28,7 +29,7 @@ list_built_in_plugins()
 
 @contextlib.contextmanager
 def folder(prefix="tenon-test-"):
-    """A fresh folder that is removed afterwards."""
+    """A new folder that is removed afterwards."""
     path = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
     try:
         yield path
@@ -45,7 +46,7 @@ def run(*arguments, check=True, timeout=300, **options):
 
 
 class RpcError(Exception):
-    """An error object of an answer."""
+    """The error object of an answer."""
 
     def __init__(self, error):
         super().__init__(f"{error.get('code')}: {error.get('message')}")
@@ -53,7 +54,7 @@ class RpcError(Exception):
 
 
 class Node:
-    """A running `tenon dev` or `tenon run` on ports that the system chose; `options` are those of `Popen`."""
+    """A running `tenon dev` or `tenon run` on ports chosen by the system; `options` are those of `Popen`."""
 
     def __init__(self, *arguments, datadir=None, start_timeout=60, **options):
         self._own_folder = None
@@ -79,7 +80,7 @@ class Node:
         self._connection = None
 
     def raw(self, body, headers=None):
-        """Posts text and gives the answer's text."""
+        """Posts a text and returns the answer's text."""
         host = self.http_url.removeprefix("http://").rstrip("/")
         for attempt in (1, 2):
             if self._connection is None:
@@ -111,7 +112,7 @@ class Node:
             connection.close()
 
     def stop(self, timeout=30):
-        """SIGTERM; gives the exit code."""
+        """SIGTERM; returns the exit code."""
         self._disconnect()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

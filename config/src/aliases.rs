@@ -1,9 +1,9 @@
-//! The reference's names of what Tenon's interface calls otherwise (`design.md` 7).
+//! The reference's names of namespaces that Tenon names differently (`design.md` 7).
 
 /// Namespaces of native chains: the reference's name, and ours.
 const ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];
 
-/// Under which names a node serves its namespaces, and which names a list of namespaces may say.
+/// The names under which a node serves its namespaces, and the names allowed in lists of namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceNames {
     aliases: &'static [(&'static str, &'static str)],
@@ -12,7 +12,7 @@ pub struct NamespaceNames {
 impl NamespaceNames {
     /// Our names and the reference's: on native chains, unless `rpc.aliases` is off.
     pub const WITH_ALIASES: Self = Self { aliases: &ALIASES };
-    /// Our names alone. There the reference's names mean nothing, in a list of namespaces neither.
+    /// Our names only. The reference's names are then unknown, also in lists of namespaces.
     pub const OWN: Self = Self { aliases: &[] };
 
     /// The reference's names, each with ours.
@@ -20,7 +20,7 @@ impl NamespaceNames {
         self.aliases
     }
 
-    /// Our name of a namespace: itself when it has no other.
+    /// Our name of a namespace: the name itself if it is not an alias.
     pub fn own_name(self, namespace: &str) -> &str {
         self.aliases.iter().find(|(alias, _)| *alias == namespace).map_or(namespace, |(_, own)| own)
     }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_may_be_called_by_the_references_name_where_aliases_are_served() {
+    fn a_namespace_may_have_the_references_name_if_aliases_are_served() {
         let said = ["eth", "XDPoS", "Consensus"];
 
         let with_aliases = said.map(|name| NamespaceNames::WITH_ALIASES.own_name(name));

@@ -1,12 +1,14 @@
+//! Errors of settings.
+
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Built in.
+    /// The built-in default.
     Default,
-    /// Built in for one command, such as `dev`.
+    /// The default of one command, such as `dev`.
     Command(&'static str),
     /// A settings file.
     File {
@@ -33,15 +35,15 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting that can't be used. Every text names the place, the key, and what to write instead.
+/// An invalid setting. Every text names the source, the key, and the correction.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The settings file can't be read.
+    /// The settings file cannot be read.
     #[error("{}: can't read the settings file: {source}; give another with --config", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The settings file is not TOML.
@@ -53,10 +55,10 @@ pub enum SettingsError {
         line: usize,
         /// Column, counted from 1.
         column: usize,
-        /// The parser's words.
+        /// The parser's message.
         message: String,
     },
-    /// A key of the file that no setting has.
+    /// A key of the file that is not a setting.
     #[error("{}:{line}: unknown key `{key}`; {fix}", path.display())]
     UnknownKey {
         /// The file.
@@ -65,27 +67,27 @@ pub enum SettingsError {
         line: usize,
         /// The key with its section.
         key: String,
-        /// What to do.
+        /// How to correct it.
         fix: String,
     },
-    /// A value that does not fit its setting.
+    /// An invalid value.
     #[error("{origin}: `{key}`: {problem}")]
     BadValue {
-        /// Where it stands.
+        /// Its source.
         origin: Origin,
         /// The setting's key.
         key: String,
-        /// What is wrong and what would be right.
+        /// The problem and the expected value.
         problem: String,
     },
-    /// A network that this program has no definition of.
+    /// An unknown network.
     #[error("{origin}: unknown network `{name}`; {fix}")]
     UnknownNetwork {
-        /// Where it stands.
+        /// Its source.
         origin: Origin,
         /// The name.
         name: String,
-        /// What to do.
+        /// How to correct it.
         fix: String,
     },
 }

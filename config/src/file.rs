@@ -1,4 +1,4 @@
-//! Reading a settings file, every value with its line.
+//! Reads a settings file, with the line of every value.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::settings::{PluginEntry, PluginLimits, all_settings};
 use crate::suggestion::nearest;
 use crate::value::{SettingValue, Value};
 
-/// What a file says: values by key, and entries of plugins by name.
+/// Contents of a file: values by key, and entries of plugins by name.
 #[derive(Debug, Default)]
 pub(crate) struct FileContent {
     pub values: Vec<(&'static str, Value, Origin)>,
     pub plugins: Vec<(String, PluginEntry)>,
 }
 
-/// A file while it is read.
+/// State of reading a file.
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -42,18 +42,18 @@ pub(crate) fn read_file(path: &Path) -> Result<FileContent, SettingsError> {
     Ok(reader.content)
 }
 
-/// The text of a settings file. One that never ends, or is another than was meant, must not take all memory.
+/// The text of a settings file, bounded, so that an endless or wrong file does not exhaust memory.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
-        return Err(std::io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    std::fs::File::open(path)?.take(MAX_LENGTH + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_LENGTH {
+        return Err(std::io::Error::other(format!("it is longer than {MAX_LENGTH} bytes")));
     }
     Ok(text)
 }
 
-/// The longest settings file, bytes: a hundred times all settings with their comments.
-const LONGEST: u64 = 4 << 20;
+/// Maximum length of a settings file, bytes: a hundred times all settings with their comments.
+const MAX_LENGTH: u64 = 4 << 20;
 
 impl Reader<'_> {
     /// Line and column, both counted from 1.

@@ -1,4 +1,4 @@
-//! The table of settings as flags of the command line.
+//! Command-line flags from the table of settings.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -7,8 +7,8 @@ use crate::settings::all_settings;
 use crate::table::SettingInfo;
 use crate::value::Value;
 
-/// Adds the flags of the settings that `wanted` picks to a command. Those that `prominent` picks are shown by
-/// `-h`; `--help` shows all. `defaults` are the values that this command has instead of the built-in ones.
+/// Adds the flags of the settings for which `wanted` is true to a command. `-h` shows those for which `prominent` is
+/// true; `--help` shows all. `defaults` are this command's own default values.
 pub fn add_flags(
     command: Command,
     wanted: impl Fn(&SettingInfo) -> bool,
@@ -38,12 +38,12 @@ pub fn add_flags(
     })
 }
 
-/// The settings that were given as flags, with the flag's present name and the text.
+/// The settings given as flags, with the flag's current name and the text.
 pub fn given_flags(matches: &ArgMatches) -> Vec<(&'static str, String, String)> {
     all_settings()
         .into_iter()
         .filter_map(|row| {
-            // An id that the command does not know is a setting that it does not take.
+            // An id unknown to the command is a setting that it does not accept.
             let value = matches.try_get_one::<String>(row.key).ok().flatten()?;
             let is_given = matches.value_source(row.key) == Some(ValueSource::CommandLine);
             is_given.then(|| (row.key, format!("--{}", row.flag), value.clone()))
@@ -55,7 +55,7 @@ fn help(row: &SettingInfo, default: Option<&Value>) -> String {
     let text = row.help_text();
     let text = text.strip_suffix('.').unwrap_or(&text);
     let default = match default.unwrap_or(&row.default) {
-        // The home folder of whoever builds the page must not stand in it.
+        // The page must not contain the home folder of the user who generates it.
         _ if row.key == "datadir" && default.is_none() => "~/.tenon".to_owned(),
         Value::Absent | Value::Bool(false) => return text.to_owned(),
         Value::Text(value) => value.clone(),
@@ -69,7 +69,7 @@ fn help(row: &SettingInfo, default: Option<&Value>) -> String {
 }
 
 impl SettingInfo {
-    /// What stands for the value in help texts.
+    /// The placeholder of the value in help texts.
     fn kind_word(&self) -> &'static str {
         match self.kind {
             "switch" => "BOOL",

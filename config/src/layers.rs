@@ -1,4 +1,4 @@
-//! Putting the layers over one another.
+//! Combines the layers of settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use crate::settings::{Settings, all_settings};
 use crate::suggestion::nearest;
 use crate::value::Value;
 
-/// The name of the settings file in the data folder.
+/// Name of the settings file in the data folder.
 const FILE_NAME: &str = "tenon.toml";
 
-/// Everything that has a say, before it is put together.
+/// The layers, before they are combined.
 #[derive(Debug)]
 pub struct Layers {
     command: &'static str,
@@ -38,22 +38,21 @@ impl Layers {
         }
     }
 
-    /// Says that the data folder is a new temporary one unless somebody chooses one: no settings file is looked for in
-    /// it then.
+    /// Uses a new temporary data folder unless one is chosen; it is not searched for a settings file.
     #[must_use]
     pub fn temporary_data_folder(mut self) -> Self {
         self.has_temporary_folder = true;
         self
     }
 
-    /// Adds values that this command has instead of the built-in ones.
+    /// Adds default values of this command.
     #[must_use]
     pub fn command_defaults(mut self, values: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         self.command_defaults.extend(values);
         self
     }
 
-    /// Adds variables; those that don't begin with `TENON_` are left out.
+    /// Adds variables; those that do not begin with `TENON_` are ignored.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let texts = variables
@@ -78,33 +77,33 @@ impl Layers {
     }
 }
 
-/// The settings that hold, and where each came from.
+/// The combined settings, and the source of each.
 #[derive(Debug)]
 pub struct Resolved {
     /// The settings.
     pub settings: Settings,
     /// The settings file that was read.
     pub file: Option<PathBuf>,
-    /// What the operator should hear about, though it stops nothing.
+    /// Warnings for the operator that do not prevent the start.
     pub warnings: Vec<String>,
     origins: BTreeMap<&'static str, Origin>,
 }
 
 impl Resolved {
-    /// Where the value of this key came from.
+    /// Source of the value of this key.
     pub fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// Whether somebody chose the value: a file, a variable or a flag.
+    /// Returns whether the value was chosen in a file, a variable or a flag.
     pub fn is_chosen(&self, key: &str) -> bool {
         !matches!(self.origin(key), Origin::Default | Origin::Command(_))
     }
 
-    /// Gives a setting the value of another one, and says that it came from there.
+    /// Gives a setting the value of another one, and records it as the source.
     ///
     /// # Errors
-    /// [`SettingsError::BadValue`] when the value does not fit.
+    /// [`SettingsError::BadValue`] if the value is invalid for the setting.
     pub fn follow(&mut self, key: &'static str, other: &str) -> Result<(), SettingsError> {
         let value = self.settings.show(other).unwrap_or(Value::Absent);
         let origin = self.origin(other).clone();
@@ -120,11 +119,11 @@ impl Resolved {
     }
 }
 
-/// Puts the layers over one another, later ones winning: defaults, the command's defaults, the settings file,
-/// the environment, flags.
+/// Combines the layers, later ones winning: defaults, the command's defaults, the settings file, the environment,
+/// flags.
 ///
 /// # Errors
-/// [`SettingsError`] naming the place and the key of the first value that can't be used.
+/// [`SettingsError`] naming the source and the key of the first invalid value.
 pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
     let mut resolved =
         Resolved { settings: Settings::default(), file: None, warnings: Vec::new(), origins: BTreeMap::new() };
@@ -132,7 +131,7 @@ pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
         resolved.put(key, value, Origin::Command(layers.command))?;
     }
     let (variables, config_variable) = read_environment(&layers.environment, &mut resolved.warnings);
-    // The data folder has to be known before its settings file can be.
+    // The data folder must be known to find its settings file.
     put_all(&mut resolved, &variables, &layers.flags, |key| key == "datadir")?;
     let has_own_folder = !layers.has_temporary_folder || resolved.is_chosen("datadir");
     read_settings_file(&mut resolved, layers.file.or(config_variable), has_own_folder)?;
@@ -156,7 +155,7 @@ fn put_all(
     Ok(())
 }
 
-/// The settings that the environment has (key, variable, text), and the settings file that it names.
+/// The settings in the environment (key, variable, text), and the settings file named there.
 fn read_environment(
     environment: &BTreeMap<String, String>,
     warnings: &mut Vec<String>,
@@ -170,7 +169,7 @@ fn read_environment(
         } else if let Some(key) = known.get(name) {
             variables.push((*key, name.clone(), text.clone()));
         } else if let Some(near) = nearest(name, known.keys().map(String::as_str)) {
-            // Not an error: the prefix is also used by tests and tools around the node.
+            // Not an error: tests and tools around the node also use the prefix.
             warnings.push(format!("environment variable {name} names no setting; did you mean {near}?"));
         }
     }
@@ -201,7 +200,7 @@ fn read_settings_file(
     Ok(())
 }
 
-/// The file that was found through the data folder can't name another data folder.
+/// A file found through the data folder cannot set another data folder.
 fn refuse_data_folder(content: &FileContent, path: &Path) -> Result<(), SettingsError> {
     match content.values.iter().find(|(key, ..)| *key == "datadir") {
         None => Ok(()),
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_later_layers_win_and_remembers_where_each_value_came_from() {
+    fn later_layers_win_and_every_value_has_its_source() {
         let folder = folder_with("[http]\nport = 1001\nvhosts = [\"a\"]\n\n[ws]\nport = 1002\n");
 
         let resolved = resolve(
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_a_file_says_about_plugins() {
+    fn reads_a_files_plugin_entries() {
         let folder = folder_with(
             "[plugins]\ndir = \"/opt/plugins\"\n[plugins.debug]\nenabled = false\n\
              [plugins.mine]\npath = \"/opt/mine.so\"\n[plugins.mine.settings]\ndepth = 3\nnames = [\"a\"]\n\
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_plugin_is_read_back_the_same() {
+    fn plugin_entries_round_trip() {
         let folder = folder_with(
             "[plugins.mine]\npath = \"/opt/mine.so\"\nenabled = false\nrequired = true\nisolation = \"process\"\n\
              capabilities = [\"ReadChain\", \"Storage\"]\n\
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_data_folder_in_the_file_that_lies_in_it() {
+    fn refuses_a_data_folder_setting_in_the_data_folders_own_file() {
         let folder = folder_with("datadir = \"/elsewhere\"\n");
         let error = resolve(layers_in(&folder)).unwrap_err().to_string();
         assert!(error.contains("can't choose one; use --datadir"), "{error}");

@@ -1,14 +1,13 @@
-//! Settings: what an operator can choose, where each choice came from, and the networks that this program
-//! knows by name.
+//! Settings: the operator's choices, the source of each, and the networks known by name.
 //!
-//! It owns the one table of settings ([`all_settings`]): key, flag, older spellings, default, unit and
-//! explanation of each, from which the flags of the program, the environment names, the checks of the
-//! settings file and the reference page `docs/settings.md` are all made. Layers, later ones winning:
-//! defaults, the command's own defaults, the TOML file, the environment (`TENON_…`), flags.
+//! It owns the table of settings ([`all_settings`]): key, flag, older spellings, default, unit and description of each,
+//! from which the program's flags, the environment names, the checks of the settings file and the reference page
+//! `docs/settings.md` are generated. Layers, later ones winning: defaults, the command's own defaults, the TOML file,
+//! the environment (`TENON_…`), flags.
 //!
-//! What must always hold: every value can say where it came from ([`Origin`]); a key, variable or flag that
-//! is not understood is named together with its place and the nearest one that exists; the defaults are safe
-//! (`design.md` 8). The crate starts nothing, opens no database and knows no module.
+//! Invariants: every value has a source ([`Origin`]); an unknown key, variable or flag is reported with its position
+//! and the nearest known one; the defaults are safe (`design.md` 8). The crate starts nothing, opens no database and
+//! knows no module.
 //!
 //! ```
 //! use tenon_config::{Layers, resolve};

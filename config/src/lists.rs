@@ -1,4 +1,4 @@
-//! Lists of texts that are checked where they are read, so that a slip never opens more than was meant.
+//! Lists of texts that are validated when they are read, so that a mistake never permits more than intended.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -13,26 +13,26 @@ pub struct OriginList(Vec<String>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MethodPatterns(Vec<String>);
 
-/// The longest pattern of methods, bytes.
+/// Maximum length of a pattern of methods, bytes.
 const MAX_PATTERN: usize = 128;
-/// The most patterns of methods: they are compared with every method when plugins come and go.
+/// Maximum number of patterns: each is compared with every method when plugins change.
 const MAX_PATTERNS: usize = 256;
 
 impl OriginList {
-    /// Origins that were given otherwise than in the settings.
+    /// Origins from a source other than the settings.
     ///
     /// # Errors
-    /// The one that is none, and what was expected.
+    /// Names the invalid one and the expected form.
     pub fn new(origins: Vec<String>) -> Result<Self, String> {
         origins.iter().try_for_each(|origin| check_origin(origin)).map(|()| Self(origins))
     }
 }
 
 impl MethodPatterns {
-    /// Patterns that were given otherwise than in the settings.
+    /// Patterns from a source other than the settings.
     ///
     /// # Errors
-    /// The one that is none, and what was expected.
+    /// Names the invalid one and the expected form.
     pub fn new(patterns: Vec<String>) -> Result<Self, String> {
         if patterns.len() > MAX_PATTERNS {
             return Err(format!("expected at most {MAX_PATTERNS} patterns of methods, found {}", patterns.len()));
@@ -57,7 +57,7 @@ impl Deref for MethodPatterns {
     }
 }
 
-/// An origin without a host would stand for every page.
+/// Refuses an origin without a host, which would match every page.
 fn check_origin(origin: &str) -> Result<(), String> {
     let origin = origin.trim();
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
@@ -69,7 +69,7 @@ fn check_origin(origin: &str) -> Result<(), String> {
     Err(format!("expected an origin such as \"https://app.example\", or \"*\" for all, found {origin:?}"))
 }
 
-/// A pattern that no method could fit would refuse nothing.
+/// Refuses a pattern that can match no method, and so would refuse nothing.
 fn check_pattern(pattern: &str) -> Result<(), String> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'*');
     let is_good = pattern.len() <= MAX_PATTERN && pattern.bytes().all(is_known) && pattern.contains(['_', '*']);
@@ -79,7 +79,7 @@ fn check_pattern(pattern: &str) -> Result<(), String> {
     Err(format!("expected a method or a pattern such as \"eth_sign*\", found {pattern:?}"))
 }
 
-/// The texts of a list. A single text is split at its commas; one that is empty as a whole is an empty list.
+/// The texts of a list. A single text is split at its commas; an empty text is an empty list.
 fn texts(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Untyped(text) | Value::Text(text) if text.trim().is_empty() => Ok(Vec::new()),
@@ -112,10 +112,10 @@ impl SettingValue for MethodPatterns {
     }
 }
 
-/// Reads a duration as the settings and flags have it: `10m`, `1h30m`, `45s`.
+/// Parses a duration as in settings and flags: `10m`, `1h30m`, `45s`.
 ///
 /// # Errors
-/// What was expected, and what was found.
+/// The expected form, and the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::read(&Value::Untyped(text.to_owned()))
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_no_method_could_fit_is_refused() {
+    fn a_pattern_that_no_method_can_match_is_refused() {
         assert_eq!(MethodPatterns::read(&list(&["eth_sign*", "*", "debug_setHead"])).map(|list| list.len()), Ok(3));
         for bad in ["", "eth", "eth_sign?", "eth sign_", "!eth_sign", "eth_a,eth_b"] {
             assert!(MethodPatterns::read(&list(&[bad])).is_err(), "{bad}");

@@ -1,4 +1,4 @@
-//! The words that a development network's keys are derived from.
+//! The mnemonic from which a development network's keys are derived.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,20 +7,20 @@ use zeroize::Zeroizing;
 
 use crate::value::{SettingValue, Value};
 
-/// The development mnemonic that every tool of this family knows; its keys are public.
+/// The development mnemonic used by all tools of this family; its keys are public.
 const WELL_KNOWN: &str = "test test test test test test test test test test test junk";
 
-/// The words that keys are derived from. Printed only when they are the well-known test words.
+/// A mnemonic. Printed only if it is the well-known test mnemonic.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mnemonic(Zeroizing<String>);
 
 impl Mnemonic {
-    /// These words.
+    /// A mnemonic of these words.
     pub fn new(words: impl Into<String>) -> Self {
         Self(Zeroizing::new(words.into()))
     }
 
-    /// Whether these are the words that every tool for development networks knows, whose keys protect nothing.
+    /// Returns whether these are the words known to every tool for development networks, whose keys protect nothing.
     pub fn is_well_known(&self) -> bool {
         self.0.split_whitespace().eq(WELL_KNOWN.split(' '))
     }
@@ -50,7 +50,7 @@ impl SettingValue for Mnemonic {
     const KIND: &'static str = "text";
 
     fn read(value: &Value) -> Result<Self, String> {
-        // The text of the error would repeat the words.
+        // The error's text would repeat the words.
         String::read(value).map(Self::new).map_err(|_| "expected text in quotes".to_owned())
     }
 

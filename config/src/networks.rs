@@ -14,29 +14,29 @@ const SYSTEM_CONTRACTS: &str = include_str!("../data/system-contracts.json");
 /// Base fee of the development network's first block: 1 gwei.
 const DEVELOPMENT_BASE_FEE: u64 = 1_000_000_000;
 
-/// Mainnet's deposit contract (EIP-6110); nothing lies there on a development network, so no deposit is found.
+/// Mainnet's deposit contract (EIP-6110); it does not exist on a development network, so there are no deposits.
 const DEPOSIT_CONTRACT: &str = "0x00000000219ab540356cbb839cbe05303d7705fa";
 
-/// What `network` can mean.
+/// A value of `network`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// The network of one node that `tenon dev` makes.
+    /// The single-node network of `tenon dev`.
     Dev,
-    /// A public network whose genesis is part of the program, by its own name.
+    /// A public network with a built-in genesis, by our name.
     Public(&'static str),
     /// The network of a genesis file.
     File(PathBuf),
 }
 
-/// Public networks: our name, then the ones that the reference client knows too.
+/// Public networks: our name, then the reference client's names.
 const PUBLIC: &[&[&str]] = &[&["mainnet", "xinfin"], &["testnet", "apothem"], &["devnet"]];
 
 impl Network {
-    /// The network of this name, or of the genesis file of this path: whatever has a `/` or a `.` in it, or lies
-    /// there.
+    /// The network with this name, or with the genesis file at this path: a text that contains `/` or `.`, or an
+    /// existing file.
     ///
     /// # Errors
-    /// [`SettingsError::UnknownNetwork`], with the names that exist.
+    /// [`SettingsError::UnknownNetwork`], with the known names.
     pub fn by_name(name: &str, origin: &Origin) -> Result<Self, SettingsError> {
         if name == "dev" {
             return Ok(Self::Dev);
@@ -55,22 +55,22 @@ impl Network {
     }
 }
 
-/// What a development network begins with.
+/// Parameters of a development network's genesis.
 #[derive(Clone, Debug)]
 pub struct DevGenesis {
     /// Chain id.
     pub chain_id: u64,
     /// Gas limit of the first block.
     pub gas_limit: u64,
-    /// Accounts that have money.
+    /// Funded accounts.
     pub accounts: Vec<Address>,
-    /// How much each has, wei.
+    /// Balance of each, wei.
     pub balance: U256,
 }
 
 impl DevGenesis {
-    /// The genesis as JSON in go-ethereum's form: every fork up to Osaka at the first block, base fee 1 gwei, the
-    /// system contracts in place. Equal input gives equal bytes, so a persistent network can be opened again.
+    /// The genesis as JSON in go-ethereum's form: every fork up to Osaka at the first block, base fee 1 gwei, including
+    /// the system contracts. Equal input gives equal bytes, so a persistent network can be reopened.
     pub fn to_json(&self) -> Vec<u8> {
         let mut alloc: serde_json::Map<String, Value> = serde_json::from_str(SYSTEM_CONTRACTS).unwrap_or_default();
         for contract in alloc.values_mut().filter_map(Value::as_object_mut) {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_networks_by_the_names_of_the_reference_too() {
+    fn knows_the_networks_by_the_references_names_too() {
         let origin = Origin::Flag("--network".into());
         let by_name = |name: &str| Network::by_name(name, &origin);
         let cases = [
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_the_network_that_was_meant() {
+    fn suggests_the_nearest_network() {
         let origin = Origin::Flag("--network".into());
         let refusal = |name: &str| Network::by_name(name, &origin).unwrap_err().to_string();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The reference page `docs/settings.md`, made from the table of settings.
+//! Generates the reference page `docs/settings.md` from the table of settings.
 
 use std::fmt::Write as _;
 
@@ -69,7 +69,7 @@ pub fn settings_page() -> String {
     page
 }
 
-/// The lines of a doc comment, glued by `concat!` with one space before each.
+/// The lines of a doc comment, joined by `concat!` with a leading space each.
 fn join(lines: &str) -> String {
     lines.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -105,7 +105,7 @@ mod tests {
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == settings_page(),
-            "docs/settings.md is stale; write it anew with: TENON_WRITE_PAGES=1 cargo test -p tenon-config"
+            "docs/settings.md is stale; regenerate it with: TENON_WRITE_PAGES=1 cargo test -p tenon-config"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The settings: one struct a section, every field explained where it stands.
+//! The settings: one struct per section, with a description of every field.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -373,41 +373,41 @@ section! {
     }
 }
 
-/// What a settings file says about one plugin.
+/// A plugin's entry in a settings file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginEntry {
-    /// Its library; without it the plugin folder is searched.
+    /// Its library; by default the plugin folder is searched.
     pub path: Option<PathBuf>,
     /// Whether it is started with the node.
     pub is_enabled: bool,
     /// Whether the node refuses to start without it.
     pub is_required: bool,
-    /// Where it runs, `in-process` or `process`; none leaves it to the node.
+    /// `in-process` or `process`; `None` uses the node's default.
     pub isolation: Option<String>,
-    /// What it is granted of what it asks for. None: nothing for a foreign build, everything for others.
+    /// Capabilities granted of those it asks for. `None`: nothing for a foreign build, everything for others.
     pub capabilities: Option<Vec<String>>,
-    /// Its bounds.
+    /// Its limits.
     pub limits: PluginLimits,
-    /// What it is handed at start, as JSON text.
+    /// Its settings at start, as JSON text.
     pub settings_json: String,
 }
 
-/// `[plugins.NAME.limits]`: bounds of one plugin; those left out are the node's.
+/// `[plugins.NAME.limits]`: limits of one plugin; missing ones are the node's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PluginLimits {
-    /// `memory`: of its own, in a process of its own.
+    /// `memory`: in a process of its own.
     pub memory: Option<ByteSize>,
-    /// `call-time`: processor time of one call, in a process of its own.
+    /// `call-time`: processor time per call, in a process of its own.
     pub call_time: Option<Duration>,
-    /// `calls`: at a time, everywhere.
+    /// `calls`: maximum number of concurrent calls, everywhere.
     pub calls: Option<u32>,
-    /// `restarts`: a minute, of a process of its own.
+    /// `restarts`: per minute, of a process of its own.
     pub restarts: Option<u32>,
-    /// `log-lines`: a second, everywhere.
+    /// `log-lines`: per second, everywhere.
     pub log_lines: Option<u32>,
-    /// `storage`: bytes of keys and values that it keeps in the node's database, everywhere.
+    /// `storage`: bytes of keys and values in the node's database, everywhere.
     pub storage: Option<ByteSize>,
-    /// `storage-records`: how many records it keeps there, everywhere.
+    /// `storage-records`: number of records there, everywhere.
     pub storage_records: Option<u64>,
 }
 
@@ -426,7 +426,7 @@ impl Default for PluginEntry {
 }
 
 impl PluginEntry {
-    /// The lines of its table in a settings file, keys and values, from which the same entry is read.
+    /// The lines of its table in a settings file, keys and values, which parse to the same entry.
     pub fn show(&self) -> Vec<(String, Value)> {
         let limits = &self.limits;
         let bound = |name: &str, value: Value| (format!("limits.{name}"), value);
@@ -509,25 +509,25 @@ impl Settings {
         ]
     }
 
-    /// Puts a value; none when no setting has this key.
+    /// Sets a value; `None` if there is no such setting.
     pub(crate) fn put(&mut self, key: &str, value: &Value) -> Option<Result<(), String>> {
         self.sections().into_iter().find_map(|section| section.put_value(key, value))
     }
 
-    /// The value of a setting as files write it; none when no setting has this key.
+    /// The value of a setting as written in files; `None` if there is no such setting.
     pub fn show(&self, key: &str) -> Option<Value> {
-        // The sections hand themselves out for writing only; a copy keeps this a single list.
+        // `sections` only returns mutable references; the copy avoids a second list.
         self.clone().sections().into_iter().find_map(|section| section.show_value(key))
     }
 
-    /// A path of a setting: a bare name lies in the data folder, anything else is taken as it is.
+    /// The path of a setting: a bare name is inside the data folder, others are taken as they are.
     pub fn in_data_folder(&self, path: &std::path::Path) -> PathBuf {
         let is_bare_name = path.components().count() == 1 && !path.is_absolute();
         if is_bare_name { self.node.datadir.join(path) } else { path.to_owned() }
     }
 }
 
-/// [`Section`] without its associated function, so that sections fit into one list.
+/// [`Section`] without its associated function, so that it is object-safe.
 trait SectionObject {
     fn put_value(&mut self, key: &str, value: &Value) -> Option<Result<(), String>>;
     fn show_value(&self, key: &str) -> Option<Value>;
@@ -571,7 +571,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_every_setting_a_key_and_flags_of_its_own() {
+    fn every_setting_has_a_unique_key_and_flags() {
         let rows = all_settings();
         let keys: BTreeSet<_> = rows.iter().map(|row| row.key).collect();
         let flags: Vec<_> =
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_every_default_back_as_a_value() {
+    fn every_default_parses_as_a_value() {
         let mut settings = Settings::default();
         for row in all_settings() {
             assert_eq!(settings.put(row.key, &row.default), Some(Ok(())), "{}", row.key);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_the_safe_namespaces_on_loopback_only_unless_told_otherwise() {
+    fn serves_only_the_safe_namespaces_on_loopback_by_default() {
         let settings = Settings::default();
         assert!(settings.http.addr.is_loopback() && settings.ws.addr.is_loopback());
         assert_eq!(settings.http.api, ["eth", "net", "web3"]);

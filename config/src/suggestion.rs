@@ -1,16 +1,19 @@
-/// The candidate that was most likely meant by `word`, none when nothing is near.
+//! Suggestions for misspelt words.
+
+/// The candidate nearest to `word`, `None` if none is near.
 ///
-/// Near means: at most a third of the word's letters differ (two at least), by the optimal string alignment
-/// distance, so that swapped neighbours count once.
+/// Near means: at most a third of the word's letters differ (two at least), by the optimal string alignment distance,
+/// which counts swapped neighbours once.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = (length / 3).max(2);
     let letters = letters_of(word);
     candidates
         .into_iter()
-        // Too long or too short to be near: a word of kilobytes is not compared letter by letter with every key.
+        // Skips candidates whose length differs too much, so that a long word is not compared letter by letter with
+        // every key.
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
-        // Nor are words that share too few letters: every letter that the other lacks costs a change.
+        // Skips words that share too few letters: every missing letter costs a change.
         .filter(|candidate| {
             let others = letters_of(candidate);
             let lacking = (letters & !others).count_ones().max((others & !letters).count_ones());
@@ -21,13 +24,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Which letters occur, a bit each; letters that share a bit count as one.
+/// The set of letters as bits; letters that share a bit count as one.
 fn letters_of(word: &str) -> u64 {
     word.chars().fold(0, |letters, letter| letters | 1 << (u32::from(letter) % u64::BITS))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; none when there are
-/// more than `limit`.
+/// Number of insertions, deletions, replacements and swaps of neighbours between the words; `None` if above `limit`.
 fn distance(left: &str, right: &str, limit: usize) -> Option<usize> {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();
@@ -43,7 +45,7 @@ fn distance(left: &str, right: &str, limit: usize) -> Option<usize> {
                 row > 1 && column > 1 && left[row - 1] == right[column - 2] && left[row - 2] == right[column - 1];
             cells.push(if swapped { edited.min(previous[column - 2] + 1) } else { edited });
         }
-        // Every way to the end passes one of two neighbouring rows, and none becomes cheaper.
+        // Every path to the end passes through one of two neighbouring rows, and none becomes cheaper.
         if cells.iter().chain(&above).all(|cell| *cell > limit) {
             return None;
         }
@@ -57,7 +59,7 @@ mod tests {
     use super::{distance, nearest};
 
     #[test]
-    fn finds_the_word_that_was_meant_and_nothing_when_none_is_near() {
+    fn finds_the_nearest_word_and_nothing_if_none_is_near() {
         let known = ["http.port", "http.addr", "ws.port"];
 
         assert_eq!(nearest("http.prot", known), Some("http.port"));

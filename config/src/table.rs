@@ -1,4 +1,4 @@
-//! The macro from which a section's struct and its rows in the table of settings are both made.
+//! The macro that generates a section's struct and its rows in the table of settings.
 
 use crate::value::Value;
 
@@ -7,15 +7,15 @@ use crate::value::Value;
 pub struct SettingInfo {
     /// The section's title on the reference page.
     pub section: &'static str,
-    /// What the section is about.
+    /// Description of the section.
     pub section_help: &'static str,
     /// The key in a settings file, section included: `http.port`.
     pub key: &'static str,
     /// The flag, without dashes.
     pub flag: &'static str,
-    /// Spellings of other clients, accepted and not shown.
+    /// Accepted spellings of other clients, not shown.
     pub old_flags: &'static [&'static str],
-    /// The explanation, one entry a line.
+    /// The description, one entry per line.
     pub help: &'static [&'static str],
     /// The kind of value: `list`, `duration`.
     pub kind: &'static str,
@@ -33,26 +33,26 @@ impl SettingInfo {
         format!("TENON_{}", self.key.to_uppercase().replace(['.', '-'], "_"))
     }
 
-    /// The explanation as one text.
+    /// The description as one text.
     pub fn help_text(&self) -> String {
         self.help.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What the layers need of a section.
+/// The layers' interface to a section.
 pub(crate) trait Section {
     /// Its rows.
     fn describe(rows: &mut Vec<SettingInfo>);
-    /// Puts a value; none when the key is not of this section.
+    /// Sets a value; `None` if the key is not in this section.
     fn put(&mut self, key: &str, value: &Value) -> Option<Result<(), String>>;
-    /// The value; none when the key is not of this section.
+    /// The value; `None` if the key is not in this section.
     fn show(&self, key: &str) -> Option<Value>;
 }
 
 /// Writes a section's struct with its documented fields, its defaults, and its [`Section`].
 ///
-/// A field reads `name: Type = default, "key", "flag" [, old "spelling" …];` with the explanation above it as a
-/// doc comment: the same words are in the struct's documentation, in `--help` and on the reference page.
+/// A field is `name: Type = default, "key", "flag" [, old "spelling" …];` with its description above as a doc comment:
+/// the same text appears in the struct's documentation, in `--help` and on the reference page.
 macro_rules! section {
     (
         $title:literal;

@@ -1,4 +1,4 @@
-//! Values of settings: how each type is read from a file, a variable or a flag, and shown again.
+//! Values of settings: parsing each type from a file, a variable or a flag, and formatting it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ pub enum Value {
     Float(f64),
     /// Text.
     Text(String),
-    /// Several.
+    /// Several values.
     List(Vec<Value>),
     /// A table of a settings file.
     Table(Vec<(String, Value)>),
-    /// Text of a variable or flag, whose type the setting decides.
+    /// Text of a variable or flag, whose type depends on the setting.
     Untyped(String),
 }
 
@@ -46,7 +46,7 @@ impl Value {
         }
     }
 
-    /// What [`Value::to_json`] made.
+    /// The inverse of [`Value::to_json`].
     pub(crate) fn from_json(json: &serde_json::Value) -> Self {
         match json {
             serde_json::Value::Null => Self::Absent,
@@ -65,13 +65,13 @@ impl Value {
     }
 }
 
-/// A key of TOML, in quotes where it needs them.
+/// Writes a TOML key, quoted if necessary.
 fn write_key(formatter: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
     let is_bare = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
     if !key.is_empty() && key.bytes().all(is_bare) { formatter.write_str(key) } else { write_text(formatter, key) }
 }
 
-/// A basic string of TOML, on one line.
+/// Writes a basic TOML string, on one line.
 fn write_text(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     formatter.write_str("\"")?;
     for letter in text.chars() {
@@ -86,7 +86,7 @@ fn write_text(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     formatter.write_str("\"")
 }
 
-/// As TOML writes it; an absent value as `(none)`.
+/// In TOML form; an absent value as `(none)`.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,16 +115,16 @@ impl fmt::Display for Value {
     }
 }
 
-/// A type that a setting can have.
+/// A type of setting.
 pub(crate) trait SettingValue: Sized {
-    /// What the reference page calls it.
+    /// Its name on the reference page.
     const KIND: &'static str;
     /// Whether it is a switch: `--flag` alone means true.
     const IS_SWITCH: bool = false;
 
-    /// Reads it; the error says what was expected and what was found.
+    /// Parses a value; the error names the expected form and the value.
     fn read(value: &Value) -> Result<Self, String>;
-    /// Shows it so that [`SettingValue::read`] takes it back.
+    /// Formats the value so that [`SettingValue::read`] accepts it.
     fn show(&self) -> Value;
 
     /// The number by which it is compared with its bounds; none for what has none.
@@ -138,7 +138,7 @@ pub(crate) trait SettingValue: Sized {
     }
 }
 
-/// The error of every type: what was expected, what was found.
+/// The common error: the expected form, and the value.
 fn expected(what: &str, found: &Value) -> String {
     match found {
         Value::Untyped(text) => format!("expected {what}, found `{text}`"),
@@ -167,7 +167,7 @@ impl SettingValue for bool {
     }
 }
 
-/// Reads a whole number, `_` between digits allowed.
+/// Parses an integer, `_` between digits allowed.
 fn read_integer(value: &Value, what: &str) -> Result<i128, String> {
     match value {
         Value::Integer(value) => Ok(*value),
@@ -305,7 +305,7 @@ impl SettingValue for Vec<String> {
     fn read(value: &Value) -> Result<Self, String> {
         match value {
             Value::Untyped(text) => Ok(split_list(text)),
-            // One text is taken as flags take it, so that a value can be copied from a script.
+            // A single text is treated like a flag, so that a value can be copied from a script.
             Value::Text(text) => Ok(split_list(text)),
             Value::List(values) => values
                 .iter()
@@ -327,7 +327,7 @@ fn split_list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Reads `12unit34unit`; a bare number counts in `units[0]`.
+/// Parses `12unit34unit`; a bare number counts in `units[0]`.
 fn read_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let mut rest = text.trim();
     let mut total: u64 = 0;
@@ -392,7 +392,7 @@ impl SettingValue for Duration {
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// So many mebibytes.
+    /// This many mebibytes.
     pub const fn mebibytes(count: u64) -> Self {
         Self(count << 20)
     }
@@ -445,19 +445,19 @@ impl SettingValue for ByteSize {
     }
 }
 
-/// A part of something in per cent, 100 at most.
+/// A percentage, at most 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u8);
 
 impl Percent {
-    /// This many per cent; more than 100 count as 100.
+    /// This percentage; more than 100 counts as 100.
     pub const fn new(percent: u8) -> Self {
         Self(if percent > 100 { 100 } else { percent })
     }
 
-    /// This part of a number, rounded down.
+    /// This percentage of a number, rounded down.
     pub const fn of(self, whole: u64) -> u64 {
-        // Divided first where the product could be too large; the rest is below a hundred.
+        // Divides first, so that the product cannot overflow; the rest is below a hundred.
         whole / 100 * self.0 as u64 + whole % 100 * self.0 as u64 / 100
     }
 }
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_a_value_so_that_it_can_be_read_back() {
+    fn values_round_trip() {
         for duration in [0, 1, 1500, 60_000, 10_800_000].map(Duration::from_millis) {
             assert_eq!(Duration::read(&duration.show()), Ok(duration));
         }
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_in_per_cent_is_at_most_the_whole() {
+    fn a_percentage_is_at_most_the_whole() {
         assert_eq!(Percent::new(25).of(10_240), 2560);
         assert_eq!(Percent::new(100).of(u64::MAX), u64::MAX);
         assert_eq!(Percent::new(33).of(10), 3);
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_any_text_as_a_string_of_toml() {
+    fn formats_any_text_as_a_toml_string() {
         let text = "say \"hé\"\\ \t\n\r\u{7f}\u{0}";
         let line = format!("text = {}", Value::Text(text.into()));
 
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_was_expected_and_what_was_found() {
+    fn errors_name_the_expected_form_and_the_value() {
         assert_eq!(
             u16::read(&Value::Text("8545".into())),
             Err("expected a whole number from 0 to 65535, found \"8545\"; write it without quotes".into())

@@ -1,4 +1,4 @@
-//! The program around one target: libFuzzer's entry, the counting allocator, and the seeds, which it writes itself.
+//! The program around a target: libFuzzer's entry point, the counting allocator, and the seeds, which it writes itself.
 
 #![deny(unsafe_code)]
 
@@ -7,11 +7,11 @@ use std::{env, path::Path, process};
 pub use libfuzzer_sys;
 pub use tenon_fuzz_targets::Running;
 
-/// Counts memory, so that the target's bound is checked.
+/// Counts memory, to check the target's bound.
 #[global_allocator]
 static COUNTED: peak_alloc::PeakAlloc = tenon_fuzz_targets::PEAK;
 
-/// With `TENON_FUZZ_SEEDS=FOLDER` in the environment writes the seeds into `FOLDER/corpus` and the dictionary to
+/// With `TENON_FUZZ_SEEDS=FOLDER` in the environment, writes the seeds to `FOLDER/corpus` and the dictionary to
 /// `FOLDER/words.dict`, and ends the program.
 pub fn write_seeds(target: &str) {
     let Some(folder) = env::var_os("TENON_FUZZ_SEEDS") else { return };
@@ -23,7 +23,7 @@ pub fn write_seeds(target: &str) {
     process::exit(i32::from(written.is_err()));
 }
 
-/// The program of one target.
+/// Defines the program of one target.
 #[macro_export]
 macro_rules! fuzz {
     ($target:literal) => {

@@ -32,7 +32,7 @@ test("a contract is deployed, sent to and read", async () => {
   provider.destroy();
 });
 
-test("requests that ethers batches are answered one by one", async () => {
+test("every request of an ethers batch gets its answer", async () => {
   const provider = overHttp();
 
   const blocks = await Promise.all(Array.from({ length: 20 }, () => provider.getBlock("latest")));
@@ -41,7 +41,7 @@ test("requests that ethers batches are answered one by one", async () => {
   provider.destroy();
 });
 
-test("a failing call tells its reason", async () => {
+test("a failing call returns its reason", async () => {
   const provider = overHttp();
   const contract = await deploy(provider);
 
@@ -49,10 +49,10 @@ test("a failing call tells its reason", async () => {
   provider.destroy();
 });
 
-/** A provider over WebSocket whose subscriptions are sent `delay` later, and the answers to its ends of subscriptions. */
+/** A WebSocket provider that sends subscriptions with a delay of `delay`, and the answers to its unsubscriptions. */
 function overWebSocket(delay = 0) {
   const provider = new ethers.WebSocketProvider(node.ws);
-  // ethers ends subscriptions without waiting for the answers; destroying it before they are there is an error of its own.
+  // ethers ends subscriptions without waiting for the answers; destroying the provider before they arrive is an error.
   const unsubscribed = [];
   const send = provider.send.bind(provider);
   provider.send = async (method, params) => {
@@ -81,8 +81,9 @@ test("events arrive over WebSocket", async () => {
   await provider.destroy();
 });
 
-test("a receipt is found however late the subscription to heads is", { timeout: 60_000 }, async () => {
-  // The provider looks for the receipt once after sending, and otherwise waits for the next block, which is not to come.
+test("a receipt is found even if the subscription to heads is late", { timeout: 60_000 }, async () => {
+  // The provider looks for the receipt once after sending, and otherwise waits for the next block, which never comes
+  // here.
   const { provider } = overWebSocket(200);
   const signer = new ethers.NonceManager(new ethers.Wallet(KEY, provider));
 

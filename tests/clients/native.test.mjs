@@ -44,7 +44,7 @@ const done = async (hash) => {
   return receipt;
 };
 
-test("the banner tells the masternode, and its keys are no accounts with money", async () => {
+test("the banner shows the masternode, and its keys have no funded accounts", async () => {
   assert.equal(await http.getChainId(), 5151);
   assert.ok(node.output().includes(masternode), node.output());
   assert.equal(await http.getBalance({ address: masternode }), 0n);

@@ -1,4 +1,4 @@
-// What a client finds right after a transaction was taken, where blocks are made for transactions.
+// A client's view right after a transaction was accepted, on a node that makes blocks on demand.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,7 +17,7 @@ async function connect(url) {
   socket.on("error", fail).on("close", () => fail(new Error("the connection was closed")));
   socket.on("message", (text) => {
     const answer = JSON.parse(text);
-    // A batch is known by its first request.
+    // A batch is identified by its first request.
     const { id } = Array.isArray(answer) ? answer[0] : answer;
     waiting.get(id).resolve(answer);
     waiting.delete(id);
@@ -76,7 +76,7 @@ for (const profile of ["ethereum", "native"]) {
   });
 }
 
-test("a gap below the nonce is answered, and closed by the transaction that was missing", { timeout: 60_000 }, async () => {
+test("a transaction with a nonce gap is accepted, and the missing transaction closes the gap", { timeout: 60_000 }, async () => {
   const node = await startDevelopmentNetwork();
   const { ask, close } = await connect(node.ws);
   const [first, second] = await signed(ask, 2);

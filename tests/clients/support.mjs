@@ -1,4 +1,4 @@
-// Starts the real program for the JavaScript clients, on ports that the system chose.
+// Starts the real program for the JavaScript clients, on ports chosen by the system.
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const modules = process.env.TENON_NODE_MODULES ?? join(here, "../node_modules");
 
-/** Loads an installed client, wherever the set-up put it. */
+/** Loads a client from the folder in which the set-up installed it. */
 export const load = createRequire(join(modules, "resolve-from-here.js"));
 
 /** The program of an npm package such as `@foundry-rs/cast`. */
@@ -18,12 +18,12 @@ export const program = (name) => join(modules, `@foundry-rs/${name}-${process.pl
 
 export const token = JSON.parse(readFileSync(join(here, "../data/contracts/Token.json"), "utf8"));
 
-/** First account of the mnemonic that every development tool knows. */
+/** First account of the mnemonic that development tools share. */
 export const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 export const ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 export const OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-/** What a folder of these tests is called: its process stands in the name, so that later ones see whether it is gone. */
+/** Name of a folder of these tests. It contains the process id, so that later runs can check whether the process ended. */
 const FOLDER = /^tenon-clients-(\d+)-/;
 
 const remove = (folder) => rmSync(folder, { recursive: true, force: true });
@@ -36,7 +36,7 @@ const isAlive = (process_id) => {
   }
 };
 
-/** Nodes that run, with their folders: a test that is ended from outside takes them along. */
+/** Running nodes with their folders: a test that is ended by a signal ends and removes them. */
 const running = new Map();
 
 process.on("exit", () => {
@@ -47,7 +47,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
 
-/** A folder for a node. Removes those of earlier tests that were killed before they could. */
+/** A folder for a node. Also removes those of earlier tests that were killed. */
 function freshFolder() {
   for (const name of readdirSync(tmpdir())) {
     const owner = FOLDER.exec(name);
@@ -58,7 +58,7 @@ function freshFolder() {
 
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Waits until `holds` does. What never comes fails the test, with its name, instead of holding up the run. */
+/** Waits until `holds` returns true. After the time limit the test fails with the name of the condition. */
 export async function until(what, holds) {
   for (let waited = 0; !(await holds()); waited += 10) {
     if (waited > 60_000) throw new Error(`${what}: did not come in a minute`);
@@ -66,7 +66,7 @@ export async function until(what, holds) {
   }
 }
 
-/** Starts `tenon dev`; gives its endpoints and a function that stops it and tells its exit code. */
+/** Starts `tenon dev`; returns its endpoints and a function that stops it and returns its exit code. */
 export async function startDevelopmentNetwork(...args) {
   const folder = freshFolder();
   const datadir = join(folder, "data");
@@ -78,7 +78,7 @@ export async function startDevelopmentNetwork(...args) {
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
-  // The test runner ends a file that takes too long with this signal; the network must not outlive it.
+  // The test runner ends a file that takes too long with this signal; the network must end with it.
   process.once("SIGTERM", () => {
     child.kill("SIGKILL");
     process.exit(1);

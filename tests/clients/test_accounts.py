@@ -24,7 +24,7 @@ LOCKED = "authentication needed: password or unlock"
 
 
 def passwords(path, *lines):
-    """A file with a password a line."""
+    """A file with one password per line."""
     file = path / "passwords"
     file.write_text("".join(f"{line}\n" for line in lines))
     return file
@@ -155,7 +155,7 @@ def node():
         assert running.stop() == 0
 
 
-def test_an_account_is_locked_until_its_password_was_right(node):
+def test_an_account_is_locked_until_the_correct_password(node):
     ask, owner = node.ask, node.owner
     message = "0x68656c6c6f"
     wanted = "0x" + Account.from_key(KEY).sign_message(encode_defunct(b"hello")).signature.hex().removeprefix("0x")
@@ -175,7 +175,7 @@ def test_an_account_is_locked_until_its_password_was_right(node):
     assert refused(ask, "eth_sendTransaction", {"from": owner, "to": owner}) == LOCKED
 
 
-def test_typed_data_is_signed_as_eth_account_does(node):
+def test_typed_data_is_signed_like_by_eth_account(node):
     ask, owner = node.ask, node.owner
 
     def field(name, kind):
@@ -245,7 +245,7 @@ def test_transactions_are_sent_and_signed_with_the_password(node):
     assert "exceeds the configured cap (1.00 ether)" in refused(ask, "personal_signTransaction", huge, "pass")
 
 
-def test_what_only_devices_have_is_refused_in_the_recorded_words(node):
+def test_device_operations_are_refused_with_the_recorded_texts(node):
     ask = node.ask
     (url,) = [wallet["url"] for wallet in ask("personal_listWallets") if wallet["url"].startswith("keystore://")]
 

@@ -69,7 +69,7 @@ def port_of(url):
     return int(url.rsplit(":", 1)[1])
 
 
-def test_http_is_stopped_and_started_by_name_and_its_dependants_see_it(node, admin):
+def test_http_is_stopped_and_started_by_name_and_clients_notice(node, admin):
     url = node.http_url
     assert ask(url, "eth_chainId")["result"] == "0x7a69"
 
@@ -83,7 +83,7 @@ def test_http_is_stopped_and_started_by_name_and_its_dependants_see_it(node, adm
     assert ask(endpoints(node)["http"], "eth_chainId")["result"] == "0x7a69"
 
 
-def test_the_socket_stays_and_says_why(node):
+def test_the_socket_cannot_be_stopped_and_gives_the_reason(node):
     refused = run("module", "disable", "socket", "--datadir", node.datadir, check=False)
 
     assert refused.returncode == 1
@@ -110,7 +110,7 @@ def test_the_seeds_methods_close_and_open_http(node, admin):
     assert admin("admin_stopRPC") is True and admin("admin_startRPC", "localhost", 0) is True
 
 
-def test_what_is_asked_for_obeys_the_checks_of_the_settings(node, admin):
+def test_requested_addresses_are_checked_like_settings(node, admin):
     admin("admin_stopRPC")
     with pytest.raises(Refused, match="neither an IP address nor localhost"):
         admin("admin_startRPC", "example.org")
@@ -134,7 +134,7 @@ def test_what_is_asked_for_obeys_the_checks_of_the_settings(node, admin):
     assert "front-end asked for" in log
 
 
-def test_a_port_that_is_taken_is_an_error_and_the_front_end_can_be_started_elsewhere(node, admin):
+def test_a_used_port_is_an_error_and_the_front_end_can_be_started_on_another(node, admin):
     admin("admin_stopWS")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -196,7 +196,7 @@ def test_a_shared_port_is_left_by_one_and_kept_by_the_other():
             log.close()
 
 
-def test_choices_outlast_the_node_and_what_was_asked_for_does_not():
+def test_choices_outlast_the_node_and_addresses_given_by_request_do_not():
     with folder() as path:
         with Node("dev", datadir=path / "data") as node:
             run("module", "disable", "websocket", "--datadir", node.datadir)
@@ -268,7 +268,7 @@ def test_the_chain_is_exported_and_imported_in_the_folders_for_it(node, admin):
     assert admin("eth_getBlockByNumber", "latest", False) == head
 
 
-def test_the_node_tells_what_is_true_without_a_network(node, admin):
+def test_the_node_reports_its_status_without_a_network(node, admin):
     info = admin("admin_nodeInfo")
 
     assert info["name"] == admin("web3_clientVersion")

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: its own parser, the real program, and calls whose number is known."""
+"""Metrics in Prometheus' form: its own parser, the real program, and a known number of calls."""
 
 import json
 import pathlib
@@ -65,7 +65,7 @@ def is_open(url):
         return probe.connect_ex((host, int(port))) == 0
 
 
-def test_every_metric_stands_in_the_documentation_and_every_one_there_is_shown(node):
+def test_every_metric_is_documented_and_every_documented_one_is_shown(node):
     node.call("eth_blockNumber")
     shown = {}
     for family in text_string_to_metric_families(page(node)):
@@ -108,7 +108,7 @@ def test_the_chain_is_followed(node):
     sender, receiver = node.call("eth_accounts")[:2]
     number = int(node.call("eth_blockNumber"), 16)
     node.call("eth_sendTransaction", {"from": sender, "to": receiver, "value": "0x1"})
-    # A block is the head before it is counted.
+    # A block becomes the head before it is counted.
     counted = value(before, "tenon_gas_committed_total") + 21000
     deadline = time.monotonic() + 60
     while value(after := scrape(node), "tenon_gas_committed_total") < counted:
@@ -149,7 +149,7 @@ def test_the_module_is_stopped_and_started_and_counts_meanwhile(node):
     assert value(after, durations, **timed) == value(before, durations, **timed), "nothing is timed while nobody asks"
 
 
-def test_a_stopped_module_is_told_by_its_state_and_leaves_no_figures(node):
+def test_a_stopped_module_shows_its_state_and_no_other_metrics(node):
     module(node, "disable", "pool")
     try:
         samples = scrape(node)
@@ -171,7 +171,7 @@ def test_nothing_else_is_served_there(node):
     assert refused.value.code == 404
 
 
-def test_metrics_are_off_unless_asked_for():
+def test_metrics_are_off_by_default():
     with Node("dev") as node:
         assert "metrics" not in endpoints(node)
         info = json.loads(module(node, "info", "metrics", "--json").stdout)

@@ -79,7 +79,7 @@ def test_a_higher_price_changes_the_pool_at_once(node):
         block_of(ask, kept)
 
 
-def test_a_node_that_makes_no_blocks_says_why(tmp_path):
+def test_a_node_that_makes_no_blocks_gives_the_reason(tmp_path):
     genesis = tmp_path / "genesis.json"
     with Node("dev", datadir=tmp_path / "dev") as running:
         genesis.write_text((running.datadir / "genesis.json").read_text())

@@ -1,4 +1,5 @@
-"""nginx in front of a node, configured as docs/public-node.md says: TLS, limits, tokens, and whom the node takes for its client."""
+"""nginx in front of a node, configured as in docs/public-node.md: TLS, limits, tokens, and the client that the node
+sees."""
 
 import base64
 import concurrent.futures
@@ -33,7 +34,7 @@ LOOP = "0x5b600056"
 
 
 def replaced(text, old, new):
-    """The page's configuration with one thing changed, which must be in it."""
+    """The page's configuration with one replacement, which must match."""
     assert old in text, f"docs/public-node.md does not say {old!r}"
     return text.replace(old, new)
 
@@ -44,7 +45,7 @@ def free_port():
 
 
 def configuration(node, path, port):
-    """The page's configuration, with this node, these paths and this port, inside what every nginx has around it."""
+    """The page's configuration, with this node, these paths and this port, inside a minimal nginx configuration."""
     page = re.search(r"```nginx\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     address = lambda url: url.split("://", 1)[1].rstrip("/")
     page = replaced(page, "127.0.0.1:8545", address(node.http_url))
@@ -75,7 +76,7 @@ def proxied(*arguments):
     with folder() as path, Node("dev", "--http.proxies", "127.0.0.1", "--http.requesttimeout", "30s", *arguments) as node:
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
         subprocess.run([*command, "-keyout", path / "key.pem", "-out", path / "certificate.pem"], check=True, capture_output=True)
-        # The port may be taken between its choice and nginx: then the next one.
+        # The port may be taken between its choice and the start of nginx: then another one is tried.
         for _ in range(5):
             port = free_port()
             (path / "nginx.conf").write_text(configuration(node, path, port))
@@ -179,7 +180,8 @@ def test_tokens_work_through_the_proxy(proxy):
 def test_limits_hold_for_each_address(proxy):
     body = wire.request("eth_chainId")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        # More at once than the page's rate and burst let through, however slow this machine is: the burst alone is over after 100.
+        # More requests at once than the page's rate and burst permit, however slow this machine is: the burst alone is
+        # exceeded after 100.
         found = list(pool.map(lambda _: proxy.post(body, source=THIRD)[0], range(400)))
     assert found.count(200) >= 100
     assert set(found) <= {200, 429}
@@ -194,7 +196,7 @@ def test_limits_hold_for_each_address(proxy):
 
 
 class SecureWebSocketOnce(SecureWebSocket):
-    """Comes again until the rate lets it through."""
+    """Retries until the rate permits the request."""
 
     def connect(self):
         while True:
@@ -210,8 +212,8 @@ def loop(gas, method="eth_estimateGas"):
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": [{"data": LOOP, "gas": hex(gas)}, "latest"]}
 
 
-def test_the_node_tells_the_clients_of_the_proxy_apart_whatever_they_say_of_themselves():
-    # A client has two places in this queue, and the first one's batches take both most of the time.
+def test_the_node_distinguishes_the_proxys_clients_whatever_headers_they_send():
+    # A client has two places in this queue, which the first client's batches occupy most of the time.
     with proxied("--rpc.queue", "4", "--rpc.threads", "1", "--rpc.computingtime", "0s") as proxy:
         flood = json.dumps([loop(50_000_000) for _ in range(40)])
         small = json.dumps(loop(100_000, "eth_call"))

@@ -1,11 +1,11 @@
-"""The files and the comparison rule of the public execution-apis suite (hive rpc-compat), in our own words.
+"""The files and the comparison rule of the public execution-apis suite (hive rpc-compat).
 
-A case is a file of lines: `//` comments, `>>` a request, `<<` the answer expected. A case marked `speconly` whose answer
-is no error is validated against the method's JSON Schema; every other answer must equal the recorded one, except that an
-`error.message` is dropped where both sides have one.
+A case is a file of lines: `//` comments, `>>` a request, `<<` the expected answer. If a case is marked `speconly` and its
+answer is no error, the answer is validated against the method's JSON Schema. Every other answer must equal the recorded
+one, except that `error.message` is ignored if both sides have one.
 
-`test_execution_apis.py` runs the project's own files with every `make test`; `run.py` runs them, or those of a folder,
-with a report.
+`test_execution_apis.py` runs the project's own files with every `make test`. `run.py` runs those or the files of a folder
+and writes a report.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tenon_node import DATA, Node, folder, run
 
 PACKED = DATA / "execution-apis"
 
-# What the runner's notion of a chain is made of, beside the cases.
+# The files of a chain in the runner's form, beside the cases.
 GENESIS, CHAIN, FORK_CHOICE = "genesis.json", "chain.rlp", "headfcu.json"
 
 NAMESPACES = "eth,net,web3,debug,txpool"
@@ -37,14 +37,14 @@ OUT_OF_SCOPE = {
 
 
 class UnusableSuite(Exception):
-    """A folder that is not laid out like the suite, or a case that is not written as the suite writes them."""
+    """A folder without the suite's layout, or a case without the suite's syntax."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A file of requests and answers."""
 
-    # Path below `tests/`, without the suffix. It carries no meaning.
+    # Path below `tests/`, without the suffix. It has no meaning.
     name: str
     text: str
 
@@ -56,14 +56,14 @@ class Case:
 
     @property
     def left_out(self):
-        """Why the case is not run; none when it is: the methods that it calls decide."""
+        """Why the case is not run, by the methods that it calls; none if it is run."""
         methods = map(method_of, self.requests)
         return next((f"{method}: {OUT_OF_SCOPE[method]}" for method in methods if method in OUT_OF_SCOPE), None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """The chain to import and the cases to ask about it."""
+    """The chain to import and the cases for it."""
 
     genesis: bytes
     chain: bytes
@@ -81,7 +81,7 @@ class Suite:
 
 
 def packed():
-    """The suite as this project keeps it."""
+    """The suite stored in this project."""
     with tarfile.open(PACKED / "cases.tar.gz") as archive:
         members = [member for member in archive if member.name.endswith(".io")]
         cases = [
@@ -93,7 +93,7 @@ def packed():
 
 
 def of_folder(path):
-    """The suite of a folder: the chain in it or in its `tests/`, and cases as `.io` files in any depth."""
+    """The suite of a folder: the chain in it or in its `tests/`, and cases as `.io` files at any depth."""
     path = pathlib.Path(path)
     base = next((each for each in (path, path / "tests") if (each / CHAIN).is_file()), None)
     if base is None:
@@ -116,7 +116,7 @@ def _suite(genesis, chain, fork_choice, cases, document):
 
 @contextlib.contextmanager
 def serving(suite):
-    """A node that has imported the suite's chain and serves the methods that it is about."""
+    """A node that has imported the suite's chain and serves the suite's methods."""
     with folder() as path:
         genesis, chain = path / GENESIS, path / CHAIN
         genesis.write_bytes(suite.genesis)
@@ -128,7 +128,7 @@ def serving(suite):
 
 
 def parse(lines):
-    """Gives (speconly, [(request text, expected answer)])."""
+    """Returns (speconly, [(request text, expected answer)])."""
     speconly, exchanges, request = False, [], None
     for line in lines:
         if line.startswith("//"):
@@ -150,7 +150,7 @@ def parse(lines):
 
 
 def method_of(request):
-    """The method of a request's text; none when the text is no request."""
+    """The method of a request's text; none if the text is not a request."""
     try:
         request = json.loads(request)
     except ValueError:
@@ -159,7 +159,7 @@ def method_of(request):
 
 
 def problem_of(case, suite, node):
-    """The first request of a case whose answer is not the one expected, and what is wrong with it; none if there is none."""
+    """The first request of a case with an unexpected answer, and the difference; none if there is none."""
     try:
         speconly, exchanges = parse(case.text.splitlines())
     except (UnusableSuite, ValueError) as error:
@@ -177,10 +177,10 @@ def problem_of(case, suite, node):
 
 
 def transport_problems(suite, node):
-    """Every request over the Unix socket and WebSocket whose answer's bytes are not those over HTTP.
+    """Every request over the Unix socket and WebSocket whose answer differs from the answer over HTTP in any byte.
 
-    Gives (transport, request, answer, answer over HTTP), and the number of requests. What a request changes must have
-    been changed before, so it goes over HTTP once more at the beginning.
+    Returns (transport, request, answer, answer over HTTP), and the number of requests. Signed transactions are first
+    sent once over HTTP, so all three answers are about the same state.
     """
     requests = [request for case in suite.in_scope for request in case.requests]
     for request in requests:
@@ -222,7 +222,7 @@ def _over_websocket(node, requests):
 
 
 def problem_with(speconly, schema, actual, expected):
-    """What is wrong with an answer; none when nothing is."""
+    """The problem of an answer; none if there is none."""
     if speconly and "error" not in actual:
         if schema is None:
             return "no schema for the result of this method"
@@ -249,7 +249,7 @@ def without_messages(actual, expected):
 
 
 def difference(actual, expected, path="answer"):
-    """The first place where two values differ, in words; none when they are equal."""
+    """The first difference of two values, as text; none if they are equal."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         for key in sorted(actual.keys() | expected.keys()):
             if key not in actual:

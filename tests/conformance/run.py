@@ -24,7 +24,7 @@ def arguments():
 
 
 def outcome_of(case, suite, node):
-    """A case as the report has it."""
+    """A case in the report."""
     if case.left_out:
         return {"name": case.name, "outcome": "not_in_scope", "reason": case.left_out}
     found = execution_apis.problem_of(case, suite, node)
@@ -34,7 +34,7 @@ def outcome_of(case, suite, node):
 
 
 def reasons_of(outcomes):
-    """Number of cases by reason for which they were not run."""
+    """Number of cases by reason for not being run."""
     reasons = {}
     for outcome in outcomes:
         if outcome["outcome"] == "not_in_scope":

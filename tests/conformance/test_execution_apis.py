@@ -23,12 +23,12 @@ def test_case(node, case):
     assert found is None, f"{case.name}: {found[0]}\n{found[1]}"
 
 
-def test_the_unix_socket_and_the_websocket_answer_as_http_does(node):
+def test_the_unix_socket_and_the_websocket_answer_like_http(node):
     problems, compared = execution_apis.transport_problems(SUITE, node)
     assert compared > 0 and problems == []
 
 
-def test_no_case_is_left_out_silently():
+def test_no_case_is_skipped_silently():
     left_out = {}
     for case in SUITE.cases:
         if case.left_out:
@@ -39,7 +39,7 @@ def test_no_case_is_left_out_silently():
     assert len(SUITE.cases) == 102 and left_out == {}
 
 
-def test_files_of_another_folder_are_taken_as_the_suite_lays_them_out(tmp_path):
+def test_files_of_another_folder_with_the_suites_layout_are_accepted(tmp_path):
     (tmp_path / "tests" / "deep" / "er").mkdir(parents=True)
     for name, content in (("genesis.json", SUITE.genesis), ("chain.rlp", SUITE.chain)):
         (tmp_path / "tests" / name).write_bytes(content)
@@ -64,7 +64,7 @@ def test_files_of_another_folder_are_taken_as_the_suite_lays_them_out(tmp_path):
         (">> {}\n<< {", "Expecting property name"),
     ],
 )
-def test_a_file_that_is_no_case_fails_by_name(text, problem):
+def test_an_invalid_case_file_fails_by_name(text, problem):
     found = execution_apis.problem_of(execution_apis.Case("x", text), SUITE, AnswersWith("{}"))
     assert found[1].startswith(f"not a case: {problem}")
 
@@ -80,14 +80,14 @@ def test_a_file_that_is_no_case_fails_by_name(text, problem):
         ("<html>", "answer is no JSON: <html>"),
     ],
 )
-def test_the_first_difference_is_told_with_both_values(answer, problem):
+def test_the_first_difference_is_reported_with_both_values(answer, problem):
     case = execution_apis.Case("x", '>> {"method": "eth_x"}\n<< {"result": [1, 2]}')
     found = execution_apis.problem_of(case, SUITE, AnswersWith(answer))
     assert (found and found[1]) == problem
 
 
 class AnswersWith:
-    """In a node's place: one answer to everything."""
+    """A fake node that gives one answer to everything."""
 
     def __init__(self, answer):
         self.answer = answer

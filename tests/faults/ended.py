@@ -1,12 +1,12 @@
-"""Runs the program to its end, and says how it ended and what memory that took."""
+"""Runs the program to its end, and reports its exit and its memory."""
 
 import subprocess
 import sys
 
 from tenon_node import BINARY
 
-# The system counts what a process had before it became another program as that program's: one that the tests started
-# themselves would never have less than they. So a small process starts it, and says what its child had.
+# The system includes a process's memory before `exec` in its peak: a process started by the tests directly would have
+# at least theirs. So a small process starts it, and reports its child's peak.
 STARTER = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The figures of tests that abuse the node, as one table.
+"""Collects the figures of the tests that abuse the node in one table.
 
-Tests tell each figure with its bound (`tell`, and `tests/abuse_figures` for those in Rust). It goes to the output, and to the
-file that TENON_FIGURES names. TENON_ABUSE=long: bounds of time are held too, which a crowded machine may miss.
+Tests report each figure with its bound (`tell`; tests in Rust use `tests/abuse_figures`). The figures are printed and
+appended to the file that TENON_FIGURES names. With TENON_ABUSE=long, time bounds are enforced too; a busy machine may
+exceed them.
 
   figures.py FILE [--all] [--json FILE]    print the table of a file of figures; --all: every kind of abuse must be in it
 """
@@ -16,28 +17,28 @@ import sys
 import textwrap
 
 LONG = os.environ.get("TENON_ABUSE") == "long"
-#: The kinds of abuse, and how often each is done in the long form, at least, where that is a number of its own.
+#: The kinds of abuse, and the minimum number of repetitions in the long form, if there is one.
 CLAUSES = {
-    "kill": ("kill -9: half blocks, wrong roots, acknowledged blocks lost", 300),
-    "database": ("files of the database torn or changed", 1_000),
-    "disk": ("a full disk: said, nothing written, reads served, ended in order, goes on with room", 0),
-    "input": ("files from outside torn, changed, with lengths that lie, nested deep", 10_000),
-    "requests": ("malformed requests: exact codes", 30_000),
-    "clients": ("rude clients: memory, files, what others notice", 5_000),
-    "fair": ("one client floods: others are served in their turn", 0),
-    "memory": ("clients that make the node keep things: within its settings' sum and 256 MB", 10_000),
-    "endless": ("requests without end: cut, stopped when the client has gone", 0),
+    "kill": ("kill -9: incomplete blocks, wrong roots, acknowledged blocks lost", 300),
+    "database": ("database files truncated or changed", 1_000),
+    "disk": ("a full disk: reported, nothing written, reads served, normal shutdown, continues with space", 0),
+    "input": ("external files truncated, changed, with wrong lengths, deeply nested", 10_000),
+    "requests": ("malformed requests: exact error codes", 30_000),
+    "clients": ("hostile clients: memory, files, delay of other clients", 5_000),
+    "fair": ("one client floods: other clients are served in turn", 0),
+    "memory": ("clients that make the node hold memory: below the sum of its settings plus 256 MiB", 10_000),
+    "endless": ("endless requests: stopped at their limit and when the client disconnects", 0),
     "panic": ("a panic in every kind of handler", 0),
-    "folder": ("folders that must not be opened", 0),
-    "intruder": ("a plugin that tries to get beyond its grants, and one that does not read", 30),
-    "process": ("what the system gives or refuses the process", 0),
+    "folder": ("folders that must be refused", 0),
+    "intruder": ("a plugin that exceeds its grants, and one that does not read", 30),
+    "process": ("system limits of the process", 0),
 }
-HELD, MISSED, MEASURED, LEFT_OUT = "held", "MISSED", "measured", "left out"
+HELD, MISSED, MEASURED, LEFT_OUT = "held", "MISSED", "measured", "skipped"
 
 
 def tell(clause, what, count, figure, bound, *, in_time=None, left_out=False):
-    """A figure whose bound has been asserted. `in_time`: whether a bound of time was kept, which only the long form
-    holds. Gives whether the figure may stand so."""
+    """A figure whose limit has been asserted. `in_time`: whether a time limit was kept, which only the long form
+    requires. Returns whether the figure is acceptable."""
     assert clause in CLAUSES, clause
     verdict = LEFT_OUT if left_out else HELD if in_time is None or in_time else MISSED if LONG else MEASURED
     row = {"clause": clause, "what": what, "count": count, "figure": figure, "bound": bound, "verdict": verdict}
@@ -57,7 +58,7 @@ def missing(rows):
 
 
 def table(rows):
-    """The lines of the table: what was done, how often, what came of it, what is allowed."""
+    """The lines of the table: abuse, repetitions, result, limit."""
     lines = []
     width = max((len(row["what"]) for row in rows), default=0)
     for clause, (title, _) in CLAUSES.items():

@@ -1,4 +1,4 @@
-"""The recorded native chains as the fault suites use them."""
+"""The recorded native chains for the fault suites."""
 
 import gzip
 import json
@@ -7,7 +7,7 @@ from tenon_node import DATA, run
 
 
 class Recorded:
-    """A chain with what the reference says about its blocks."""
+    """A chain with the reference's data on its blocks."""
 
     def __init__(self, name, path):
         chains = DATA / "native" / "chains"
@@ -22,7 +22,7 @@ class Recorded:
 
 
 def items(data):
-    """The RLP lists that stand one after the other."""
+    """Splits concatenated RLP lists."""
     position = 0
     while position < len(data):
         prefix = data[position]

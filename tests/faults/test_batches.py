@@ -1,4 +1,5 @@
-"""Batches that send a transaction and ask at once what came of it, over every transport: the order of the calls is kept."""
+"""Batches that send a transaction and query its effects at once, over every transport: the order of the calls is
+kept."""
 
 import json
 import time
@@ -13,8 +14,8 @@ KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 SENDER = Account.from_key(KEY).address
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 BATCHES = 200
-MOST_WAITING = 3
-"""Seconds after which sending is answered without a block (docs/development-network.md), on a crowded machine."""
+MAX_WAITING = 3
+"""Seconds after which sending is answered without a block (docs/development-network.md), on a busy machine."""
 
 
 def transfers(node, count):
@@ -27,7 +28,7 @@ def transfers(node, count):
 
 
 def batch(connection, calls):
-    """The results of the calls of a batch, each `(method, *parameters)`, whose answers have to stand in their order."""
+    """The results of the calls of a batch, each `(method, *parameters)`, whose answers must be in order."""
     messages = [json.loads(wire.request(method, *parameters, id=number)) for number, (method, *parameters) in enumerate(calls)]
     answers = wire.ask(connection, json.dumps(messages).encode())
     assert [answer["id"] for answer in answers] == list(range(len(calls)))
@@ -36,7 +37,7 @@ def batch(connection, calls):
 
 
 def asked_about(sent):
-    """A transaction is sent between questions for the sender's nonce and questions for what came of it."""
+    """A transaction is sent between queries of the sender's nonce and queries of its effects."""
     _, identity, raw = sent
     count = ("eth_getTransactionCount", SENDER, "pending")
     return [count, ("eth_sendRawTransaction", raw), count, ("eth_getTransactionReceipt", identity), ("eth_getTransactionByHash", identity)]
@@ -50,7 +51,7 @@ def test_a_batch_finds_what_it_has_sent_in_a_block(profile, transport):
             nonce, identity, _ = sent
             begun = time.monotonic()
             before, answer, after, receipt, _ = batch(connection, asked_about(sent))
-            has_given_up = time.monotonic() - begun >= MOST_WAITING
+            has_given_up = time.monotonic() - begun >= MAX_WAITING
 
             assert (int(before, 16), answer, int(after, 16)) == (nonce, identity, nonce + 1)
             assert receipt["status"] == "0x1" if receipt else has_given_up, identity
@@ -72,14 +73,14 @@ def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 @pytest.mark.parametrize("profile", ["ethereum", "native"])
-def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
-    """The senders of a batch are recovered together: each answer stays that of its own transaction."""
+def test_a_batch_of_sends_is_answered_like_single_sends(profile, transport):
+    """The senders of a batch are recovered together: each answer belongs to its own transaction."""
     wrong = ["0x", "0xzz", None, 7, "0x02c0", []]
     answers = []
     for together in (True, False):
         with Node("dev", "--profile", profile, "--block-time", "1h") as node, transport(node) as connection:
             raws = [raw for _, _, raw in transfers(node, 150)]
-            # The same again, another order, a broken signature, and what is no transaction.
+            # Repeated ones, another order, an invalid signature, and bytes that are not a transaction.
             raws += [raws[3], raws[10][:-64] + "00" * 32] + wrong + raws[140:130:-1]
             calls = [json.loads(wire.request("eth_sendRawTransaction", raw, id=number)) for number, raw in enumerate(raws)]
             calls.insert(20, json.loads(wire.request("eth_sendRawTransaction", id="nothing")))
@@ -98,7 +99,7 @@ def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_a_filter_of_a_batch_gives_each_change_once(transport):
+def test_a_filter_in_a_batch_returns_each_change_once(transport):
     with Node("dev") as node, transport(node) as connection:
         new = batch(connection, [("eth_newBlockFilter",)])[0]
         for sent in transfers(node, 20):
@@ -106,7 +107,7 @@ def test_a_filter_of_a_batch_gives_each_change_once(transport):
             send, poll = ("eth_sendRawTransaction", raw), ("eth_getFilterChanges", new)
             begun = time.monotonic()
             nothing, _, one, again = batch(connection, [poll, send, poll, poll])
-            has_given_up = time.monotonic() - begun >= MOST_WAITING
+            has_given_up = time.monotonic() - begun >= MAX_WAITING
             while has_given_up and not one + again:
                 one = batch(connection, [poll])[0]
 

@@ -1,4 +1,4 @@
-"""The check of citations (`make lint`) must find one that meets no heading, and let the others pass."""
+"""The check of citations (`make lint`) must find one without a heading, and accept the others."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Written apart from the names of the files, so that the check does not take this test's examples for citations.
+# Separate from the file names, so that the check does not treat this test's examples as citations.
 FOLDER = "docs/spec"
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-citations.py"
 
@@ -36,7 +36,7 @@ def cited(numbers, before="", name="rules"):
 
 
 def check(folder, **files):
-    """Runs the script on a repository with this specification and these files; its exit code and its words."""
+    """Runs the script on a repository with this specification and these files; returns its exit code and output."""
     files = {f"{FOLDER}/rules.md": SPECIFICATION, **files}
     for name, text in files.items():
         path = folder / name
@@ -60,7 +60,7 @@ def check(folder, **files):
         "src/spec/native.rs 99",
     ],
 )
-def test_a_citation_that_meets_a_heading_passes(tmp_path, text):
+def test_a_citation_with_a_heading_passes(tmp_path, text):
     code, words = check(tmp_path, **{"src/lib.rs": text})
 
     assert code == 0, words
@@ -81,7 +81,7 @@ def test_a_citation_that_meets_a_heading_passes(tmp_path, text):
         (cited("#22-the-other", "docs/"), 1, "no heading with the anchor #22-the-other"),
     ],
 )
-def test_a_citation_that_meets_no_heading_is_told_with_its_place(tmp_path, text, line, missing):
+def test_a_citation_without_a_heading_is_reported_with_its_position(tmp_path, text, line, missing):
     code, words = check(tmp_path, **{"src/lib.rs": text})
 
     assert code == 1
@@ -98,7 +98,7 @@ def test_a_citation_that_meets_no_heading_is_told_with_its_place(tmp_path, text,
         ("# More\n\nrules.md section 5, section 1.\n\n## 1. One\n", f"{FOLDER}/rules.md has no section 5"),
     ],
 )
-def test_the_specification_is_held_to_its_own_headings(tmp_path, text, missing):
+def test_citations_within_the_specification_are_checked(tmp_path, text, missing):
     code, words = check(tmp_path, **{f"{FOLDER}/more.md": text})
 
     assert code == 1

@@ -1,9 +1,9 @@
-"""Files from outside that are torn, flipped, lie about their lengths or are nested deep, through the real program: chain files
-of both profiles into `import`, into `verify-headers`, genesis files and settings files. No panic, the place named, and no
-more memory than a stated bound.
+"""External files that are truncated, have changed bits, declare wrong lengths or are deeply nested, given to the program:
+chain files of both profiles to `import` and `verify-headers`, genesis files and settings files. The program must not
+panic, must report the position, and must stay below a fixed memory bound.
 
 TENON_DAMAGED_FILES: variants of each kind (default 6; the full run is 250). TENON_SEED: the seed, printed, to replay a run.
-The reader of chain files alone meets 10,000 variants in `fuzz/targets/tests/damaged_files.rs`.
+`fuzz/targets/tests/damaged_files.rs` tests the chain file reader alone with 10,000 variants.
 """
 
 import collections
@@ -23,12 +23,12 @@ from tenon_node import DATA, folder
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
-# MB more than the same command takes for the whole file; the allocator and the threads are not the same twice.
+# MB more than the same command takes for the intact file; memory of the allocator and the threads varies.
 MORE_MEMORY = 32
 
 
 def damaged(dice, data):
-    """A variant: torn, with a length that lies, or with some flipped bits."""
+    """A variant: truncated, with a false length, or with some flipped bits."""
     variant = bytearray(data)
     match dice.randrange(6):
         case 0:
@@ -45,7 +45,7 @@ def damaged(dice, data):
 
 
 def nested_lists(levels=100_000):
-    """RLP lists in lists."""
+    """Nested RLP lists."""
     prefixes, length = [], 0
     for _ in range(levels):
         prefix = bytes([0xC0 + length]) if length < 56 else b"\xfb" + length.to_bytes(4, "big")
@@ -131,7 +131,7 @@ def settings_file(path):
 
 
 @pytest.mark.parametrize("kind", (ethereum_chain, native_chain, native_headers, header_json, genesis_file, settings_file), ids=lambda kind: kind.__name__)
-def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
+def test_a_damaged_file_is_refused_with_its_position_and_little_memory(kind):
     dice = random.Random(SEED)
     with folder() as path:
         whole, command, deep, place = kind(path)
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
             found = ended(variant)
             told = f"variant {number} of TENON_SEED={SEED}: {found.code}\n{found.words}"
             assert found.code in (0, 1, 2) and "panicked" not in found.words, told
-            # What still is a file of its kind may be taken.
+            # A file that is still valid may be accepted.
             assert found.code == 0 or re.search(place, found.words), told
             assert found.memory < usual.memory + MORE_MEMORY, f"{found.memory:.0f} MB, {told}"
             codes[found.code] += 1
@@ -161,8 +161,8 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
                      f"refusal names its place; {most:.0f} MB", f"no panic, {MORE_MEMORY} MB more than the whole file's {usual.memory:.0f}")
 
 
-def test_long_blocks_behind_good_ones_are_not_read_ahead_into_all_memory():
-    """A small file of many long blocks. They wait while those before them are executed, and are never looked at."""
+def test_long_blocks_after_valid_ones_are_not_all_read_ahead():
+    """A small file of many long blocks. They wait while those before them are executed, and are never checked."""
     count, length = 400, 1 << 20
     recorded = gzip.decompress((DATA / "execution-apis" / "chain.rlp.gz").read_bytes())
     header, *rest = rlp.decode(list(items(recorded))[-1])

@@ -1,6 +1,6 @@
-"""Requests that would run for ever: cut at their limit with the reference's error, and stopped when nobody waits any more.
+"""Endless requests are stopped at their limit with the reference's error, and earlier when their client disconnects.
 
-Whether a request still costs anything is read off the node's threads: bounds are generous, figures are printed.
+The tests measure the CPU time of the node's threads. Their bounds are generous; the figures are printed.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from tenon_node import DATA, Node, folder, run, unpacked
 LOOP = "5b600056"
 """JUMPDEST, PUSH1 0, JUMP."""
 LOGS = "5b5f5fa05a61ffff105f5700"
-"""Makes logs without topics until hardly any gas is left."""
+"""Writes logs without topics until hardly any gas is left."""
 ENDLESS = hex(10**15)
 LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "1s", "--rpc.tracetimeout", "1s"]
 NO_LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--rpc.tracetimeout", "5m"]
 NO_LIMIT += ["--http.requesttimeout", "10m"]
 MEMORY = ["--rpc.memory", "8GiB", "--rpc.tracememory", "1GiB"]
-"""What is recorded in the time that is allowed must fit: time is what is looked at here."""
+"""The recording of the allowed time must fit: this test is about time."""
 LIMIT += MEMORY
 NO_LIMIT += MEMORY
 HUGE_BLOCKS = ["--dev.gaslimit", str(10**14)]
@@ -52,7 +52,7 @@ def deploy(node, code):
 
 
 def endless(call):
-    """Requests with a call that never ends of itself, and the errors that end them."""
+    """Requests with an endless call, and the errors that end them."""
     aborted, traced = "execution aborted (timeout = 1s)", "execution timeout"
     return {
         "eth_call": (wire.request("eth_call", call, "latest"), aborted),
@@ -64,7 +64,7 @@ def endless(call):
 
 
 def endless_on_a_development_network(node):
-    """Calls of a contract. An estimate is none of them: it tries as much gas as a transaction may have."""
+    """Calls of a contract. An estimate is not included: it tries as much gas as a transaction may have."""
     other = "0x" + "ee" * 20
     override = wire.request("eth_call", {"to": other, "gas": ENDLESS}, "latest", {other: {"code": "0x" + LOOP}})
     return {
@@ -74,7 +74,7 @@ def endless_on_a_development_network(node):
 
 
 def endless_on_a_native_chain():
-    """Calls of code that is not there yet, so that nothing has to be deployed; transactions may have a block's gas."""
+    """Calls of code installed by an override, so that nothing must be deployed; transactions may have a block's gas."""
     call = {"data": "0x" + LOOP, "gas": ENDLESS}
     estimate = wire.request("eth_estimateGas", call, "latest")
     return {**endless(call), "eth_estimateGas": (estimate, "execution aborted (timeout = 1s)")}
@@ -105,8 +105,8 @@ KINDS_OF_CHAIN = (development_network, native_chain)
 
 @pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
 def hasty_node(request):
-    """A node that allows a second. A trace of every step asks for less: a release records as many steps as it may have
-    before the second is over, and ends with the error of that limit."""
+    """A node that allows a second. A trace of every step has a shorter limit: a release may record its maximum of
+    steps before the second is over, and end with that limit's error."""
     with request.param(*LIMIT) as running:
         text, message = running.endless.pop("debug_traceCall, structured")
         asked = json.loads(text)
@@ -117,7 +117,7 @@ def hasty_node(request):
 
 @pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
 def patient_node(request):
-    """A node that bounds nothing, so that only the client's leaving ends its work."""
+    """A node without limits, so that only the client's leaving ends its work."""
     with request.param(*NO_LIMIT) as running:
         yield running
 
@@ -130,7 +130,7 @@ def node():
         assert running.process.poll() is None, "the node has died"
 
 
-def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_node):
+def test_endless_requests_are_stopped_at_their_limit_on_every_transport(hasty_node):
     print()
     for name, (text, message) in hasty_node.endless.items():
         connections = [transport(hasty_node, timeout=120) for transport in wire.TRANSPORTS]
@@ -146,8 +146,8 @@ def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_no
     assert idle is not None, "the node still works though every request is answered"
 
 
-def test_many_calls_without_end_free_their_threads(hasty_node):
-    # Many more than there are threads, and meanwhile somebody who wants little.
+def test_many_endless_calls_release_their_threads(hasty_node):
+    # Many more than there are threads, and meanwhile another client with a small request.
     answers = []
     text, message = hasty_node.endless["eth_call"]
 
@@ -170,7 +170,7 @@ def test_many_calls_without_end_free_their_threads(hasty_node):
                  "every thread free again")
 
 
-def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
+def test_a_batch_of_endless_requests_is_stopped_like_its_entries(hasty_node):
     texts = [json.loads(text) for text, _ in hasty_node.endless.values()]
     batch = json.dumps([{**text, "id": number} for number, text in enumerate(texts)]).encode()
     with wire.UnixSocket(hasty_node, timeout=120) as connection:
@@ -181,8 +181,8 @@ def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
     assert found == {number: (-32000, message) for number, (_, message) in enumerate(hasty_node.endless.values())}
 
 
-def test_what_is_bounded_by_gas_says_so(node):
-    """An estimate tries the block's gas at most, whatever its caller allows; a transaction's trace has its gas."""
+def test_requests_limited_by_gas_return_their_error(node):
+    """An estimate tries at most the block's gas, whatever its caller allows; a transaction's trace has its gas."""
     with wire.UnixSocket(node) as connection:
         estimate = wire.code_of(wire.ask(connection, wire.request("eth_estimateGas", {"to": node.loop, "gas": ENDLESS})))
         receipt = send(node, to=node.loop)
@@ -196,7 +196,7 @@ def test_what_is_bounded_by_gas_says_so(node):
     assert whole["result"]["error"] == "out of gas"
 
 
-def test_a_search_over_everything_is_cut_at_its_bound(node):
+def test_a_search_over_everything_stops_at_its_limit(node):
     noisy = deploy(node, LOGS)
     logs = len(send(node, to=noisy)["logs"])
     assert logs > 20_000
@@ -208,28 +208,28 @@ def test_a_search_over_everything_is_cut_at_its_bound(node):
         assert wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "0x0"}))["result"] == []
 
 
-MOST_REST = 100
-"""Milliseconds after which nothing is done for a client that has gone, where the machine is free (the long form)."""
-MOST_AFTERWARDS = 400
-"""Milliseconds of processor time that the node may use for a client that has gone. A release build used 50 at most; the
-request itself would use seconds at the least."""
+MAX_REST = 100
+"""Milliseconds after which no work is done for a client that has gone, on an idle machine (the long form)."""
+MAX_AFTERWARDS = 400
+"""Milliseconds of processor time that the node may use for a client that has gone. A release build used 50 at most;
+the request itself would use at least seconds."""
 
 
 def left_alone(node, requests, transport):
-    """Sends each request, leaves when the node works on it, and gives for how long it then still works, and how much
-    processor time that takes, in ms."""
+    """Sends each request, leaves while the node works on it, and returns how long it continues, and the processor
+    time of that, in ms."""
     pid, rests = node.process.pid, {}
     for name, text in requests.items():
         connection = transport(node)
         connection.send_message(text)
         assert watch.busy_within(pid, 20), f"{name} does not run"
         connection.close()
-        # What the node does before its client goes does not count, however long the system holds up the test there.
+        # The node's work before its client leaves does not count, however long the test itself is delayed.
         used = watch.processor_milliseconds(pid)
         idle = watch.idle_after(pid, 10)
         used = watch.processor_milliseconds(pid) - used
         assert idle is not None, f"{name} over {transport.name} still runs 10 s after its client has gone"
-        assert used < MOST_AFTERWARDS, f"{name} over {transport.name} cost {used:.0f} ms of processor time after its client had gone"
+        assert used < MAX_AFTERWARDS, f"{name} over {transport.name} cost {used:.0f} ms of processor time after its client had gone"
         rests[name] = idle * 1000, used
     assert node.call("eth_chainId")
     return rests
@@ -241,7 +241,7 @@ def told(transport, rests):
           ", ".join(f"{name} {rest:.0f} ({used:.0f})" for name, (rest, used) in rests.items()))
     what = f"clients that go, {transport.name}: {', '.join(name.partition(',')[0] for name in rests)}"
     assert tell("endless", what[:70], len(rests), f"at rest after {most[0]:.0f} ms at most, {most[1]:.0f} ms of processor time",
-                        f"{MOST_REST} ms", in_time=most[0] <= MOST_REST)
+                        f"{MAX_REST} ms", in_time=most[0] <= MAX_REST)
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
@@ -259,7 +259,7 @@ def heavy_node():
         sender, noisy = running.call("eth_accounts")[0], deploy(running, LOGS)
         for address in (noisy, running.loop):
             sending = {"from": sender, "to": address, "gas": "0xffffff"}
-            # With the sealer at work each would get a block of its own.
+            # With the sealer running each would get a block of its own.
             with wire.UnixSocket(running, timeout=60) as administration:
                 assert "result" in wire.ask(administration, wire.request("admin_disableModule", "sealing"))
                 hashes = [running.call("eth_sendTransaction", sending) for _ in range(6)]
@@ -269,7 +269,7 @@ def heavy_node():
                 assert time.monotonic() < deadline, "no receipts"
                 time.sleep(0.05)
             running.noisy, running.heavy = (hashes[0], hashes[-1]) if address == noisy else (running.noisy, hashes[-1])
-        # What is traced below follows others of its block.
+        # The transactions traced below follow others in their block.
         assert int(running.call("eth_getTransactionReceipt", running.heavy)["transactionIndex"], 16) > 0
         running.silent = "0x" + "5e" * 20
         yield running
@@ -295,22 +295,23 @@ def test_traces_and_estimates_stop_when_their_client_has_gone(heavy_node, transp
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 def test_a_search_stops_when_its_client_has_gone(heavy_node, transport):
-    """Everything matches, up to the most that may be given; many at once, so that it lasts."""
+    """Everything matches, up to the maximum number of results; many at once, so that it takes long."""
     everything = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"}))
     batch = json.dumps([{**everything, "id": number} for number in range(400)]).encode()
     told(transport, left_alone(heavy_node, {"eth_getLogs over everything, 400 in a batch": batch}, transport))
 
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
-"""Of the processor time of a whole request: when its client leaves. Searching or executing comes first, writing the answer last."""
-MOST_SHARE = 0.3
-"""Of the same, how much may be used when the client has gone: whoever does not look uses all the rest."""
+"""Parts of the processor time of a whole request at which its client leaves. Searching or executing comes first,
+writing the answer last."""
+MAX_SHARE = 0.3
+"""Part of it that may be used after the client has gone: without checks it would be all the rest."""
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_work_stops_wherever_it_stands_when_its_client_goes(heavy_node, transport):
-    """Requests that end of themselves are left at places spread over what they cost, so that every part of the work is
-    met. Places are counted in processor time, and so is what is still done: the machine's load changes neither."""
+def test_work_stops_at_any_point_when_its_client_has_gone(heavy_node, transport):
+    """Requests that end by themselves are abandoned at times spread over their duration, so that every part of the
+    work is tested. Times are measured in processor time, which the machine's load does not change."""
     pid = heavy_node.process.pid
     search = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest", "address": heavy_node.silent, "topics": []}))
     requests = {
@@ -325,12 +326,12 @@ def test_work_stops_wherever_it_stands_when_its_client_goes(heavy_node, transpor
         whole = cost(heavy_node, text, transport)
         found = [left_at(heavy_node, text, transport, share * whole) for share in SHARES]
         print(f"  {name}: {whole:.0f}; " + ", ".join(f"{used:.0f} ({rest:.0f})" for used, rest in found))
-        assert max(used for used, _ in found) < max(MOST_SHARE * whole, 100), name
+        assert max(used for used, _ in found) < max(MAX_SHARE * whole, 100), name
     assert heavy_node.call("eth_chainId")
 
 
 def cost(node, text, transport):
-    """Processor time of a request, ms: the lesser of two, as caches are full then."""
+    """Processor time of a request, ms: the lower of two, because caches are full then."""
     found = []
     for _ in range(2):
         with transport(node, timeout=120) as connection:
@@ -342,8 +343,8 @@ def cost(node, text, transport):
 
 
 def left_at(node, text, transport, when):
-    """Leaves when the node has used so much processor time for the request; what it then still uses, and how long
-    until it rests, ms."""
+    """Leaves when the node has used this much processor time for the request; returns what it uses afterwards, and
+    how long until it is idle, ms."""
     pid = node.process.pid
     connection = transport(node)
     begun = watch.processor_milliseconds(pid)

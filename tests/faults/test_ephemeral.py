@@ -1,4 +1,4 @@
-"""Data folders of development networks that nobody keeps: a killed node's goes when the next one starts."""
+"""Temporary data folders of development networks: a killed node's folder is removed when the next one starts."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from tenon_node import BINARY, folder
 
 
 def started(temporary):
-    """A `tenon dev` without a folder of its own, and the folder that it made."""
+    """A `tenon dev` without its own data folder, and the folder that it created."""
     before = set(temporary.iterdir())
     environment = {**os.environ, "TMPDIR": str(temporary)}
     command = [str(BINARY), "dev", "--http.port", "0", "--ws.port", "0"]
@@ -22,7 +22,7 @@ def started(temporary):
         time.sleep(0.01)
 
 
-def test_folders_of_killed_nodes_go_and_those_of_running_ones_stay():
+def test_folders_of_killed_nodes_are_removed_and_those_of_running_ones_stay():
     with folder() as temporary:
         processes = []
         try:

@@ -1,5 +1,5 @@
-"""What a port shows, and to whom: nothing answers without its token, by whatever way it is asked for; what operators change
-while the node serves holds at once; what ends, ends.
+"""The exposure of a port: nothing is served without its token, by any kind of request; changes by operators apply at
+once, and end on time.
 """
 
 import base64
@@ -35,7 +35,7 @@ HARMLESS = {
 
 
 def libraries(path):
-    """A folder with all plugins, and one that is in none of the lists of the node's own."""
+    """A folder with all plugins, and one that is not in the node's own lists."""
     plugins = path / "plugins"
     plugins.mkdir()
     for library in BINARY.parent.glob("libtenon_plugin_*.so"):
@@ -57,7 +57,7 @@ def token(node, header=None, **claims):
 
 
 def over_socket(node, method, *params):
-    """The result of a call over the Unix socket, which shows everything."""
+    """The result of a call over the Unix socket, which serves everything."""
     with wire.UnixSocket(node) as connection:
         answer = wire.ask(connection, wire.request(method, *params))
     if "error" in answer:
@@ -66,7 +66,7 @@ def over_socket(node, method, *params):
 
 
 def names_of(node):
-    """Every method that the node serves, by all its names, and every subscription."""
+    """Every method that the node serves, under all its names, and every subscription."""
     document = over_socket(node, "rpc_discover")
     methods = [method["name"] for method in document["methods"] if not method["name"].endswith("subscribe")]
     kinds = {
@@ -83,14 +83,14 @@ def unknown(method):
 
 
 def refused_in_every_way(connection, methods, kinds):
-    """Asks for everything in five ways and more, and expects to be told that nothing of it is there."""
+    """Requests everything in more than five ways, and expects to be told that nothing of it exists."""
     for name in methods:
         assert wire.code_of(wire.ask(connection, wire.request(name))) == unknown(name), name
-        # The envelope decodes names; what is decoded counts.
+        # The envelope decodes names before they are checked.
         escaped = wire.request(name).replace(name.encode(), b"\\u%04x" % ord(name[0]) + name[1:].encode())
         assert wire.code_of(wire.ask(connection, escaped)) == unknown(name), name
     for part in (methods[start : start + 100] for start in range(0, len(methods), 100)):
-        # Each also as a notification, which nobody answers whatever comes of it.
+        # Each also as a notification, which is never answered.
         calls = [{"id": number, "method": name} for number, name in enumerate(part)]
         silent = [{"method": name} for name in part]
         answers = wire.ask(connection, json.dumps([*silent, *calls]).encode())
@@ -106,11 +106,11 @@ def refused_in_every_way(connection, methods, kinds):
 
 @pytest.fixture(scope="module", params=("each by name", "all"))
 def closed(request):
-    """A native chain with every namespace on TCP, and one that is loaded later, all behind a token."""
+    """A native chain with every namespace on TCP, and one that is loaded later, all requiring a token."""
     with folder() as path:
         plugins = libraries(path)
         served = "eth,net,web3,txpool,debug,admin,Consensus,personal,miner,hello"
-        # By the reference's name where ours is served, and the other way round.
+        # By the reference's name if ours is served, and the other way round.
         bound = "eth,net,web3,txpool,debug,admin,XDPoS,personal,miner,hello,rpc" if request.param == "each by name" else "*"
         arguments = ("--profile", "native", "--http.api", served, "--ws.api", served.replace("Consensus", "XDPoS"))
         with Node("dev", *arguments, "--auth.namespaces", bound, "--plugins", plugins, datadir=path / "data") as node:
@@ -120,7 +120,7 @@ def closed(request):
 
 
 @pytest.mark.parametrize("transport", TCP, ids=lambda transport: transport.name)
-def test_nothing_answers_without_a_token_whatever_it_is_called_and_however_it_is_asked_for(closed, transport):
+def test_nothing_is_served_without_a_token_under_any_name_or_request(closed, transport):
     methods, kinds = names_of(closed)
     assert {name.split("_")[0] for name in methods} == set(HARMLESS) and "eth" in kinds and "admin" in kinds
 
@@ -137,7 +137,7 @@ def test_everything_answers_with_one(closed, transport):
         assert set(listed) == set(HARMLESS)
 
 
-def test_the_token_of_one_namespace_leaves_the_others_open_and_is_not_told_of():
+def test_a_token_for_one_namespace_leaves_the_others_open_and_is_not_revealed():
     with Node("dev", "--http.api", "eth,txpool,net", "--ws.api", "eth,txpool,net", "--auth.namespaces", "eth,txpool") as node:
         for transport in TCP:
             with transport(node) as connection:
@@ -148,7 +148,7 @@ def test_the_token_of_one_namespace_leaves_the_others_open_and_is_not_told_of():
                 assert {method["name"].split("_")[0] for method in document["methods"]} == {"net", "rpc"}
 
 
-def test_a_chain_is_asked_for_nothing_that_it_does_not_have():
+def test_a_chain_shows_only_its_own_namespaces():
     with Node("dev") as node:
         assert "Consensus" not in over_socket(node, "rpc_modules")
         methods, _ = names_of(node)
@@ -165,7 +165,7 @@ def test_a_chain_is_asked_for_nothing_that_it_does_not_have():
         assert "XDCValidatorAddress" in over_socket(node, "XDPoS_networkInformation")
 
 
-def test_single_methods_are_refused_by_every_name_and_nobody_is_told_of_them():
+def test_denied_methods_are_refused_by_every_name_and_never_listed():
     served = "eth,debug,Consensus"
     denied = ("--http.methods.deny", "eth_sign*,XDPoS_getSigners,debug_subscribe", "--ws.methods.deny", "eth_subscribe")
     with Node("dev", "--profile", "native", "--http.api", served, "--ws.api", served, *denied) as node:
@@ -183,7 +183,7 @@ def test_single_methods_are_refused_by_every_name_and_nobody_is_told_of_them():
             assert wire.code_of(wire.ask(websocket, wire.request("eth_sign")))[0] != UNKNOWN
 
 
-def test_settings_that_are_read_again_hold_for_connections_that_are_open():
+def test_reloaded_settings_apply_to_open_connections():
     with folder() as path:
         settings = path / "settings.toml"
 
@@ -213,7 +213,7 @@ def test_settings_that_are_read_again_hold_for_connections_that_are_open():
                     assert wire.code_of(wire.ask(known, wire.request("debug_memStats")))[0] == 0
 
 
-def test_an_admin_method_changes_what_is_shown_for_a_time_and_ends_subscriptions():
+def test_an_admin_method_changes_the_exposure_for_a_time_and_ends_subscriptions():
     with Node("dev") as node, wire.WebSocket(node) as websocket:
         wire.ask(websocket, wire.request("eth_subscribe", "newHeads"))
         report = over_socket(node, "admin_setExposure", "ws", {"namespaces": ["net"], "seconds": 3600})
@@ -237,7 +237,7 @@ def test_an_admin_method_changes_what_is_shown_for_a_time_and_ends_subscriptions
 
 
 def wait_until(condition):
-    """Asks until it holds; the test's own time-out is the only one."""
+    """Repeats until it holds; only the test's own time-out ends it."""
     while not condition():
         time.sleep(0.02)
 
@@ -266,7 +266,7 @@ def test_a_module_is_enabled_for_a_time_that_outlasts_the_node():
             assert refused.returncode == 1 and "enabled without an end" in refused.stderr
 
 
-def test_a_token_ends_its_websocket_when_it_says_so_and_only_then(closed):
+def test_a_websocket_ends_exactly_when_its_token_expires(closed):
     with wire.WebSocket(closed, token=token(closed, exp=int(time.time()) + 2)) as ends, wire.WebSocket(
         closed, token=token(closed, iat=int(time.time()) - 59)
     ) as stays:
@@ -289,7 +289,7 @@ def test_a_token_ends_its_websocket_when_it_says_so_and_only_then(closed):
         ({"alg": "none"}, {}),
     ],
 )
-def test_a_token_that_does_not_hold_is_refused(closed, header, claims):
+def test_an_invalid_token_is_refused(closed, header, claims):
     now = int(time.time())
     bad = token(closed, header, **{name: now + value for name, value in claims.items()})
     with wire.Http(closed, token=bad) as http:
@@ -301,14 +301,14 @@ def test_a_token_that_does_not_hold_is_refused(closed, header, claims):
 
 
 def status(node, target, headers):
-    """The status of a request with these lines of a head."""
+    """The status of a request with these header lines."""
     with wire.Http(node) as http:
         http.send(f"GET {target} HTTP/1.1\r\n".encode() + headers + b"\r\n")
         http.receive()
         return http.status
 
 
-def test_a_request_says_once_and_rightly_to_whom_it_is_addressed():
+def test_a_request_has_exactly_one_valid_host():
     with Node("dev") as node:
         for headers, wanted in (
             (b"Host: localhost\r\n", 200),
@@ -347,7 +347,7 @@ def test_a_development_network_stays_on_this_machine():
         assert node.http_url.startswith("http://0.0.0.0:")
 
 
-def test_words_of_ones_own_come_from_a_file_and_are_shown_nowhere():
+def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
     words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
     with folder() as path:
         (path / "words").write_text(words + "\n")
@@ -370,7 +370,7 @@ def test_words_of_ones_own_come_from_a_file_and_are_shown_nowhere():
         assert "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" in shown and "junk" in shown
 
 
-def test_a_bare_start_is_narrow_however_wide_the_settings_are():
+def test_a_start_without_arguments_exposes_little_whatever_the_settings():
     wide = ("--http.api", "eth,txpool,debug", "--http.corsdomain", "*", "--http.vhosts", "*", "--auth.namespaces", "net")
     with Node("dev", *wide) as node:
         over_socket(node, "admin_stopRPC")
@@ -378,7 +378,7 @@ def test_a_bare_start_is_narrow_however_wide_the_settings_are():
         node.http_url = json.loads((node.datadir / "endpoints.json").read_text())["http"]
         assert node.http_url.startswith("http://127.0.0.1:")
         with wire.Http(node) as http:
-            # `net` is one of the three, and needs the token that the settings ask for.
+            # `net` is one of the three, and requires the token configured in the settings.
             assert set(wire.ask(http, wire.request("rpc_modules"))["result"]) == {"eth", "web3", "rpc"}
             http.send(b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://a.example\r\nContent-Length: 0\r\n\r\n")
             assert b"access-control" not in http.take_until(b"\r\n\r\n").lower()

@@ -1,7 +1,7 @@
-"""One client floods with slow requests: others are served in their turn, and their connections too.
+"""One client floods the node with slow requests: other clients are served in turn and keep their connections.
 
-Every address of 127.0.0.0/8 is another client to the node. The short form counts answers and looks at their order; the long one
-(`make abuse`) holds what others notice against its bound, in milliseconds.
+The node treats every address of 127.0.0.0/8 as a separate client. The short form counts answers and checks their order;
+the long form (`make abuse`) also checks the delay of other clients against a bound in milliseconds.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ GAS = 20_000_000 if LONG else 4_000_000
 LIMIT, SERVER = -32005, -32000
 SECONDS = float(os.environ.get("TENON_FLOOD_SECONDS", "20" if LONG else "2"))
 MORE_MILLISECONDS = {"eth_call": 200, "reads": 5}
-"""By how much the p99 of others may grow under a flood."""
+"""How much the p99 of others may grow under a flood."""
 
 
 def loop(gas=GAS, identifier=1, method="eth_estimateGas"):
-    """A call that uses up its gas and fails. Its code stands in the request, so that nothing has to be deployed."""
+    """A call that uses up its gas and fails. Its code is in the request, so that nothing must be deployed."""
     call = {"to": LOOP_ADDRESS, "gas": hex(gas)}
     if method == "eth_estimateGas":
         # A creation runs its data as code.
@@ -44,7 +44,7 @@ def batch(count, gas=GAS):
 
 
 def small_call():
-    """A call that is one job of the pool, as overrides are never attempted at once, and takes little."""
+    """A call that is one short job of the pool, because calls with overrides are never attempted at once."""
     return json.dumps(loop(gas=100_000, method="eth_call")).encode()
 
 
@@ -60,7 +60,7 @@ def node():
 
 
 @pytest.mark.parametrize("flood", (wire.Http, wire.WebSocket, wire.UnixSocket), ids=lambda transport: transport.name)
-def test_another_client_is_answered_while_a_batch_is_at_work(node, flood):
+def test_another_client_is_answered_while_a_batch_runs(node, flood):
     calls, size = 30, 40
     with flood(node, timeout=300, source=FLOODER) as flooder, wire.Http(node, timeout=60, source=HONEST) as honest:
         flooder.send_message(batch(size))
@@ -74,7 +74,7 @@ def test_another_client_is_answered_while_a_batch_is_at_work(node, flood):
     tell("fair", f"calls beside a batch over {flood.name}", calls, f"all before the batch of {size} was done", "in their turn")
 
 
-def test_alone_a_client_has_every_thread_and_loses_no_answer(node):
+def test_a_single_client_gets_every_thread_and_loses_no_answer(node):
     with wire.Http(node, timeout=300, source=FLOODER) as flooder:
         flooder.send_message(batch(8))
         assert [answer["id"] for answer in entries(flooder)] == list(range(8))
@@ -95,7 +95,7 @@ def test_a_message_has_a_budget_of_computing_time():
             tell("fair", f"a batch beyond its computing time, {transport.name}", 300, f"{len(refused)} refused by name", "all that exceed it")
 
 
-def test_a_full_queue_refuses_the_client_that_has_most():
+def test_a_full_queue_refuses_the_client_with_most_jobs():
     with Node("dev", "--rpc.queue", "4", "--rpc.threads", "1", "--http.requesttimeout", "5m", "--rpc.computingtime", "0s") as node:
         with wire.Http(node, timeout=300, source=FLOODER) as flooder, wire.Http(node, timeout=120, source=HONEST) as honest:
             flooder.send_message(batch(40))
@@ -108,14 +108,14 @@ def test_a_full_queue_refuses_the_client_that_has_most():
     tell("fair", "a full queue", len(answers), f"{len(refused)} of the flood refused, 0 of the others", "0 of the others")
 
 
-def test_a_plugins_slow_methods_use_up_no_place_of_another(node):
-    # Slow calls of `debug`, as many as may be under way, and one of `eth`.
+def test_a_plugins_slow_methods_take_no_place_of_another(node):
+    # Slow calls of `debug`, the maximum number at a time, and one of `eth`.
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "debug_traceCall", "params": [{"data": "0x" + LOOP, "gas": hex(GAS)}, "latest", {"tracer": "callTracer"}]}).encode()
     with contextlib.ExitStack() as stack:
         tracers = [stack.enter_context(wire.UnixSocket(node, timeout=300)) for _ in range(80)]
         for tracer in tracers:
             tracer.send_message(text)
-        # The same client's, so that it is the plugin alone by which they differ.
+        # From the same client, so that they differ only in the plugin.
         estimate = json.dumps(loop(gas=100_000)).encode()
         with wire.UnixSocket(node, timeout=120) as other:
             code = wire.code_of(wire.ask(other, estimate))[0]
@@ -126,7 +126,7 @@ def test_a_plugins_slow_methods_use_up_no_place_of_another(node):
             assert wire.code_of(json.loads(tracer.receive()))[0] in (0, SERVER)
 
 
-def test_a_full_table_of_connections_gives_up_the_longest_idle_one_of_the_address_with_most():
+def test_a_full_table_of_connections_closes_the_longest_idle_one_of_the_address_with_most():
     with Node("dev", "--http.connections", "20") as node, contextlib.ExitStack() as stack:
         held = [stack.enter_context(wire.Http(node, source=FLOODER)) for _ in range(20)]
         for connection in held:
@@ -145,7 +145,7 @@ def test_a_full_table_of_connections_gives_up_the_longest_idle_one_of_the_addres
 
 @contextlib.contextmanager
 def flooding(node, headers):
-    """Keeps as many jobs of a client waiting as may wait for one."""
+    """Keeps the maximum number of a client's jobs waiting."""
     stop = threading.Event()
 
     def flood():
@@ -163,11 +163,11 @@ def flooding(node, headers):
         flooder.join()
 
 
-def test_a_client_behind_a_trusted_proxy_is_whom_the_proxy_names():
+def test_a_client_behind_a_trusted_proxy_has_the_address_given_by_the_proxy():
     limits = ["--rpc.queue", "4", "--rpc.threads", "1", "--http.requesttimeout", "5m", "--rpc.computingtime", "0s"]
     named = lambda address: {"X-Forwarded-For": address}
-    # What a proxy that is trusted, or not, says of the flood and of another caller, and whether they are two clients then. A
-    # client has two places in this queue, and the flood takes both most of the time.
+    # The client address given by a proxy, trusted or not, for the flood and for another caller, and whether they are
+    # two clients then. A client has two places in this queue, which the flood occupies most of the time.
     for proxies, cases in [
         (
             "127.0.0.0/8",
@@ -254,7 +254,7 @@ class Flood:
 
 
 def notice(node, seconds):
-    """What a well-behaved client at another address notices: milliseconds of each answer, by what was asked."""
+    """The load of a well-behaved client at another address: milliseconds of each answer, by request."""
     texts = {"eth_call": small_call(), "reads": wire.request("eth_getBalance", "0x" + "11" * 20, "latest")}
     found = {name: [] for name in texts}
     ends = time.monotonic() + seconds
@@ -274,10 +274,10 @@ def p99(times):
     return sorted(times)[min(len(times) * 99 // 100, len(times) - 1)]
 
 
-def test_a_flood_of_slow_batches_over_all_transports_holds_up_no_other_client(node):
+def test_a_flood_of_slow_batches_over_all_transports_blocks_no_other_client(node):
     quiet = notice(node, SECONDS / 4)
     with Flood(node) as flood:
-        # Until the queue is as long as it gets.
+        # Until the queue is full.
         time.sleep(1)
         flooded = notice(node, SECONDS)
         batches = flood.sent.value

@@ -1,6 +1,6 @@
-"""Databases that earlier releases have made open in this one, are sound, answer as before and go on.
+"""Databases of earlier releases open in this release, verify, give the same answers and can be continued.
 
-They lie in `tests/data/databases`, which says how each was made. A new format adds one; none ever leaves.
+They are in `tests/data/databases`, which describes how each was made. Each new format adds a database; none is removed.
 """
 
 import json
@@ -23,7 +23,7 @@ def opened(path, fixture):
 
 
 def rest_of(fixture, path):
-    """The whole recorded chain of which the database holds the beginning, and the head that it leads to."""
+    """The complete recorded chain of which the database contains the beginning, and its head."""
     if fixture["chain"] == "conformance":
         return DATA / "execution-apis" / "chain.rlp.gz", json.loads((DATA / "execution-apis" / "headfcu.json").read_text())
     recorded = Recorded(fixture["chain"], path)
@@ -31,7 +31,7 @@ def rest_of(fixture, path):
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture["file"])
-def test_a_database_of_an_earlier_release_opens_is_sound_and_goes_on(fixture):
+def test_a_database_of_an_earlier_release_opens_verifies_and_continues(fixture):
     with folder() as path:
         datadir = opened(path, fixture)
         statistics = json.loads(run("db", "stats", "--json", "--datadir", datadir).stdout)

@@ -1,7 +1,7 @@
-"""Rude clients: whatever comes over the three transports, the answer is exact, memory bounded, and others are served.
+"""Malformed and hostile input on the three transports: answers are exact, memory stays bounded, other clients are served.
 
-TENON_MALFORMED: malformed requests a transport (default 1,500; the full run is 10,000). TENON_IDLE: idle connections
-(default 800; the full run is 5,000). TENON_SEED: the seed of the random ones, printed, to replay a run.
+TENON_MALFORMED: malformed requests per transport (default 1,500; the full run is 10,000). TENON_IDLE: idle connections
+(default 800; the full run is 5,000). TENON_SEED: the seed of the random requests, printed, to replay a run.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ MALFORMED = int(os.environ.get("TENON_MALFORMED", "1500"))
 IDLE = int(os.environ.get("TENON_IDLE", "800"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 MB = 1 << 20
-# MB. The allocator gives unused pages back while it is asked for others, and keeps some of each thread's until then.
+# MB. The allocator releases unused pages while it serves other requests, and keeps some of each thread's until then.
 KEPT_MEMORY = 64
-MOST_DELAY = 50
-"""Milliseconds by which another client's p99 may grow, where the machine is free (the long form)."""
+MAX_DELAY = 50
+"""Milliseconds by which another client's p99 may grow, on an idle machine (the long form)."""
 OWN_FILES = 6
 """Files that come and go without any client: tables of the database, and the harness's own connection."""
 
@@ -36,8 +36,8 @@ ADDRESS = "0x" + "11" * 20
 class Case:
     """A text, the code of its answer, and what the answer's message contains.
 
-    `on_stream` is the message on WebSocket and socket where that differs from HTTP, which says no more than `parse error`;
-    `None` there: the connection ends without a word.
+    `on_stream` is the message on WebSocket and socket where that differs from HTTP, whose message is always `parse error`.
+    With `None` the connection closes without an answer.
     """
 
     def __init__(self, text, code, message="", on_stream=""):
@@ -46,7 +46,7 @@ class Case:
 
 
 def kinds(dice):
-    """One malformed request of every kind; the dice choose sizes and places."""
+    """One malformed request of every kind; sizes and positions are random."""
     size = dice.choice([1, 7, 64, 1_000])
     deep = dice.choice([200, 3_000, 9_000])
     number = "9" * dice.randrange(30, 5_000)
@@ -102,7 +102,7 @@ def kinds(dice):
 
 
 def mutated(dice):
-    """A request in which a few bytes are changed, removed or doubled: nobody knows the answer, only what it may be."""
+    """A request in which a few bytes are changed, removed or doubled. Its exact answer is unknown; only the permitted answers are."""
     text = bytearray(
         dice.choice(
             [
@@ -142,7 +142,7 @@ def still_serves(node):
 
 
 class Costs:
-    """Memory and files of a node before and after, and what others noticed meanwhile."""
+    """Memory and files of a node before and after, and the effects on other clients meanwhile."""
 
     def __init__(self, node):
         still_serves(node)
@@ -153,7 +153,7 @@ class Costs:
         watch.forget_peak(self.pid)
 
     def memory_back(self, most, within=30):
-        """The memory once the node has given back what it does not use; its allocator takes some seconds for that."""
+        """The memory after the node has released what it does not use; its allocator takes some seconds for that."""
         deadline = time.monotonic() + within
         while (memory := watch.memory(self.pid)) > most and time.monotonic() < deadline:
             still_serves(self.node)
@@ -168,7 +168,7 @@ class Costs:
         assert memory <= self.memory + KEPT_MEMORY, "memory is not given back"
         assert files <= self.files + OWN_FILES, "files are not given back"
         assert others["failures"] == 0 and others["answers"] > 0, "others were not served"
-        bound = self.quiet["p99"] + MOST_DELAY
+        bound = self.quiet["p99"] + MAX_DELAY
         assert tell(
             "clients",
             what,
@@ -181,7 +181,7 @@ class Costs:
 
 
 def check(transport, connection, name, case):
-    """Sends a case; whether the connection lives on."""
+    """Sends a case; returns whether the connection stays open."""
     text, message = case.text, case.message if transport is wire.Http else case.on_stream
     connection.send_message(text)
     try:
@@ -193,7 +193,7 @@ def check(transport, connection, name, case):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_malformed_requests_get_exact_errors_and_cost_nothing(node, transport):
+def test_malformed_requests_get_exact_errors_and_use_no_memory(node, transport):
     dice = random.Random(SEED)
     print(f"\nTENON_SEED={SEED}")
     costs = Costs(node)
@@ -202,7 +202,7 @@ def test_malformed_requests_get_exact_errors_and_cost_nothing(node, transport):
     with watch.other_clients(node) as figures:
         connection = transport(node)
         while sent < MALFORMED:
-            # The giants are few: a transport spends its time on what is many.
+            # There are few huge requests: most of a transport's time goes to the others.
             for name, case in kinds(dice).items():
                 if name == "giant batch" and sent > MALFORMED // 10:
                     continue
@@ -219,16 +219,16 @@ def test_malformed_requests_get_exact_errors_and_cost_nothing(node, transport):
 
 
 def fate(transport, node, text):
-    """What becomes of a text on a connection of its own: its error's code, `none` if nothing is said, or `closed`."""
+    """The answer to a text on a connection of its own: its error's code, `none` if there is no answer, or `closed`."""
     code = "none"
     with transport(node) as connection:
         try:
             connection.send_message(text)
             if transport is wire.UnixSocket:
-                # What lacks its end would be waited for.
+                # The node would wait for the end of an incomplete request.
                 connection.socket.shutdown(1)
             elif transport is wire.WebSocket:
-                # A notification is not answered; this is, and after what was asked before.
+                # A notification is not answered; this request is, after the previous ones.
                 connection.send_message(b'{"id":"end","method":"eth_chainId"}')
             while True:
                 answer = connection.receive()
@@ -287,7 +287,7 @@ WEBSOCKET_RUBBISH = [
 ]
 
 
-def test_what_is_no_http_and_no_frame_is_refused_by_the_protocols_own_codes(node):
+def test_invalid_http_and_frames_are_refused_with_the_protocols_codes(node):
     costs = Costs(node)
     with watch.other_clients(node) as figures:
         for text, status in HTTP_RUBBISH:
@@ -296,7 +296,7 @@ def test_what_is_no_http_and_no_frame_is_refused_by_the_protocols_own_codes(node
                     connection.send(text)
                     connection.receive()
                 except wire.Hung:
-                    # Of a head that is too long the rest was never read, which may cost the client the answer.
+                    # The rest of a head that is too long is not read, which may cost the client the answer.
                     assert status == 431
                     continue
                 assert connection.status == status, text[:80]
@@ -310,7 +310,7 @@ def test_what_is_no_http_and_no_frame_is_refused_by_the_protocols_own_codes(node
     costs.report("broken protocols", others, 64, len(HTTP_RUBBISH) + len(WEBSOCKET_RUBBISH))
 
 
-def test_giant_messages_are_refused_without_being_kept(node):
+def test_huge_messages_are_refused_without_being_buffered(node):
     costs = Costs(node)
     giant = b'{"id":1,"method":"eth_chainId","params":["' + b"x" * (70 * MB)
     with watch.other_clients(node) as figures:
@@ -330,18 +330,18 @@ def test_giant_messages_are_refused_without_being_kept(node):
 
 
 def said(node, text):
-    """A connection on which this has been said."""
+    """A connection on which this has been sent."""
     connection = wire.Http(node)
     connection.send(text)
     return connection
 
 
-def test_slow_and_half_open_clients_lose_their_places_and_nobody_elses():
+def test_slow_and_half_open_clients_lose_only_their_own_connections():
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
     with Node("dev", "--http.requesttimeout", "2s", "--http.idletimeout", "3s") as node:
         costs = Costs(node)
         with watch.other_clients(node) as figures:
-            # Each says its part at once: a slow machine takes longer for all of them than one of them may wait.
+            # All send their part at once: a slow machine takes longer for all of them than one of them may wait.
             half_body, half_head = ([said(node, text) for _ in range(50)] for text in (head + b'\r\n{"id":1,', head))
             loris, silent = ([wire.Http(node) for _ in range(count)] for count in (100, 50))
             begun, alive, lived = time.monotonic(), list(loris), []
@@ -367,13 +367,13 @@ def test_slow_and_half_open_clients_lose_their_places_and_nobody_elses():
         costs.report("slow and half-open clients", others, 64, 250)
 
 
-def test_thousands_of_idle_connections_cost_little_and_hold_nobody_up(node):
+def test_thousands_of_idle_connections_use_little_memory_and_block_no_other_client(node):
     count = min(IDLE, wire.open_files_allowed() - 500)
     assert count == IDLE or not LONG, f"the system allows the test too few open files for {IDLE} connections"
     costs = Costs(node)
     with watch.other_clients(node) as figures:
         idle = []
-        # A share of each transport; all in one process, which its own number of files bounds.
+        # A third on each transport; all in one process, which has a limit of open files.
         for number in range(count):
             idle.append(wire.TRANSPORTS[number % 3](node))
         time.sleep(1)
@@ -392,7 +392,7 @@ def test_thousands_of_idle_connections_cost_little_and_hold_nobody_up(node):
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 def test_a_client_that_never_reads_is_bounded(node, transport):
-    """Answers to a client that never reads stop being made when its queue is full."""
+    """The node stops making answers for a client that never reads when its queue is full."""
     costs = Costs(node)
     # Each entry of the answer is some 15 KB: the dispatcher repeats an unknown method's name.
     text = wire.request("eth_" + "x" * 15_000)
@@ -409,12 +409,13 @@ def test_a_client_that_never_reads_is_bounded(node, transport):
         connection.close()
     print(f"\n{transport.name}: {sent} requests taken before the node read no more")
     assert sent < 40_000, "the node takes requests for ever"
-    # 64 MiB is what the socket may queue, 16 MiB the WebSocket; both hold a message being read and its answer.
+    # 64 MiB is the maximum queued on the socket, 16 MiB on the WebSocket; both hold a message being read and its
+    # answer.
     costs.report(f"a client that never reads its answers, {transport.name}", others, 150)
 
 
 FLOODS = {
-    # What begins it, what is sent again and again, whether answers are read.
+    # What is sent first, what is sent repeatedly, whether answers are read.
     "pings, nothing read": (b"", wire.frame(0x89, b"x" * 125), False),
     "pings, all read": (b"", wire.frame(0x89, b"x" * 125), True),
     "empty parts of a message": (wire.frame(0x01, b"["), wire.frame(0x00, b""), False),
@@ -442,7 +443,7 @@ def test_a_flood_of_small_frames_is_bounded(node, kind):
     costs.report(f"a flood of small frames: {kind}", others, 96, sent)
 
 
-def test_a_subscriber_that_never_reads_is_let_go_and_the_rest_hear_everything(node):
+def test_a_subscriber_that_never_reads_is_disconnected_and_the_others_get_everything(node):
     costs = Costs(node)
     senders = node.call("eth_accounts")
     with watch.other_clients(node) as figures, wire.WebSocket(node) as reader:
@@ -473,7 +474,7 @@ def test_a_subscriber_that_never_reads_is_let_go_and_the_rest_hear_everything(no
 
 
 def gone(connection):
-    """Whether the node has let go of a connection that reads nothing: writing fails then."""
+    """Returns whether the node has closed a connection that reads nothing: writing then fails."""
     try:
         connection.socket.send(wire.frame(0x8A, b""))
         return False

@@ -1,8 +1,8 @@
-"""A full disk: the node says so, makes no further block, keeps answering reads, ends in order, loses nothing that it has
-shown, and goes on once there is room, at its next start or without one.
+"""A full disk: the node reports it, makes no further block, keeps answering reads, shuts down normally and loses no
+block that it has shown. Once there is space it continues, either after a restart or while running.
 
-With a limit on the size of files, which needs no rights, but is no full disk to RocksDB, so that only a new start goes on;
-and with a small memory disk, for which one must be root (left out otherwise).
+The disk is simulated in two ways. A file size limit needs no privileges, but RocksDB does not treat it as a full disk,
+so the node continues only after a restart. A small memory file system needs root; its tests are skipped otherwise.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from figures import tell
 from tenon_node import DATA, Node, RpcError, folder, run
 
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-#: How the two kinds of full disk are worded by the system.
+#: The system's texts for the two kinds of full disk.
 FULL = ("File too large", "No space left on device")
 
 
 @contextlib.contextmanager
 def largest_file(limit):
-    """Programs that are started inside cannot make a file longer than this; a write beyond fails as on a full disk."""
+    """The node cannot make a file longer than this; further writes fail like on a full disk."""
 
     def narrowed():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -46,7 +46,7 @@ def largest_file(limit):
 
 @contextlib.contextmanager
 def memory_disk(path, size):
-    """A small disk at `path`; gives a function that makes it larger."""
+    """A small disk at `path`; returns a function that enlarges it."""
     path.mkdir(parents=True)
     mounting = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
     if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True).returncode != 0:
@@ -59,7 +59,7 @@ def memory_disk(path, size):
 
 
 def fill(node):
-    """Sends large transactions until no block comes any more; gives the last block that was shown."""
+    """Sends large transactions until no more blocks are made; returns the last block that was shown."""
     sender = node.call("eth_accounts")[0]
     data = "0x" + "ab" * 120_000
     shown = None
@@ -79,12 +79,12 @@ def fill(node):
 
 
 def said(node):
-    """How often the node has said that it cannot write."""
+    """Number of times that the node has logged that it cannot write."""
     return sum(any(word in line for word in FULL) for line in node.log_path.read_text(errors="replace").splitlines())
 
 
 def check_reads(node, shown):
-    """The node that cannot write answers from what it has, and nothing is added to it."""
+    """The node that cannot write answers from what it has, and adds nothing."""
     number = int(shown["number"], 16)
     assert number > 0 and said(node) > 0
     for _ in range(3):
@@ -96,7 +96,7 @@ def check_reads(node, shown):
 
 
 def check_health(node, is_healthy):
-    """GET /health tells the truth about writes. The node looks again every few seconds."""
+    """GET /health reports whether writes work. The node checks again every few seconds."""
     deadline = time.monotonic() + 60
     while (found := node.health())[0] != (200 if is_healthy else 503):
         assert time.monotonic() < deadline, found
@@ -109,7 +109,7 @@ def check_health(node, is_healthy):
 
 
 def check_ending(node):
-    """The node ends in order, and has not panicked; how long that takes."""
+    """The node ends orderly, without a panic; returns how long that takes."""
     begun = time.monotonic()
     code = node.stop()
     assert code in (0, 1), f"ended with {code}"
@@ -118,7 +118,7 @@ def check_ending(node):
 
 
 def check_recovered(datadir, shown, number):
-    """With room again: every block that was shown is there, whole, and the chain goes on."""
+    """With free space again: every block that was shown exists, whole, and the chain continues."""
     assert run("db", "verify", "--datadir", datadir).stdout.startswith("sound")
     with Node("dev", datadir=datadir) as node:
         assert node.call("eth_getBlockByNumber", hex(number), False) == shown
@@ -130,12 +130,12 @@ def check_recovered(datadir, shown, number):
         assert node.stop() == 0
 
 
-def test_a_node_that_cannot_write_on_serves_reads_and_recovers():
+def test_a_node_that_cannot_write_serves_reads_and_recovers():
     limit = 4 << 20
     with folder() as path:
         with largest_file(resource.RLIM_INFINITY), Node("dev", datadir=path / "data") as node:
-            # Not from its start: the node keeps a copy of each plugin, and these may be larger. Less than the database
-            # writes into one file before it begins another.
+            # Set after the start: the node copies each plugin, which may be larger. Less than the database writes into
+            # one file before it begins another.
             resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
             check_health(node, True)
             shown = fill(node)
@@ -157,7 +157,7 @@ def test_a_node_on_a_full_disk_serves_reads_and_recovers():
                      "next start", "0 blocks lost")
 
 
-def test_a_running_node_goes_on_when_its_disk_has_room_again():
+def test_a_running_node_continues_when_its_disk_has_space_again():
     with folder() as path, memory_disk(path / "data" / "db", "12m") as enlarge:
         with Node("dev", "--health.disk-free", "0", datadir=path / "data") as node:
             check_health(node, True)
@@ -166,7 +166,7 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
             number = check_reads(node, shown)
             sender = node.call("eth_accounts")[2]
             transfer = {"from": sender, "to": OTHER, "value": "0x1", "gas": "0x5208"}
-            # Still full: what is asked for now waits.
+            # Still full: requests wait.
             waiting, words = node.call("eth_sendTransaction", transfer), said(node)
             deadline = time.monotonic() + 30
             while said(node) == words and time.monotonic() < deadline:
@@ -177,7 +177,7 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
             begun = time.monotonic()
             while node.call("eth_getTransactionReceipt", waiting) is None:
                 assert time.monotonic() - begun < 120, "no block though there is room"
-                # A development network tries again when something new comes.
+                # A development network tries again when a new transaction arrives.
                 node.call("eth_sendTransaction", transfer)
                 time.sleep(0.5)
             recovery = time.monotonic() - begun
@@ -190,7 +190,7 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
                      "without a new start, lost 0", "0 blocks lost")
 
 
-def test_an_import_that_cannot_write_says_so_and_goes_on_later():
+def test_an_import_that_cannot_write_reports_it_and_can_continue_later():
     recorded = DATA / "execution-apis"
     with folder() as path:
         command = ["import", "--genesis", recorded / "genesis.json", "--datadir", path / "data", recorded / "chain.rlp.gz"]

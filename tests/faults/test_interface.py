@@ -1,4 +1,4 @@
-"""Every name of the interface document is answered wherever its namespace is shown."""
+"""Every name of the interface document is answered wherever its namespace is exposed."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from test_exposure import names_of, unknown
 
 NAMES = (DATA / "interface-methods.txt").read_text().split()
 NAMESPACES = "eth,net,web3,txpool,debug,admin,miner,personal,Consensus"
-# What would take away the ground under the test is asked with too many parameters, which are refused before anything is done.
+# Methods that would disable the test are called with too many parameters, which are refused before anything is done.
 CLOSING = ("admin_startRPC", "admin_stopRPC", "admin_startWS", "admin_stopWS")
 
 

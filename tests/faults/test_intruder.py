@@ -1,5 +1,5 @@
-"""A foreign plugin (`tests/plugins/intruder`) in the real node: whatever it tries beyond its grants, it gets nothing, and the
-node's memory does not grow with what it asks for and does not read.
+"""A foreign plugin (`tests/plugins/intruder`) in the real node: every attempt beyond its grants is refused, and the
+node's memory does not grow with answers that it requests and does not read.
 """
 
 import json
@@ -27,12 +27,12 @@ def node():
 
 
 def resident(node):
-    """Memory of the node that is its own, bytes."""
+    """The node's private memory, bytes."""
     status = pathlib.Path(f"/proc/{node.process.pid}/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon:"))
 
 
-def test_no_attempt_beyond_its_grants_gets_anywhere(node):
+def test_every_attempt_beyond_the_grants_is_refused(node):
     attempts = node.call("intruder_attempts")
     outcomes = {name: node.call("intruder_try", name) for name in attempts if not name.startswith("ReadChain")}
     got_in = {name: outcome for name, outcome in outcomes.items() if not outcome.startswith("refused: ")}
@@ -44,7 +44,7 @@ def test_no_attempt_beyond_its_grants_gets_anywhere(node):
     tell("intruder", "attempts of a foreign plugin beyond its grants", len(outcomes), f"{len(outcomes)} refused, {len(got_in)} got in", "0 get in")
 
 
-def test_frames_against_the_rules_cost_the_plugin_its_process_and_nobody_else_anything(node):
+def test_invalid_frames_end_the_plugins_process_and_affect_nothing_else(node):
     for name in node.call("intruder_endings"):
         if name.endswith("for ever"):
             continue
@@ -59,7 +59,7 @@ def test_frames_against_the_rules_cost_the_plugin_its_process_and_nobody_else_an
                 assert "process has ended" in json.dumps(error.error)
 
 
-def test_questions_whose_answers_are_not_read_take_no_memory(node):
+def test_requests_with_unread_answers_take_no_memory(node):
     before = resident(node)
     asked = node.call("intruder_deafen", 3000)
     growth = resident(node) - before

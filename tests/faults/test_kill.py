@@ -1,6 +1,6 @@
-"""kill -9 at random instants: after each restart the node stands at a whole block with equal roots, and goes on.
+"""kill -9 at random instants: after each restart the head is a complete block with equal roots, and the node continues.
 
-TENON_KILLS: how often a test (default 4; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills per test (default 4; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ from test_kill_native import Recorded
 KILLS = int(os.environ.get("TENON_KILLS", "4"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-MOST_MORE = 40
-"""Kills beyond those that are asked for, until one has hit what the test is about: how fast that is nobody knows before."""
+MAX_MORE = 40
+"""Additional kills until one has hit the tested operation, whose duration is not known in advance."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def dice(request):
 
 
 def verify(datadir):
-    """`tenon db verify` walks every header link, body and receipt root, and the whole state at the head."""
+    """`tenon db verify` checks every header link, body and receipt root, and the whole state at the head."""
     return run("db", "verify", "--datadir", datadir)
 
 
@@ -63,7 +63,7 @@ def make_chain(path, blocks=300):
     return int(head["number"], 16), head["hash"]
 
 
-def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dice):
+def test_an_import_killed_at_any_instant_is_at_a_whole_block_and_continues(dice):
     with folder() as path:
         length, head_hash = make_chain(path)
         command = ["import", "--genesis", path / "genesis.json", "--datadir", path / "data", path / "chain.rlp"]
@@ -74,7 +74,7 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
         shutil.rmtree(path / "data")
         heights, longest, in_the_middle = [], whole, 0
         while len(heights) < KILLS or not in_the_middle:
-            assert len(heights) < KILLS + MOST_MORE, f"no kill hit a running import, the test has shown nothing: {heights}"
+            assert len(heights) < KILLS + MAX_MORE, f"no kill hit a running import, the test has shown nothing: {heights}"
             if heights and heights[-1] == length:
                 shutil.rmtree(path / "data")
             importing = subprocess.Popen([str(BINARY), *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -89,7 +89,7 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
             verify(path / "data")
             heights.append(head(path / "data"))
             in_the_middle += 0 < heights[-1] < length
-            # One that was at its end was faster than the measured one, or had its end long before it was over.
+            # A complete run was faster than the measured one, or reached its end long before its exit.
             longest = lived if heights[-1] == length else whole
         run(*command)
         verify(path / "data")
@@ -101,7 +101,7 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
 
 
 class Client(threading.Thread):
-    """Asks a node something again and again until it dies. Everything that the node answered before counts."""
+    """Sends requests to a node until it dies. Every answer before that counts."""
 
     def __init__(self, node):
         super().__init__(daemon=True)
@@ -109,7 +109,7 @@ class Client(threading.Thread):
         self.connection = http.client.HTTPConnection(node.http_url.removeprefix("http://").rstrip("/"), timeout=60)
 
     def call(self, method, *params):
-        """Like the node's own `call`, over a connection of this thread, and never a second time."""
+        """Like the node's own `call`, over a connection of this thread, and without retries."""
         text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         self.connection.request("POST", "/", text, {"Content-Type": "application/json"})
         answer = json.loads(self.connection.getresponse().read())
@@ -125,13 +125,13 @@ class Client(threading.Thread):
         except (OSError, http.client.HTTPException, ValueError):
             return
         except RpcError:
-            # A node that still lives has refused something: the test must hear of it.
+            # A running node has refused a request: the test must fail.
             if self.node.process.poll() is None:
                 raise
 
 
 class Traffic(Client):
-    """Sends transfers through the node's own accounts; remembers the blocks that it was shown."""
+    """Sends transfers through the node's own accounts; records the blocks shown."""
 
     def __init__(self, node):
         super().__init__(node)
@@ -145,7 +145,7 @@ class Traffic(Client):
 
 
 class Compaction(Client):
-    """Compacts the whole database, again and again."""
+    """Compacts the whole database repeatedly."""
 
     def __init__(self, node):
         super().__init__(node)
@@ -159,7 +159,7 @@ class Compaction(Client):
 
 
 def missing(node, shown):
-    """How many of the blocks that were shown the node does not have at their heights."""
+    """Number of shown blocks that the node does not have at their heights."""
     requests = [
         {"jsonrpc": "2.0", "id": number, "method": "eth_getBlockByNumber", "params": [hex(number), False]} for number in shown
     ]
@@ -171,7 +171,8 @@ def missing(node, shown):
 
 
 def killed_again_and_again(dice, also=lambda node: None):
-    """A loaded development network that is killed so often; every block that it ever showed, and how many it lost."""
+    """A loaded development network that is killed this often; returns every block that it showed, and how many it
+    lost."""
     with folder() as path:
         datadir, shown, lost = path / "data", {}, 0
         for kill in range(KILLS + 1):
@@ -217,7 +218,7 @@ def test_a_loaded_network_that_compacts_its_database_loses_no_block_that_it_has_
 
 
 class Unwinding(threading.Thread):
-    """Takes the chain back once, and remembers whether that was acknowledged."""
+    """Unwinds the chain once, and records whether that was acknowledged."""
 
     def __init__(self, node, target):
         super().__init__(daemon=True)
@@ -228,7 +229,7 @@ class Unwinding(threading.Thread):
             self.is_acknowledged = "result" in wire.ask(self.connection, wire.request("debug_setHead", hex(self.target)))
 
 
-def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_aim(dice):
+def test_a_node_killed_during_an_unwind_is_at_a_whole_block_not_below_its_target(dice):
     with folder() as path:
         recorded = Recorded("staged", path)
         length, datadir, whole = recorded.last, path / "data", path / "whole"
@@ -246,7 +247,7 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
         heights, acknowledged, between, lost = [], 0, 0, 0
         start = 0
         while len(heights) < KILLS or not (between or acknowledged):
-            assert len(heights) < KILLS + MOST_MORE, f"no kill hit an unwinding, the test has shown nothing: {heights}"
+            assert len(heights) < KILLS + MAX_MORE, f"no kill hit an unwinding, the test has shown nothing: {heights}"
             if start < length // 3:
                 shutil.rmtree(datadir)
                 shutil.copytree(whole, datadir)
@@ -272,7 +273,7 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
                 assert node.stop() == 0
             heights.append(f"{start}→{height}({target})")
             start = height
-        # What stands goes on to the end.
+        # The rest of the chain can be imported.
         run("import", "--datadir", datadir, recorded.file)
         verify(datadir)
         assert head(datadir) == length

@@ -1,4 +1,5 @@
-"""Commands that make and change key files, killed at random: what was answered opens, and nothing unfinished counts as a key."""
+"""Commands that create and change key files, killed at random: acknowledged files open, and unfinished ones do not
+count as keys."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""kill -9 and unwinding on native chains, around epoch switches and the change from engine v1 to v2 especially: what a
-restart finds has the roots that the reference recorded, and the import goes on to the recorded head.
+"""kill -9 and unwinding on native chains, especially around epoch switches and the change from engine v1 to v2: the
+restarted node has the roots that the reference recorded, and the import continues to the recorded head.
 
-TENON_KILLS: how often a chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills per chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import os
@@ -18,13 +18,13 @@ from tenon_node import BINARY, Node, folder, run
 
 KILLS = int(os.environ.get("TENON_KILLS", "8"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
-# Around which blocks something changes: gap blocks, checkpoints of v1, the switch of the engines, epoch switches of v2.
+# Blocks near which something changes: gap blocks, checkpoints of v1, the switch of the engines, epoch switches of v2.
 SWITCHES = {
     "local": [30, 60, 120, 168, 348, 580],
     "staged": [450, 900, 901],
     "v1switch": [450, 900, 1350, 1800, 1801, 2700],
 }
-# Blocks that are handed over together, so that none waits in the import for the next.
+# Blocks that are imported in one group, so that none waits for the next.
 TOGETHER = 32
 
 
@@ -40,7 +40,7 @@ def dice(request):
 
 
 def stand_at(recorded, datadir, number):
-    """Brings a data folder to this block: on by an import, back by `debug_setHead`."""
+    """Brings a data folder to this block: forward by an import, back by `debug_setHead`."""
     if not (datadir / "db" / "CURRENT").exists() or head(datadir)["number"] < number:
         part = datadir.parent / "part.rlp"
         part.write_bytes(b"".join(recorded.blocks[: number + 1]))
@@ -53,11 +53,11 @@ def stand_at(recorded, datadir, number):
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_goes_on(name, dice):
+def test_a_native_import_killed_around_a_switch_is_at_a_recorded_block_and_continues(name, dice):
     with folder() as path:
         recorded, datadir, kills = Recorded(name, path), path / "data", []
         for aim in sorted(dice.choice(SWITCHES[name]) for _ in range(KILLS)):
-            # From a few blocks before the switch to some beyond it, so that the kill falls before it, on it or after it.
+            # From a few blocks before the switch to some beyond it, so that the kill hits before, on or after it.
             start = max(aim - dice.randrange(1, TOGETHER), 1)
             stand_at(recorded, datadir, start)
             end = min(aim + dice.randrange(1, TOGETHER) + TOGETHER, recorded.last)
@@ -70,7 +70,7 @@ def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_g
             time.sleep(dice.uniform(0, 1.5))
             process.kill()
             process.wait()
-            # Walks header links, bodies, receipts and the whole state at the head.
+            # Checks header links, bodies, receipts and the whole state at the head.
             run("db", "verify", "--datadir", datadir)
             found = head(datadir)
             kills.append((aim, start, found["number"]))
@@ -84,7 +84,7 @@ def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_g
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
+def test_a_native_chain_can_be_unwound_across_its_switches_and_continued(name):
     with folder() as path:
         recorded, datadir = Recorded(name, path), path / "data"
         run("import", "--genesis", recorded.genesis, "--datadir", datadir, recorded.file)
@@ -97,7 +97,7 @@ def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
                 assert (block["hash"], block["stateRoot"]) == tuple(recorded.lines[height][key] for key in ("hash", "stateRoot"))
             assert node.stop() == 0
         run("db", "verify", "--datadir", datadir)
-        # In two parts, with a new process in between, so that the second has forgotten what the first knew.
+        # In two parts with separate processes, so that the second lacks the caches of the first.
         part = path / "part.rlp"
         for height in sorted(heights):
             part.write_bytes(b"".join(recorded.blocks[: height + 1]))
@@ -111,8 +111,8 @@ def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
         print(f"{name}: back to {heights} and on, every root as recorded")
 
 
-# Of the development network: rounds of an epoch, and blocks of state that are kept, the fewest that a chain with this gap takes.
-# The gap block lies half an epoch back.
+# Of the development network: rounds per epoch, and blocks of state that are kept, the minimum for a chain with this
+# gap. The gap block is half an epoch back.
 EPOCH, HISTORY = 6, 4
 DEVELOPMENT = ["dev", "--profile", "native", "--epoch", EPOCH, "--block-time", "1s", "--gcmode", "pruned"]
 
@@ -122,7 +122,7 @@ def newest(node):
 
 
 def heights_to(node, goal):
-    """The newest height again and again until it is reached. A chain that stands still fails."""
+    """Polls the newest height until it is reached. A stalled chain fails."""
     deadline = time.monotonic() + 60
     while (height := newest(node)) < goal:
         assert time.monotonic() < deadline, f"the chain stands at {height}"
@@ -130,12 +130,12 @@ def heights_to(node, goal):
         time.sleep(0.05)
 
 
-def test_a_native_development_network_killed_around_an_epoch_switch_seals_on_and_signs_nothing_twice(dice):
+def test_a_native_development_network_killed_around_an_epoch_switch_continues_and_signs_nothing_twice(dice):
     with folder() as path:
         datadir, known, aims, height = path / "data", {}, [], 0
         arguments = [*DEVELOPMENT, "--history.state", HISTORY]
         for _ in range(min(KILLS, 5)):
-            # The gap block, the blocks between it and the epoch switch, the epoch switch, and the one after.
+            # The gap block, the blocks between it and the epoch switch, the epoch switch, and the next one.
             aim = max(height + 1, height // EPOCH * EPOCH + EPOCH // 2) + dice.randrange(EPOCH // 2 + 2)
             aims.append(aim)
             with Node(*map(str, arguments), datadir=datadir) as node:
@@ -154,7 +154,7 @@ def test_a_native_development_network_killed_around_an_epoch_switch_seals_on_and
         blocks = [rlp.decode(block)[0] for block in items((path / "chain.rlp").read_bytes())]
         rounds = [int.from_bytes(rlp.decode(header[12][1:])[0], "big") for header in blocks if header[12][:1] == b"\x02"]
         assert rounds == list(range(1, len(rounds) + 1)), "a round was used twice, or left out"
-        # Another node judges the chain by all rules, with nothing but the blocks. Restarts made some of them early.
+        # Another node checks the chain by all rules, from the blocks alone. Restarts made some of them early.
         time.sleep(max(0, int.from_bytes(blocks[-1][11], "big") + 1 - time.time()))
         run("import", "--genesis", datadir / "genesis.json", "--datadir", path / "other", path / "chain.rlp")
         assert head(path / "other") == head(datadir)

@@ -1,7 +1,7 @@
-"""kill -9 in reorganisations of 1 to 100 blocks: the head is the old or the new one, the roots are equal, and readers never
-see one in between.
+"""kill -9 during reorganisations of 1 to 100 blocks: the head is the old or the new one, the roots are equal, and readers
+never see an intermediate head.
 
-TENON_KILLS: how often (default 6; the full run is 300). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills (default 6; the full run is 300). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ KILLS = int(os.environ.get("TENON_KILLS", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 LONGEST = 100
 DEPTHS = 4
-"""How many lengths of the old branch a run has, beside 1 and 100: each has a folder, of which every kill gets a copy."""
-MOST_MORE = 60
-"""Kills beyond those that are asked for, until some have hit a reorganisation."""
+"""Number of lengths of the old branch in a run, besides 1 and 100: each has a folder, which every kill copies."""
+MAX_MORE = 60
+"""Additional kills until some have hit a reorganisation."""
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 
@@ -62,7 +62,7 @@ def head(datadir):
 
 
 class Prepared:
-    """A folder in which one block is missing to the reorganisation of some blocks."""
+    """A folder that is one block short of a reorganisation of some blocks."""
 
     def __init__(self, path, old, new, depth):
         self.depth, self.path, self.tip = depth, path / f"depth-{depth}", path / f"tip-{depth}.rlp"
@@ -87,7 +87,7 @@ class Prepared:
 
 
 class Watching(Client):
-    """Looks at the head, and at what is asked about it, again and again."""
+    """Queries the head, and data on it, repeatedly."""
 
     def __init__(self, node):
         super().__init__(node)
@@ -100,7 +100,7 @@ class Watching(Client):
 
 
 class Reorganising(threading.Thread):
-    """Hands the node the block with which the other branch is the better one."""
+    """Imports the block with which the other branch becomes the better one."""
 
     def __init__(self, node):
         super().__init__(daemon=True)
@@ -117,7 +117,7 @@ def dice(request):
     return random.Random(SEED)
 
 
-def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dice):
+def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):
     with folder() as path:
         old = Branch(path, None, 1)
         new = Branch(path, old.genesis, 2)
@@ -127,7 +127,7 @@ def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dic
         datadir, found, acknowledged, between = path / "data", [], 0, 0
         is_enough = False
         while len(found) < KILLS or not is_enough:
-            assert len(found) < KILLS + MOST_MORE, f"no kill hit a reorganisation, the test has shown nothing: {found}"
+            assert len(found) < KILLS + MAX_MORE, f"no kill hit a reorganisation, the test has shown nothing: {found}"
             chosen = dice.choice(prepared)
             shutil.rmtree(datadir, ignore_errors=True)
             shutil.copytree(chosen.path, datadir)
@@ -145,7 +145,7 @@ def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dic
             place = (stands["number"], stands["hash"])
             assert place in chosen.heads(), f"at {place} after a reorganisation of {chosen.depth} blocks"
             between += len(watching.heads - chosen.heads())
-            # One wei a block on the old branch, two on the new one, of an account that had some before.
+            # One wei per block on the old branch, two on the new one, for an account with an initial balance.
             at_start = min(watching.counts, default=0)
             spread = {count - at_start for count in watching.counts}
             gained = 2 * (chosen.depth + 1) - chosen.depth

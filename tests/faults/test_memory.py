@@ -1,9 +1,9 @@
-"""Clients that make the node keep things: messages, calls, answers that are not read, filters, subscriptions, traces.
+"""Clients that make the node hold memory: messages, calls, unread answers, filters, subscriptions and traces.
 
-All of it draws on one budget (`rpc.memory`). Through everything here the whole process stays below what its settings add up
-to and 256 MiB; others are served; and 15 s after the clients have gone it holds what its caches explain, and 64 MB.
+All of these share one budget (`rpc.memory`). In every test the process stays below the sum of its settings plus 256 MiB,
+and other clients are served. 15 s after the clients have gone, it holds at most its caches plus 64 MB.
 
-TENON_ABUSE=long: the counts and sizes of an attack, and the budget of the settings. Otherwise a tenth of both.
+TENON_ABUSE=long: the counts and sizes of an attack and the default budget. Otherwise both are a tenth of that.
 """
 
 import concurrent.futures
@@ -32,7 +32,7 @@ MOST = CACHE + BUDGET + 256
 SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES = (500, 1_000, 2_000, 10_000, 16) if LONG else (60, 24, 400, 1_000, 6)
 PADDING = 4 * MB if LONG else MB
 ANSWER = 8 * MB
-"""More than the system keeps for a connection."""
+"""More than the system buffers for a connection."""
 LIMIT = -32005
 LOOP, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
 ENDLESS = {LOOP: {"code": "0x5b600056"}}
@@ -62,14 +62,14 @@ def metrics(node):
 
 
 def cached(node):
-    """MB that the metrics of caches explain."""
+    """MB of caches according to the metrics."""
     found = metrics(node)
     names = ("tenon_database_cache_bytes", "tenon_database_table_reader_bytes", "tenon_database_memory_bytes")
     return sum(value for name, value in found.items() if name.split("{")[0] in names) / MB
 
 
 def held(node, use=None):
-    """MB of the budget that are held."""
+    """MB of the budget in use."""
     found = metrics(node)
     names = [name for name in found if name.startswith("tenon_rpc_memory_bytes{") and (use is None or f'"{use}"' in name)]
     assert names, "no metrics of memory"
@@ -82,7 +82,8 @@ def refused(node, use):
 
 @contextlib.contextmanager
 def watched(node, what, count):
-    """Holds that the process stays within its bound, that another client is served meanwhile, and that all is given back."""
+    """Checks that the process stays within its limit, that another client is served meanwhile, and that all memory
+    is released."""
     watch.forget_peak(node.process.pid)
     stopped, failures, seen = threading.Event(), [], {"slowest": 0.0}
 
@@ -112,7 +113,7 @@ def watched(node, what, count):
 
 
 def settle(node):
-    """What clients held is given back soon after they have gone."""
+    """Checks that clients' memory is released soon after they have gone."""
     deadline = time.monotonic() + 15
     while (left := held(node)) > 1 and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -120,7 +121,7 @@ def settle(node):
 
 
 def send_some(connection, data):
-    """Sends what the node takes within a second."""
+    """Sends what the node accepts within a second."""
     connection.socket.settimeout(1)
     with contextlib.suppress(TimeoutError, OSError):
         connection.socket.sendall(data)
@@ -141,7 +142,7 @@ def test_padded_slow_calls_on_many_websockets(node):
     settle(node)
 
 
-def test_large_parameters_that_wait_are_refused_beyond_the_share_and_what_runs_goes_on(node):
+def test_large_waiting_parameters_are_refused_beyond_the_share_and_running_calls_continue(node):
     # The parameters themselves are large: they are kept while their calls wait.
     data = "0x" + "00" * (PADDING // 2)
     call = wire.request("eth_call", {"to": LOOP, "gas": hex(10**15), "data": data}, "latest", ENDLESS)
@@ -161,8 +162,8 @@ def test_large_parameters_that_wait_are_refused_beyond_the_share_and_what_runs_g
     settle(node)
 
 
-def test_readers_that_stop(node):
-    # RETURN so many bytes of memory: the answer is twice as long.
+def test_clients_that_stop_reading(node):
+    # RETURN of this many bytes of memory: the answer is twice as long.
     code = "0x62" + f"{ANSWER // 2:06x}" + "5ff3"
     ask = wire.request("eth_call", {"to": OTHER, "gas": hex(10**9)}, "latest", {OTHER: {"code": code}})
     with watched(node, "clients that do not read their answers", READERS), contextlib.ExitStack() as stack:
@@ -172,7 +173,7 @@ def test_readers_that_stop(node):
             try:
                 connection = stack.enter_context(kind(node, timeout=60))
             except (wire.Hung, OSError):
-                # As many as may be are open.
+                # The maximum number is open.
                 continue
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connections.append(connection)
@@ -182,7 +183,7 @@ def test_readers_that_stop(node):
         while refused(node, "answers") == 0 and time.monotonic() < deadline:
             time.sleep(0.2)
         assert refused(node, "answers") > 0, "not all answers fit"
-        # Most of the share is taken: a body has to wait until some of it is read.
+        # Most of the share is in use: a body must wait until some of it is read.
         large = wire.request("eth_chainId")[:-1] + b" " * (4 * MB) + b"}"
         statuses = []
         for _ in range(40):
@@ -234,7 +235,7 @@ def test_filters_and_subscriptions_of_the_largest_kind(node):
             answers += [wire.ask(connection, subscribe) for _ in range(min(250, SUBSCRIPTIONS - len(answers)))]
         assert codes(answers) == {0, LIMIT}, "more than a client's share"
         assert held(node, "subscriptions") > 1
-    # The one of the other client is left.
+    # Only the other client's remains.
     assert held(node, "subscriptions") < 1
 
 
@@ -361,11 +362,11 @@ SENDS, GAS = (8, 1 << 24) if LONG else (4, 1 << 22)
 
 @pytest.fixture(scope="module")
 def largest_block():
-    """A node with a block that is full of transactions that loop, and its number."""
+    """A node with a block full of transactions that loop, and its number."""
     arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--rpc.tracetimeout", "60s", "--metrics", "--metrics.port", "0"]
     with Node("dev", *arguments, "--block-time", "2s", "--gas-limit", str(SENDS * GAS)) as running:
         senders = running.call("eth_accounts")[:SENDS]
-        # Writes a word and goes on, until the gas is used up: JUMPDEST, MSTORE(0, 1), JUMP.
+        # Writes a word and continues until the gas is used up: JUMPDEST, MSTORE(0, 1), JUMP.
         sending = {"data": "0x5b6001600052600056", "gas": hex(GAS)}
         texts = [wire.request("eth_sendTransaction", {"from": sender, **sending}) for sender in senders]
         with wire.UnixSocket(running, timeout=120) as connection:
@@ -404,7 +405,7 @@ def test_traces_of_the_largest_block(largest_block):
     settle(node)
 
 
-def test_what_was_held_is_given_back_to_the_machine(node):
+def test_released_memory_is_returned_to_the_system(node):
     time.sleep(15)
     found, explained = watch.memory(node.process.pid), cached(node)
     more = found - explained - node.unloaded

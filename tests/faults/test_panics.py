@@ -1,8 +1,9 @@
-"""A panic in every kind of handler of the real program: reads and work of the bus, actors, methods and subscriptions of
-plugins. It costs its caller one error, is counted in the log and at its module, and everybody else is served meanwhile.
+"""Panics in every kind of handler of the real program: reads and work of the bus, actors, methods and subscriptions
+of plugins. A panic returns one error to its caller, is counted in the log and at its module, and all others are
+served meanwhile.
 
-Panics of the node itself are ordered through a file (`core/bus/src/ordered_panic.rs`), which builds for releases do not
-look at; the plugin is `tests/plugins/misbehaving`.
+Panics of the node itself are triggered through a file (`core/bus/src/ordered_panic.rs`), which release builds do not
+read; the plugin is `tests/plugins/misbehaving`.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ SOMEBODY = "0x" + "11" * 20
 
 
 class Orders:
-    """The file in which panics are ordered."""
+    """The file that triggers panics."""
 
     def __init__(self, path):
         self.path = path
@@ -84,19 +85,19 @@ def wait_for(node, sent):
 
 
 def panics_of(node, module):
-    """How many panics the node counts at a module."""
+    """Number of panics that the node counts at a module."""
     with wire.UnixSocket(node) as connection:
         return wire.ask(connection, wire.request("admin_moduleInfo", module))["result"]["faults"]["panics"]
 
 
 def panics_in_log(node, what):
-    """How many panics of a handler stand in the log."""
+    """Number of panics of a handler in the log."""
     lines = node.log_path.read_text(errors="replace").splitlines()
     return sum("panicked" in line and what in line for line in lines)
 
 
 CALL = {"to": SOMEBODY, "data": "0x"}
-# What is ordered, the request in whose handler it is, and the module that it is counted at.
+# The handler that panics, a request for it, and the module at which the panic is counted.
 HANDLERS = {
     "a read": ("read GetAccount", "eth_getBalance", (SOMEBODY, "latest"), "storage"),
     "work on a pool": ("pool Trace", "debug_traceCall", (CALL, "latest", {}), "execution"),
@@ -105,7 +106,7 @@ HANDLERS = {
 
 
 def parameters(node, method, params):
-    """The parameters of a request; of a transaction, one that the node signs for us."""
+    """The parameters of a request; for a transaction, one that the node signs."""
     if params is not None:
         return params
     transfer = {"from": node.call("eth_accounts")[0], "to": SOMEBODY, "value": "0x1", "gas": "0x5208"}
@@ -133,7 +134,7 @@ def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
                  f"failures 0, p99 {others['p99']:.1f} ms", ONE_ERROR)
 
 
-def test_a_panic_in_the_actor_that_changes_the_chain_is_one_error_and_it_is_built_anew(node):
+def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
     for account in node.call("eth_accounts")[:2]:
         wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": SOMEBODY, "gas": "0x5208"}))
     begun = panics_in_log(node, 'actor="chain"')
@@ -194,7 +195,7 @@ def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
         while not told.keys() >= {heads, broken}:
             message = json.loads(connection.receive())["params"]
             told.setdefault(message["subscription"], []).append(message)
-        # Nothing comes of it any more, and its neighbour goes on.
+        # The panicked subscription sends nothing more, and the other one continues.
         node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
         while len(told[heads]) < 2:
             message = json.loads(connection.receive())["params"]
@@ -211,7 +212,7 @@ def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
 
 @contextlib.contextmanager
 def node_with_traces(**options):
-    """A node that looks up the names of each panic's trace, and takes orders."""
+    """A node that resolves the names of each panic's backtrace, and reads the file of panics."""
     with folder() as path:
         orders = Orders(path / "orders")
         environment = {**os.environ, "TENON_TEST_PANICS": str(orders.path), "RUST_BACKTRACE": "1"}
@@ -222,7 +223,7 @@ def node_with_traces(**options):
 
 
 def asked_for_panics(node):
-    """The answers of reads that are ordered to panic: more of them than there are threads to serve requests."""
+    """The answers of reads that panic: more than there are threads to serve requests."""
     count = 2 * os.cpu_count() + 1
     with node.orders.of("read GetAccount"):
         found = [asked(node, wire.Http, "eth_getBalance", SOMEBODY, "latest") for _ in range(count)]
@@ -232,7 +233,7 @@ def asked_for_panics(node):
 
 
 @pytest.mark.parametrize("kind", unwritable.KINDS, ids=lambda kind: kind.__name__)
-def test_panics_that_nobody_can_be_told_of_are_one_error_each_and_hold_nobody_up(kind):
+def test_panics_with_an_unwritable_log_are_one_error_each_and_block_no_other_client(kind):
     with kind() as log, node_with_traces(stdout=log, stderr=log) as node:
         found = asked_for_panics(node)
         assert found == [CRASHED] * len(found)
@@ -242,10 +243,10 @@ def test_panics_that_nobody_can_be_told_of_are_one_error_each_and_hold_nobody_up
                   "afterwards, ended with 0", ONE_ERROR)
 
 
-def test_the_place_and_the_trace_of_a_panic_stand_in_the_log():
+def test_the_position_and_the_backtrace_of_a_panic_are_logged():
     with node_with_traces() as node:
         count = len(asked_for_panics(node))
-        # Traces are written by a thread that nobody waits for.
+        # A separate thread writes the backtraces.
         deadline = time.monotonic() + 60
         while "panic_if_ordered" not in (log := node.log_path.read_text(errors="replace")):
             assert time.monotonic() < deadline, log[-4000:]

@@ -1,5 +1,5 @@
-"""The pool of the real program: free transactions over TCP keep no honest one out, local is what the operator sends, and
-the journal survives a full disk."""
+"""The pool of the real program: free transactions over TCP do not displace paying ones, transactions of the operator
+are local, and the journal survives a full disk."""
 
 import json
 import resource
@@ -26,14 +26,14 @@ GWEI = 10**9
 FREE = 10_300
 BATCH = 500
 
-#: Order of the curve secp256k1, and the abscissa of its generator.
+#: Order of the curve secp256k1, and the x coordinate of its generator.
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 GENERATOR = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
 
 
 def free_transaction(secret):
-    """A transaction of price 0, signed with this key. The nonce of the signature is 1, which would give the key away, and
-    saves the multiplication on the curve, which takes Python ten milliseconds."""
+    """A transaction of price 0, signed with this key. The nonce of the signature is 1, which would reveal the key,
+    and saves the curve multiplication, which takes ten milliseconds in Python."""
     fields = [0, 0, 21_000, bytes.fromhex(OTHER[2:]), 0, b""]
     digest = int.from_bytes(keccak(rlp.encode([*fields, CHAIN, 0, 0])), "big")
     s, parity = (digest + GENERATOR * secret) % ORDER, 0
@@ -73,7 +73,7 @@ def give_money(node, address):
 
 
 @pytest.mark.parametrize("floor", [1, 0], ids=["refused", "taken"])
-def test_free_transactions_keep_no_honest_one_out_also_after_a_restart(floor):
+def test_free_transactions_displace_no_paying_one_even_after_a_restart(floor):
     arguments = ["dev", "--block-time", "1s", "--txpool.pricelimit", str(floor)]
     with folder() as path:
         with Node(*arguments, datadir=path / "data") as node:
@@ -99,8 +99,8 @@ def send_by(transport, node, raw):
         return wire.ask(connection, wire.request("eth_sendRawTransaction", raw))["result"]
 
 
-def test_local_is_what_comes_over_the_socket_or_from_the_nodes_own_accounts():
-    """Only what is local is in the journal, and so there again after a restart."""
+def test_transactions_from_the_socket_or_the_nodes_own_accounts_are_local():
+    """The journal contains only local transactions, so only they return after a restart."""
     sealed_never = ["dev", "--block-time", "1h"]
     keys = ["0x" + digits * 32 for digits in ("11", "22", "33")]
     with folder() as path:
@@ -123,12 +123,12 @@ def test_local_is_what_comes_over_the_socket_or_from_the_nodes_own_accounts():
 
 
 def limit_files(process, limit):
-    """From now on the process can't make a file longer than this; a write beyond is cut off, as on a full disk."""
+    """From now on the process cannot make a file longer than this; further writes are truncated, as on a full disk."""
     _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
     resource.prlimit(process, resource.RLIMIT_FSIZE, (limit, hard))
 
 
-def test_what_a_full_disk_left_of_a_record_is_cut_off_and_costs_no_other():
+def test_a_record_truncated_by_a_full_disk_is_removed_and_no_other_is_lost():
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)}
     sealed_never = ["dev", "--block-time", "1h"]
     large = {"data": "0x" + "00" * 100_000, "gas": 2_000_000}
@@ -158,7 +158,7 @@ def test_a_journal_of_a_release_without_checksums_is_read():
         (path / "data").mkdir(mode=0o700)
         with Node("dev", "--block-time", "1h", datadir=path / "data") as node:
             assert node.stop() == 0
-        # The second is torn; everything after it was lost then.
+        # The second is torn; previously everything after it was lost.
         (path / "data" / "transactions.rlp").write_bytes(records[0] + records[1][:60] + records[2])
         for _ in range(2):
             with Node("dev", "--block-time", "1h", datadir=path / "data") as node:
@@ -167,7 +167,7 @@ def test_a_journal_of_a_release_without_checksums_is_read():
                 assert node.stop() == 0
 
 
-def test_a_price_of_nothing_is_refused_from_the_nodes_own_accounts_too():
+def test_a_price_of_zero_is_refused_from_the_nodes_own_accounts_too():
     with Node("dev", "--block-time", "1h") as node:
         fields = {"from": DEV, "to": OTHER, "value": "0x1", "gas": "0x5208"}
         with pytest.raises(RpcError, match="transaction underpriced: gas tip cap 0, minimum needed 1"):

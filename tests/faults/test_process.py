@@ -1,5 +1,5 @@
-"""What the system gives a process, or refuses it: open files, standard error, pipes, its clock, its socket, a folder that
-can't be written. The node goes on where it can, and ends by name where it can't.
+"""Resources that the system gives a process, or refuses: open files, standard error, pipes, its clock, its socket,
+an unwritable folder. The node continues if it can, and otherwise ends with a named error.
 """
 
 import contextlib
@@ -40,22 +40,22 @@ def in_a_block(node, **transaction):
     return int(receipt["blockNumber"], 16)
 
 
-def test_clients_that_take_all_open_files_take_none_from_the_database():
+def test_clients_that_use_all_open_files_take_none_from_the_database():
     patient = ("--http.idletimeout", "1h")
     with folder() as path, Node("dev", *patient, datadir=path / "data", preexec_fn=files(FEW, FEW)) as node:
         assert node.call("eth_blockNumber") == "0x0"
         idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
         for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
-            # Those that are too many are closed at once, a WebSocket within its handshake.
+            # Surplus connections are closed at once, a WebSocket within its handshake.
             with contextlib.suppress(OSError, wire.Hung):
                 idle.append(transport(node, timeout=2))
         most = wire.open_files(node.process.pid)
         alive = sum(not connection.is_closed(within=0.001) for connection in idle)
-        # More than a log and a table of the database hold, so that it has to begin others.
+        # More than fits into one log and one table of the database, so that others are needed.
         for _ in range(120):
             height = in_a_block(node, data="0x" + "ab" * 120_000)
-        # A WebSocket's ping is never answered here, for which a slow machine has time meanwhile; idle connections gave way to
-        # later ones of the same client.
+        # This client never answers a WebSocket's ping, whose time-out a slow machine reaches meanwhile; idle
+        # connections were closed for later ones of the same client.
         kept = [connection for connection in idle if not isinstance(connection, wire.WebSocket) and not connection.is_closed(within=0.001)]
         assert kept
         assert all("result" in wire.ask(connection, wire.request("eth_blockNumber")) for connection in kept)
@@ -71,7 +71,7 @@ def test_clients_that_take_all_open_files_take_none_from_the_database():
                  "meanwhile", "every block made")
 
 
-def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be():
+def test_the_limit_of_open_files_is_raised_to_its_maximum():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Node("dev", preexec_fn=files(FEW, hard)) as node:
         limits = pathlib.Path(f"/proc/{node.process.pid}/limits").read_text().splitlines()
@@ -81,7 +81,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be():
     tell("process", f"a soft limit of {FEW} open files", 1, f"raised to the hard one, {soft}", "the hard one")
 
 
-def test_a_node_that_may_open_too_few_files_says_so():
+def test_a_node_with_a_low_limit_of_open_files_reports_it():
     with folder() as path:
         refused = run("dev", "--datadir", path / "data", check=False, preexec_fn=files(TOO_FEW, TOO_FEW))
     assert refused.returncode == 1 and "ulimit -n" in refused.stderr and f"{TOO_FEW} files" in refused.stderr, refused.stderr
@@ -89,7 +89,7 @@ def test_a_node_that_may_open_too_few_files_says_so():
 
 
 @pytest.mark.parametrize("kind", unwritable.KINDS, ids=lambda kind: kind.__name__)
-def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(kind):
+def test_an_unwritable_log_loses_only_lines(kind):
     with kind() as log, Node("dev", "--verbosity", "4", stdout=log, stderr=log) as node:
         for _ in range(20):
             height = in_a_block(node)
@@ -102,7 +102,7 @@ def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(kind):
     tell("process", f"a log on a {kind.__name__.replace('_', ' ')}", 1, f"{height} blocks made, ended with 0 in {ending:.1f} s", "exit code 0")
 
 
-def test_an_error_that_cannot_be_said_keeps_its_exit_code():
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code():
     with folder() as path, unwritable.full_disk() as full:
         command = [str(BINARY), "import", "--genesis", str(GENESIS), "--datadir", str(path / "data"), str(path / "nowhere")]
         ended = subprocess.run(command, stdout=full, stderr=full)
@@ -110,7 +110,7 @@ def test_an_error_that_cannot_be_said_keeps_its_exit_code():
     tell("process", "an error without a standard error", 1, "exit code 2", "its own exit code, not that of a panic")
 
 
-def test_an_import_from_a_pipe_that_says_nothing_can_be_stopped():
+def test_an_import_from_a_silent_pipe_can_be_stopped():
     with folder() as path:
         pipe = path / "pipe"
         os.mkfifo(pipe)
@@ -120,7 +120,7 @@ def test_an_import_from_a_pipe_that_says_nothing_can_be_stopped():
             with open(pipe, "wb") as writer:
                 writer.write(whole[: len(whole) // 2])
                 writer.flush()
-                # It waits for more once it has made a folder and read what there is.
+                # It waits for more after it has made a folder and read the available input.
                 deadline = time.monotonic() + 60
                 while not (path / "data" / "db" / "CURRENT").exists():
                     assert time.monotonic() < deadline, "the import has not begun"
@@ -150,7 +150,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-def test_a_file_without_end_is_refused_within_its_bound_of_memory(kind):
+def test_an_endless_file_is_refused_within_its_memory_bound(kind):
     # The longest genesis that is read, once more while its buffer grows, and the program.
     most = 2 * 256 + 128
     with folder() as path:
@@ -184,7 +184,7 @@ int clock_gettime(clockid_t id, struct timespec *time) {
 
 
 @pytest.mark.parametrize("profile", ("ethereum", "native"))
-def test_a_clock_that_is_moved_stops_no_chain(profile):
+def test_a_changed_clock_stops_no_chain(profile):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("the clock of the test is written in C")
@@ -216,7 +216,7 @@ def test_a_clock_that_is_moved_stops_no_chain(profile):
     tell("process", f"a clock moved by {[*moves, -year]} s, {profile}", len(moves) + 1, f"a block after each, times rising over all {height}", "no chain stands still")
 
 
-def test_a_node_whose_socket_is_removed_serves_on_and_ends_in_order():
+def test_a_node_whose_socket_is_removed_continues_and_ends_orderly():
     with Node("dev") as node:
         with wire.UnixSocket(node) as before:
             os.unlink(node.ipc_path)

@@ -1,5 +1,5 @@
-"""Folders that a node must not open: in use by another one, of another chain, of a newer format. Refused by name, with exit
-code 3, whatever the profile.
+"""Folders that a node must not open: used by another node, of another chain, of a newer format. Refused by name,
+with exit code 3, in every profile.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ def development_network(path):
 
 @contextlib.contextmanager
 def native_chain(path):
-    """As above, of native chains."""
+    """The same for native chains."""
     genesis = unpacked(DATA / "chain" / "native-genesis-local.json.gz", path / "local.json")
     other = unpacked(DATA / "chain" / "native-genesis-staged.json.gz", path / "staged.json")
     run("import", "--genesis", genesis, "--datadir", path / "data", unpacked(DATA / "native/chains/local.rlp.gz", path / "chain.rlp"))
@@ -35,7 +35,7 @@ def kind(request):
 
 
 def refused(words, *command):
-    """Runs a command that must refuse the folder with these words; what it said."""
+    """Runs a command that must refuse the folder with this text; returns its output."""
     found = run(*command, check=False)
     assert found.returncode == REFUSED, (found.returncode, found.stderr)
     assert all(word in found.stderr for word in words) and "panicked" not in found.stderr, found.stderr
@@ -70,7 +70,7 @@ def test_a_folder_of_another_chain_is_refused(kind):
     tell("folder", "of another chain, by run and import", 2, f"exit code {REFUSED}: {words}", "refused by name")
 
 
-def test_a_folder_whose_copy_of_the_genesis_is_torn_is_refused_and_goes_on_with_the_file(kind):
+def test_a_folder_with_a_truncated_genesis_copy_is_refused_and_opens_with_the_file(kind):
     datadir, arguments, _ = kind
     with Node(*arguments, datadir=datadir) as node:
         head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
@@ -92,7 +92,7 @@ def test_a_folder_whose_copy_of_the_genesis_is_torn_is_refused_and_goes_on_with_
 
 
 def crc32c(data):
-    """Castagnoli's checksum, as RocksDB's log has it."""
+    """Castagnoli's checksum, as in RocksDB's log."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -105,7 +105,7 @@ def make_newer(datadir):
     """Raises the format version in the log of a database that was killed before it wrote tables."""
     for log in (datadir / "db").glob("*.log"):
         data = bytearray(log.read_bytes())
-        # Name and value of the record with their lengths before them.
+        # Name and value of the record, each preceded by its length.
         name = b"\x06format\x04"
         at = data.find(name)
         if at < 0:

@@ -1,4 +1,4 @@
-"""Passwords and keys leave nothing behind: not in memory, not in logs, not in core files."""
+"""Passwords and keys leave no trace: not in memory, not in logs, not in core files."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from test_exposure import over_socket, token
 
 
 def writable_memory(pid):
-    """The bytes of a process's writable memory, piece by piece."""
+    """The bytes of a process's writable memory, in pieces."""
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
             place, rights, *_ = line.split()
@@ -27,18 +27,18 @@ def writable_memory(pid):
                     break
                 if not piece:
                     break
-                # What stands across the border of two pieces is found, too.
+                # Text across the border of two pieces is found too.
                 yield kept + piece
                 kept, at = piece[-256:], at + len(piece)
 
 
 def found_in(pid, needles):
-    """Names of those that the process's memory holds."""
+    """Names of the secrets found in the process's memory."""
     return {name for piece in writable_memory(pid) for name, needle in needles.items() if needle in piece}
 
 
 class Secrets:
-    """Passwords and a key that occur nowhere else."""
+    """Passwords and a key that do not occur elsewhere."""
 
     def __init__(self):
         self.key = secrets.token_bytes(32)
@@ -75,7 +75,7 @@ def processes_of(node):
 
 
 def scanned(node, needles):
-    """What is left once calls that are over have been dropped."""
+    """What remains after finished calls have been dropped."""
     for _ in range(20):
         found = [found_in(pid, needles) for pid in processes_of(node)]
         if not any(found):
@@ -102,7 +102,7 @@ def test_memory_and_logs_hold_nothing_after_unlock_use_and_lock(options):
 
 
 def test_the_scan_finds_what_is_leaked_deliberately(options):
-    """The variable counts in builds with debug assertions."""
+    """The variable has an effect in builds with debug assertions."""
     own = Secrets()
     with Node("dev", *options, env=os.environ | {"TENON_TEST_LEAK_SECRETS": "1"}) as node:
         own.use(node)

@@ -1,4 +1,4 @@
-"""The judge of long runs (`make soak`) must tell a leak from table files that come and go."""
+"""The checks of long runs (`make soak`) must distinguish a leak from table files that come and go."""
 
 import os
 import pathlib
@@ -18,14 +18,14 @@ QUIET = {"sockets": 5, "kernel objects: eventpoll": 3, LOGS: 3, "libraries of pl
 
 
 def series(change=lambda minute, sample: None, minutes=40):
-    """An hour's judged samples of a node whose database grows: tables come and go, a log is sometimes open twice, a
-    connection is sometimes still being closed. `change` adds what is wrong with it."""
+    """An hour's samples of a node whose database grows: tables come and go, a log is sometimes open twice, a
+    connection is sometimes still being closed. `change` adds a fault."""
     chance = random.Random(7)
     samples = []
     for minute in range(minutes):
         live = 30 + 2 * minute + chance.randrange(8)
         held = {**QUIET, TABLES: min(live, 32) + chance.randrange(12), "sockets": 5 + chance.randrange(3), LOGS: 3 + chance.randrange(2)}
-        # A file that a compaction has replaced, and that one look still finds.
+        # A file that a compaction has replaced, and that one reading still finds.
         deleted = [1_000 + minute] if chance.random() < 0.2 else []
         sample = {"seconds": 60.0 * minute, "open": held, "tables": live, "deleted": deleted}
         change(minute, sample)
@@ -37,20 +37,20 @@ def failures(samples):
     return [row["name"] for row in open_files.judge(samples) if not row["is_good"]]
 
 
-def test_a_growing_database_is_no_leak():
+def test_a_growing_database_is_not_a_leak():
     assert failures(series()) == []
 
 
 @pytest.mark.parametrize("kind", ["sockets", "kernel objects: eventpoll", LOGS, "libraries of plugins", "deleted files", "other files"])
-def test_what_is_leaked_slowly_is_named(kind):
+def test_a_slow_leak_is_named(kind):
     def leak(minute, sample):
-        # One in ten minutes.
+        # One every ten minutes.
         sample["open"][kind] = sample["open"].get(kind, 0) + minute // 10
 
     assert failures(series(leak)) == [f"open {kind}, always"]
 
 
-def test_a_table_that_nobody_closes_after_it_is_deleted_is_a_leak():
+def test_a_deleted_table_that_stays_open_is_a_leak():
     def leak(minute, sample):
         if minute >= 20:
             sample["deleted"].append(7)
@@ -59,7 +59,7 @@ def test_a_table_that_nobody_closes_after_it_is_deleted_is_a_leak():
     assert failures(series(leak)) == ["a deleted table held for, s"]
 
 
-def test_deleted_tables_that_come_and_go_are_no_leak_however_many_there_are():
+def test_deleted_tables_that_come_and_go_are_not_a_leak():
     def busy(minute, sample):
         sample["deleted"] = [10_000 * minute + table for table in range(20)]
 
@@ -73,7 +73,7 @@ def test_more_tables_than_the_database_has_are_a_leak():
     assert failures(series(leak)) == ["open tables beyond those that the database has"]
 
 
-def test_a_file_is_counted_by_what_it_points_to():
+def test_a_file_is_counted_by_its_target():
     for target, kind in [
         ("socket:[123]", "sockets"),
         ("pipe:[4]", "pipes"),
@@ -92,7 +92,7 @@ def test_a_file_is_counted_by_what_it_points_to():
         assert open_files.kind_of(target) == kind, target
 
 
-def test_looks_at_this_process_find_what_it_opens():
+def test_readings_of_this_process_find_the_files_that_it_opens():
     before = open_files.count([open_files.look(os.getpid())])
     with tempfile.TemporaryDirectory() as folder, socket.socket(), open(f"{folder}/7.sst", "w"), open(f"{folder}/8.sst", "w") as gone:
         pathlib.Path(gone.name).unlink()

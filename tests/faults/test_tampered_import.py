@@ -1,8 +1,8 @@
-"""Blocks of the recorded native chains with one thing changed, offered to `tenon import`: it ends with code 1, says which
-block and why, and stands at the block before.
+"""Blocks of the recorded native chains with one change, given to `tenon import`: it exits with code 1, reports the block
+and the reason, and the head is the preceding block.
 
-Every field of every kind of header is changed in `modules/consensus/src/native/tampering.rs`; here is one of each kind
-and of each reason on the program's whole way. Changed headers are signed again by those who may, as `signed` says.
+`modules/consensus/src/native/tampering.rs` changes every field of every kind of header. This file tests one change of
+each kind and each reason through the whole program. `signed` describes how changed headers are signed again.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from figures import tell
 from native_chains import Recorded, head
 from tenon_node import folder, run
 
-# Places of the items in a header (`docs/spec/chain.md` 1.1).
+# Positions of the items in a header (`docs/spec/chain.md` 1.1).
 PARENT, UNCLES, COINBASE, STATE, TRANSACTIONS, RECEIPTS, BLOOM, DIFFICULTY, NUMBER = range(9)
 GAS_LIMIT, GAS_USED, TIME, EXTRA, MIX, NONCE, VALIDATORS, VALIDATOR, PENALTIES, BASE_FEE = range(9, 19)
 KEYS = [keys.PrivateKey(hashlib.sha256(f"tenon-golden-{number}".encode()).digest()) for number in range(30)]
@@ -25,7 +25,7 @@ SEAL = 65
 
 
 def seal_hash(header, is_v2):
-    """What seals sign (`docs/spec/consensus.md` 1.2)."""
+    """Digests signed by seals (`docs/spec/consensus.md` 1.2)."""
     extra = header[EXTRA] if is_v2 else header[EXTRA][:-SEAL]
     items = header[:EXTRA] + [extra, header[MIX], header[NONCE]]
     items += [header[VALIDATORS], header[PENALTIES]] if is_v2 else []
@@ -42,7 +42,7 @@ def sign(header, key, is_v2):
 
 
 def resealed(header, change, is_v2):
-    """The changed header, signed by those who signed it before."""
+    """The changed header, signed again by its signers."""
     header = list(header)
     creator = signer(header, header[VALIDATOR] if is_v2 else header[EXTRA][-SEAL:], is_v2)
     second = signer(header, header[VALIDATOR], False) if header[VALIDATOR] and not is_v2 else None
@@ -129,7 +129,7 @@ def next_round(round_number, _):
 STRANGER = "validator address is not in the master node list"
 ROOT = "state root"
 
-# Chain, block, what is changed, how, whether it is signed again, what is said.
+# Chain, block, field, change, whether it is signed again, the error.
 CASES = [
     ("v1switch", 500, "parent of a v1 block", flip(PARENT), True, "is not known"),
     ("v1switch", 500, "difficulty of a v1 block", put(DIFFICULTY, b"\x01"), True, "invalid difficulty"),
@@ -174,7 +174,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name", ["v1switch", "local"])
-def test_an_import_ends_at_a_block_with_one_thing_changed_and_says_why(name):
+def test_an_import_ends_at_a_changed_block_with_the_reason(name):
     with folder() as path:
         recorded, datadir, part = Recorded(name, path), path / "data", path / "part.rlp"
         cases = [case for case in CASES if case[0] == name]
@@ -196,7 +196,7 @@ def test_an_import_ends_at_a_block_with_one_thing_changed_and_says_why(name):
                 assert str(number) in done.stderr, place
             found = head(datadir)
             assert (found["number"], found["hash"]) == (number - 1, recorded.lines[number - 1]["hash"]), place
-        # What was refused left nothing behind: the block itself is still taken.
+        # The refusal left no trace: the original block is still accepted.
         run("import", "--datadir", datadir, recorded.file)
         run("db", "verify", "--datadir", datadir)
         assert head(datadir)["hash"] == recorded.lines[recorded.last]["hash"]

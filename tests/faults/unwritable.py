@@ -1,4 +1,4 @@
-"""Standard errors that take nothing."""
+"""Standard errors that cannot be written."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ def full_disk():
 
 @contextlib.contextmanager
 def closed_pipe():
-    """One whose reader has gone."""
+    """A pipe whose reader has gone."""
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as pipe:
@@ -22,7 +22,7 @@ def closed_pipe():
 
 @contextlib.contextmanager
 def unread_pipe():
-    """One whose reader does not read, and which has no room."""
+    """A full pipe whose reader does not read."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):

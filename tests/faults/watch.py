@@ -1,4 +1,4 @@
-"""What a node costs its machine, and what other clients notice, while something bad happens to it."""
+"""A node's use of resources, and the effects on other clients, during an attack or fault."""
 
 import contextlib
 import multiprocessing
@@ -13,12 +13,12 @@ def memory(pid):
 
 
 def peak_memory(pid):
-    """The largest resident memory since the last `forget_peak`, MB."""
+    """Peak resident memory since the last `forget_peak`, MB."""
     return _status(pid, "VmHWM")
 
 
 def forget_peak(pid):
-    """Begins a new peak."""
+    """Resets the peak."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
@@ -28,7 +28,7 @@ def _status(pid, name):
 
 
 def is_at_work(pid):
-    """Whether any thread of the process runs or would, if it had a core: true on a crowded machine too."""
+    """Returns whether any thread of the process is runnable, even if it has no core on a busy machine."""
     for status in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):
             if status.read_text().rsplit(")", 1)[1].split()[0] == "R":
@@ -37,18 +37,18 @@ def is_at_work(pid):
 
 
 def processor_milliseconds(pid):
-    """Processor time that the process has used so far: what others do on the machine hardly changes it."""
-    # The system's number for another process's clock (MAKE_PROCESS_CPUCLOCK, CPUCLOCK_SCHED).
+    """Processor time used by the process, which other load on the machine hardly changes."""
+    # The system's id of another process's clock (MAKE_PROCESS_CPUCLOCK, CPUCLOCK_SCHED).
     return time.clock_gettime_ns((~pid << 3) | 2) / 1e6
 
 
 def busy_within(pid, seconds):
-    """Whether the process comes to work without pause: 30 looks in a row find it so."""
+    """Returns whether the process works continuously: 30 samples in a row."""
     return _steady(pid, seconds, 30, True) is not None
 
 
 def idle_after(pid, seconds):
-    """Seconds until the process rests: 10 looks in a row, 2 ms apart, find it so. `None` if not in that time."""
+    """Seconds until the process is idle: 10 samples in a row, 2 ms apart. `None` if not in that time."""
     return _steady(pid, seconds, 10, False)
 
 
@@ -68,7 +68,7 @@ def _steady(pid, seconds, looks, expected):
 
 
 def files_back(pid, most, within=15):
-    """Whether the node soon has no more than so many files open; how many it has."""
+    """Returns whether the node soon has at most this many open files, and how many it has."""
     deadline = time.monotonic() + within
     while (count := wire.open_files(pid)) > most and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -76,7 +76,7 @@ def files_back(pid, most, within=15):
 
 
 class Endpoints:
-    """The addresses of a node, which another process can be handed."""
+    """The addresses of a node, for another process."""
 
     def __init__(self, node):
         self.http_url, self.ws_url, self.ipc_path = node.http_url, node.ws_url, node.ipc_path
@@ -104,12 +104,13 @@ def _probe(endpoints, served, stop, results):
 
 @contextlib.contextmanager
 def other_clients(node):
-    """A well-behaved client in a process of its own, on HTTP and the Unix socket; gives a function for its figures."""
+    """A well-behaved client in a process of its own, on HTTP and the Unix socket; returns a function for its
+    figures."""
     context = multiprocessing.get_context("fork")
     served, stop, results = context.Event(), context.Event(), context.SimpleQueue()
     process = context.Process(target=_probe, args=(Endpoints(node), served, stop, results), daemon=True)
     process.start()
-    # What comes next may be over before a slow machine has started a process.
+    # What follows may be over before a slow machine has started a process.
     assert served.wait(60), "another client is not served at all"
     found = []
 
@@ -132,7 +133,7 @@ def other_clients(node):
 
 
 def quiet(node, seconds=1.0):
-    """What such a client notices when nothing else happens."""
+    """The figures of such a client without other load."""
     with other_clients(node) as figures:
         time.sleep(seconds)
         return figures()

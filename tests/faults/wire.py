@@ -1,4 +1,4 @@
-"""The three transports, byte by byte: what a rude client needs, which no well-behaved library lets it send."""
+"""The three transports at the level of bytes, for malformed input that no ordinary library sends."""
 
 import json
 import os
@@ -9,14 +9,14 @@ import struct
 
 
 class Hung(Exception):
-    """The node ended the connection without an answer."""
+    """The node closed the connection without an answer."""
 
 
 class Connection:
-    """A socket and what has come and is not looked at yet."""
+    """A socket with its buffer of received data."""
 
     def __init__(self, node, timeout=30, token=None, source=None):
-        """`source` is the address of this end, for TCP: every address of 127.0.0.0/8 is another client to the node."""
+        """`source` is the local address, for TCP: every address of 127.0.0.0/8 is another client to the node."""
         self.node, self.timeout, self.source, self.received = node, timeout, source, b""
         self.authorization = b"Authorization: Bearer %s\r\n" % token.encode() if token else b""
         self.socket = self.connect()
@@ -56,7 +56,7 @@ class Connection:
         return self.take(position + len(end))
 
     def is_closed(self, within):
-        """Whether the node ends the connection within so many seconds, whatever it says before."""
+        """Returns whether the node closes the connection within this many seconds, whatever it sends before."""
         self.socket.settimeout(within)
         try:
             while True:
@@ -69,7 +69,7 @@ class Connection:
             self.socket.settimeout(self.timeout)
 
     def has_answer(self):
-        """Whether something has come that nobody has read."""
+        """Returns whether unread data has arrived."""
         return bool(select.select([self.socket], [], [], 0)[0])
 
     def close(self):
@@ -83,7 +83,7 @@ class Connection:
 
 
 class Http(Connection):
-    """HTTP/1.1, kept open."""
+    """HTTP/1.1, kept alive."""
 
     name = "http"
     survives_rubbish = True
@@ -105,7 +105,7 @@ class Http(Connection):
 
 
 class WebSocket(Connection):
-    """WebSocket, one message a frame."""
+    """WebSocket, one message per frame."""
 
     name = "websocket"
     survives_rubbish = False
@@ -153,7 +153,7 @@ def frame(first, payload, mask=b"\1\2\3\4"):
 
 
 class UnixSocket(Connection):
-    """JSON values one after another."""
+    """Concatenated JSON values."""
 
     name = "socket"
     survives_rubbish = False
@@ -180,21 +180,21 @@ def request(method, *params, **members):
 
 
 def ask(connection, text):
-    """Sends a message and gives the answer, read as JSON; `None` if the answer is empty."""
+    """Sends a message and returns the answer, parsed as JSON; `None` if the answer is empty."""
     connection.send_message(text)
     answer = connection.receive()
     return json.loads(answer) if answer.strip() else None
 
 
 def code_of(answer):
-    """The error's code and message, or `(0, "")` of an answer that went well. Of a batch, the first entry's."""
+    """The error's code and message, or `(0, "")` for a successful answer. For a batch, the first entry's."""
     answer = answer[0] if isinstance(answer, list) else answer
     error = answer.get("error") if answer else None
     return (error["code"], error["message"]) if error else (0, "")
 
 
 def open_files_allowed():
-    """How many files this process may open, raised as far as it may be."""
+    """The maximum number of open files of this process, raised as far as possible."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -1,4 +1,4 @@
-/* A plugin that breaks the rules of the boundary in the way that its compiler flags choose. For core/host's
+/* A plugin that breaks the rules of the boundary in the way selected by its compiler flags. For core/host's
  * tests. */
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +45,16 @@ static TenonSlice text(const char *string) {
 
 static const TenonHost *host;
 
-/* What `state` points to is a static number that says how to poll. */
+/* `state` points to a static number that selects the behaviour of poll. */
 static int32_t poll(void *state, const TenonWaker *waker, TenonReply *reply) {
     switch (*(const int *)state) {
     case 0: /* a code that does not exist */
         return 77;
     case 1: /* ready without an answer */
         return TENON_POLL_READY;
-    case 2: /* the end of a stream that is none */
+    case 2: /* the end of a stream, without a stream */
         return TENON_POLL_END;
-    case 3: /* wakes itself before it answers nothing at all, for ever */
+    case 3: /* wakes itself and returns pending, forever */
         waker->vtable->wake_by_ref(waker->data);
         return TENON_POLL_PENDING;
     case 4: /* a length without bytes */
@@ -79,7 +79,7 @@ static TenonReply start(const TenonHost *given, TenonSlice settings, TenonSlice 
 
 static TenonFuture call(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params) {
     (void)instance, (void)params;
-    if (method == 5) { /* a plugin without a schema hash must not get at the bus */
+    if (method == 5) { /* a plugin without a schema hash must not reach the bus */
         TenonSlice frame = {NULL, 0};
         return host->call(host->state, context->call, 0x0600, 1, frame);
     }

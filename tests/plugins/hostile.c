@@ -1,4 +1,4 @@
-/* A plugin that attacks its process and the node. Only to be loaded in a process of its own; for core/host's tests. */
+/* A plugin that attacks its process and the node. Load it only in its own process; for core/host's tests. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -20,13 +20,13 @@ static TenonReply number(int value) {
     return ok(text);
 }
 
-/* Writes to every open descriptor that takes it: the socket to the node is one of them. */
+/* Writes to every open descriptor that accepts it, including the socket to the node. */
 static void write_to_the_node(const void *bytes, size_t length) {
     for (int descriptor = 3; descriptor < 64; descriptor++) {
         if (write(descriptor, bytes, length) < 0)
             continue;
     }
-    /* What follows must not be overtaken by the end of the call. */
+    /* The following must run before the call ends. */
     usleep(200000);
 }
 
@@ -87,7 +87,7 @@ static TenonReply do_fork(void) {
     return number(attempt(child));
 }
 static TenonReply kill_node(void) { return number(attempt(kill(getppid(), SIGTERM))); }
-/* Counts descriptors that are not the process' own: no file, no folder; it may have sockets and events only. */
+/* Counts foreign descriptors: the process may have only sockets and events, no file and no folder. */
 static TenonReply descriptors(void) {
     int foreign = 0;
     for (int descriptor = 3; descriptor < 1024; descriptor++) {

@@ -1,4 +1,4 @@
-/* A plugin that leaves things behind when it is stopped, as its compiler flags choose. For the tests of `tenon module
+/* A plugin that leaves resources behind when it is stopped, selected by its compiler flags. For the tests of `tenon module
  * check`, which unloads it a hundred times. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #if LEAVES_A_THREAD || LEAVES_A_THREAD_THAT_WAKES
 typedef void *(*Routine)(void *);
 #if LEAVES_A_THREAD_THAT_WAKES
-/* Its code is gone by the time that it wakes. */
+/* Its code is unloaded before it wakes. */
 static void *routine(void *nothing) {
     const struct timespec moment = {0, 1000000};
     for (;;)
@@ -19,7 +19,7 @@ static void *routine(void *nothing) {
     return nothing;
 }
 #else
-/* Its code is the C library's, which stays. */
+/* Its code is in the C library, which stays loaded. */
 static const Routine routine = (Routine)(void (*)(void))sleep;
 #endif
 
@@ -35,7 +35,7 @@ static void leave_a_thread(void) {
 #endif
 
 #if STAYS
-/* What the compiler of another language does for a thread-local with a destructor: the library stays for its sake. */
+/* Other languages' compilers do this for a thread-local with a destructor: it keeps the library loaded. */
 extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library);
 extern void *__dso_handle __attribute__((visibility("hidden")));
 static void destructor(void *object) { (void)object; }

@@ -1,5 +1,5 @@
-/* What the C plugins of the tests do as any plugin does: they answer, have no subscriptions, keep no state, and need
- * nothing to stop. */
+/* The default behaviour of the tests' C plugins: they answer, have no subscriptions, keep no state, and stop without
+ * work. */
 #pragma once
 #include <string.h>
 #include "tenon_plugin.h"

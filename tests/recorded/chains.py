@@ -1,4 +1,4 @@
-"""The recorded chains in this node: import, start, ask."""
+"""The recorded chains in this node: import, start, query."""
 
 import contextlib
 import gzip
@@ -10,7 +10,7 @@ from tenon_node import DATA, Node, folder, run, unpacked
 CHAINS = DATA / "native" / "chains"
 NAMESPACES = "eth,net,web3,debug,txpool,admin,miner,XDPoS"
 
-# The chains whose genesis lies with the tests of the formats.
+# The chains whose genesis is stored with the tests of the formats.
 GENESIS_WITH_FORMATS = ("local", "staged", "v1switch")
 
 
@@ -21,14 +21,14 @@ def genesis_file(chain):
 
 
 def chain_files(chain):
-    """The files of blocks, in the order in which they are imported."""
+    """The files of blocks, in the order of import."""
     names = {"reorg": ("reorg-a", "reorg-b"), "reorg-backwards": ("reorg-b", "reorg-a")}.get(chain, (chain,))
     return [CHAINS / f"{name}.rlp.gz" for name in names]
 
 
 @contextlib.contextmanager
 def prepared(chain, with_blocks=True):
-    """A folder with the unpacked genesis, and a data folder that has the chain or its genesis only."""
+    """A folder with the unpacked genesis, and a data folder with the chain or only its genesis."""
     with folder() as path:
         genesis = unpacked(genesis_file(chain), path / "genesis.json")
         for file in chain_files(chain) if with_blocks else ():
@@ -40,9 +40,9 @@ def prepared(chain, with_blocks=True):
 
 @contextlib.contextmanager
 def node_with(path, *arguments):
-    """A running node on a prepared folder; every namespace is open, as it was in the reference."""
+    """A running node on a prepared folder; every namespace is open, as in the reference."""
     everything = ["--http.api", NAMESPACES, "--ws.api", NAMESPACES, "--auth.namespaces", ""]
-    # The reference holds transactions of RPC to no least tip, and suggests none on an idle chain.
+    # The reference does not apply a minimum tip to transactions from RPC, and suggests none on an idle chain.
     everything += ["--txpool.pricelimit", "0"]
     with Node("run", "--genesis", path / "genesis.json", *everything, *arguments, datadir=path / "data") as node:
         yield node
@@ -56,13 +56,13 @@ def node_of(chain):
 
 
 def copied(path, target):
-    """Another data folder with the same chain, for a test that changes something."""
+    """Another data folder with the same chain, for a test that changes it."""
     shutil.copytree(path, target)
     return target
 
 
 def ask(node, case):
-    """Sends one recorded request and gives the answer in the form in which answers are recorded."""
+    """Sends one recorded request and returns the answer in the recorded form."""
     if "raw" in case:
         text = node.raw(case["raw"].encode())
     else:
@@ -82,7 +82,7 @@ def ask(node, case):
 
 
 def ask_all(node, cases, rules, tally):
-    """Sends recorded requests, but for those that the rules skip, and has every answer counted."""
+    """Sends recorded requests, except those skipped by the rules, and counts every answer."""
     for case in cases:
         if rules.skips(case):
             tally.skip(case)
@@ -92,7 +92,7 @@ def ask_all(node, cases, rules, tally):
 
 
 def blocks_of(file):
-    """The blocks of an exported chain, each as its RLP."""
+    """The blocks of an exported chain as separate RLP."""
     data, place = gzip.decompress(file.read_bytes()), 0
     while place < len(data):
         first = data[place]

@@ -1,9 +1,9 @@
-"""How a recorded answer and an answer of this node are compared.
+"""Compares recorded answers with the answers of this node.
 
-Two questions are kept apart. `rules.json`, made with the recordings, says what may differ because it belongs to one
-node or to chance (its data folder, its name, a list in random order). `differences.toml`, ours, lists every case in which
-Tenon answers otherwise, with the reason and the exact number of cases; anything else that differs is a failure, and so is
-an entry that no longer holds.
+There are two lists. `rules.json`, made with the recordings, lists what may differ because it depends on the node or on
+chance (its data folder, its name, the order of a list). `differences.toml` lists every case in which Tenon answers
+differently, with the reason and the exact number of cases. Any other difference is a failure, and so is an entry that no
+longer applies.
 """
 
 import collections
@@ -20,7 +20,7 @@ DIFFERENCES = pathlib.Path(__file__).with_name("differences.toml")
 
 Difference = collections.namedtuple("Difference", "path expected found")
 
-# What stands for a member that one of the answers has not.
+# Represents a member that one of the answers lacks.
 ABSENT = "(absent)"
 
 
@@ -31,7 +31,7 @@ def recorded(name):
 
 
 def kind_of_case(case):
-    """The method, or what stands for it where the request is a raw text."""
+    """The method, or a placeholder if the request is a raw text."""
     return case.get("method") or ("http" if "http" in case else "raw")
 
 
@@ -42,7 +42,7 @@ def kind_of_json(value):
 
 
 class Rules:
-    """What `rules.json` allows: of the rules that match a place, the last decides."""
+    """What `rules.json` allows: of the rules that match a path, the last applies."""
 
     def __init__(self, path=ANSWERS / "rules.json"):
         given = json.loads(path.read_text())
@@ -59,17 +59,17 @@ class Rules:
         ]
 
     def skips(self, case):
-        """Whether the request is not to be sent at all."""
+        """Returns whether the request is skipped."""
         whole = [mode for path, mode in self.of(case) if not path]
         return bool(whole) and whole[-1] == "skip"
 
     def differences(self, case, found):
-        """Everything about an answer that the rules do not allow."""
+        """All differences of an answer that the rules do not allow."""
         return list(compare(case["response"], found, self.of(case), self.default))
 
 
 def mode_at(rules, path):
-    """The mode that the rules give to one place; none when they say nothing about it."""
+    """The mode that the rules give to a path; none if there is no rule."""
     matching = [mode for pattern, mode in rules if path == pattern or (pattern and fnmatch.fnmatchcase(path, pattern))]
     return matching[-1] if matching else None
 
@@ -79,7 +79,7 @@ def below(path, name):
 
 
 def compare(expected, found, rules, mode, path=""):
-    """Yields the differences of two values; what is said of a place holds for all below it."""
+    """Yields the differences of two values; a rule for a path applies to everything below it."""
     mode = mode_at(rules, path) or mode
     if mode in ("any", "ignore"):
         return
@@ -122,7 +122,7 @@ def compare_lists(expected, found, rules, mode, path):
 
 
 def outcome(answer):
-    """Whether an answer is a result, or else the code of its error."""
+    """Whether an answer is a result, or otherwise its error code."""
     error = answer.get("error") if isinstance(answer, dict) else None
     return error.get("code") if isinstance(error, dict) else "result"
 
@@ -135,7 +135,7 @@ def in_one_order(value):
 
 
 def is_missing(case, found):
-    """Whether this node has not the method that the reference answered."""
+    """Returns whether this node lacks the method that the reference answered."""
     return outcome(found) == -32601 and outcome(case["response"]) != -32601
 
 
@@ -153,7 +153,7 @@ class Listed:
         return any(fnmatch.fnmatchcase(method, entry["method"]) for entry in self.missing)
 
     def entry_for(self, file, case, difference):
-        """Position of the entry that accounts for a difference; none when no entry does."""
+        """Index of the entry that explains a difference; none if no entry does."""
         texts = {
             "method": kind_of_case(case),
             "path": difference.path,
@@ -168,7 +168,7 @@ class Listed:
 
 
 class Tally:
-    """What came of the cases of one file."""
+    """Results of the cases of one file."""
 
     def __init__(self, file, listed=None):
         self.file, self.listed = file, listed or Listed()
@@ -199,7 +199,7 @@ class Tally:
         return sum(counts[outcome_name] for counts in self.methods.values())
 
     def problems(self, shown=3):
-        """What is wrong, as text; empty when nothing is."""
+        """The problems as text; empty if there are none."""
         texts, by_method = [], collections.Counter()
         for case, differences in self.failures:
             by_method[kind_of_case(case)] += 1

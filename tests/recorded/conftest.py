@@ -1,4 +1,4 @@
-"""The report of the suite: how many answers of every method are the recorded ones."""
+"""The report of the suite: how many answers of every method equal the recorded ones."""
 
 import collections
 import json
@@ -15,7 +15,7 @@ def pytest_addoption(parser):
 
 
 def keep(tally, config):
-    """Has a file's counts printed at the end; fails when something is wrong with them."""
+    """Prints a file's counts at the end; fails if they have problems."""
     _tallies.append(tally)
     folder = config.getoption("--report-folder")
     if folder:

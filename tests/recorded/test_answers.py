@@ -1,4 +1,4 @@
-"""Same chain in, same answers out: what the reference answered about its chains, asked of this node."""
+"""Same chain, same answers: the reference's recorded answers about its chains, compared with this node's."""
 
 import pytest
 
@@ -6,7 +6,7 @@ import chains
 import comparison
 import conftest
 
-# Files of answers by the chain that they are about. A file is added here and nowhere else.
+# Files of answers by chain. This is the only place to add a file.
 FILES = {
     "local": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS", "protocol-http"),
     "staged": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
@@ -30,9 +30,9 @@ def test_answers_are_the_recorded_ones(node, file, pytestconfig):
     conftest.keep(tally, pytestconfig)
 
 
-def test_a_branch_that_never_was_the_chain_is_answered_like_one_that_was(pytestconfig):
-    """The recorded node had the shorter branch first, and left it; this one has the longer first, and never takes the
-    shorter one up."""
+def test_a_branch_that_never_was_canonical_is_answered_like_one_that_was(pytestconfig):
+    """The recorded node had the shorter branch first, and left it; this one gets the longer first, and never adopts
+    the shorter one."""
     tally = comparison.Tally("reorg/answers")
     with chains.node_of("reorg-backwards") as node:
         chains.ask_all(node, comparison.recorded(tally.file), RULES, tally)

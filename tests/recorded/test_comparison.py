@@ -1,4 +1,4 @@
-"""The comparison itself: a comparer that lets everything pass would make the whole suite worthless."""
+"""Tests of the comparison itself: one that accepts everything would make the whole suite worthless."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_without_rules_everything_must_be_equal(expected, found, differences):
         ([("*.a", "any")], {"x": {"a": 1}}, {"x": {}}, False),
     ],
 )
-def test_rules_allow_what_they_say_and_no_more(rules, expected, found, is_allowed):
+def test_rules_allow_exactly_their_differences(rules, expected, found, is_allowed):
     assert (not list(compare(expected, found, rules, "exact"))) == is_allowed
 
 
@@ -59,5 +59,5 @@ def test_a_missing_method_is_one_that_the_reference_has():
     assert not is_missing({"response": {"result": 1}}, {"result": 2})
 
 
-def test_the_recordings_are_there():
+def test_the_recordings_are_present():
     assert len(recorded("local/eth")) == 3591

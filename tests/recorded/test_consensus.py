@@ -1,4 +1,5 @@
-"""The namespace of consensus by both of its names: over every transport, in a process of its own, and where it is not served."""
+"""The consensus namespace under both of its names: over every transport, in a process of its own, and where it is
+not served."""
 
 import contextlib
 import json
@@ -77,13 +78,13 @@ def test_every_transport_gives_the_recorded_bytes_by_the_references_name(node, c
             if any(listed.entry_for("staged/XDPoS", case, one) is not None for one in RULES.differences(case, found)):
                 continue
             expected = json.dumps(case["response"])
-            # Members of objects in the recorded order, too.
+            # Members of objects must be in the recorded order too.
             assert json.dumps(found) == expected, case
             compared += 1
     assert compared == 201
 
 
-def test_the_plugin_runs_where_the_settings_say(node):
+def test_the_plugin_runs_in_the_configured_process(node):
     info = json.loads(run("module", "info", "consensus", "--json", "--datadir", node.datadir).stdout)
     assert info["isolation"] == node.isolation
 
@@ -100,7 +101,7 @@ def is_served(node, method):
     ("arguments", "by_alias", "by_own", "modules"),
     [
         (("--http.api", "eth,XDPoS"), True, True, {"Consensus", "XDPoS", "eth", "rpc"}),
-        # Where the name means nothing, a list that says it exposes nothing by it.
+        # Without aliases, a list with the reference's name exposes nothing.
         (("--http.api", "eth,XDPoS", "--rpc.aliases=false"), False, False, {"eth", "rpc"}),
         (("--http.api", "Consensus", "--rpc.aliases=false"), False, True, {"Consensus", "rpc"}),
     ],

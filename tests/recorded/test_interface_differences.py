@@ -1,4 +1,4 @@
-"""`docs/interface-differences.md`: every row of the page is what the node does."""
+"""`docs/interface-differences.md`: every row of the page matches the node's behaviour."""
 
 import re
 
@@ -51,7 +51,7 @@ def trace_call_state(node):
         if before != after:
             break
     assert before != after
-    # Gives the balance of the sender.
+    # Returns the balance of the sender.
     code = f"0x73{sender[2:]}3160005260206000f3"
     traced = node.call("debug_traceCall", {"to": CONTRACT}, hex(number), {"stateOverrides": {CONTRACT: {"code": code}}})
     assert int(traced["returnValue"], 16) == after
@@ -110,7 +110,7 @@ def no_files_for_callers(node):
     assert "debug_traceBlock" in error_of(node, "debug_traceBlockFromFile", "file")
 
 
-# In the order of the page; what changes the chain comes last.
+# In the order of the page; checks that change the chain come last.
 CHECKS = [
     trace_call_state,
     raw_transaction_by_index,
@@ -132,5 +132,5 @@ def test_the_page_has_a_row_with_a_reason_for_each_check_and_no_other():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_node_differs_as_the_page_says(node, check):
+def test_the_nodes_differences_match_the_page(node, check):
     check(node)

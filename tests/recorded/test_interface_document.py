@@ -1,4 +1,5 @@
-"""What the interface document says, asked of a node with a native chain and of one with a chain of the Ethereum profile."""
+"""The interface document's statements, checked on a node with a native chain and on one with a chain of the Ethereum
+profile."""
 
 import contextlib
 
@@ -12,8 +13,8 @@ NOBODY = "0x" + "00" * 20
 CONTRACT = "0x" + "0c" * 20
 NAMESPACES = "eth,net,web3,debug,txpool,admin,Consensus,XDPoS"
 
-# Every method of the document with a parameter that is a BlockNumber or a BlockNumberOrHash: where it stands, the
-# parameters before and behind it, and which profile has the method.
+# Every method of the document with a parameter that is a BlockNumber or a BlockNumberOrHash: its position, the
+# parameters before and after it, and the profile that has the method.
 WITH_BLOCK = {
     "eth_call": ([{"to": CONTRACT}], [], "both"),
     "eth_createAccessList": ([{"to": CONTRACT, "gas": "0x5208"}], [], "both"),
@@ -42,7 +43,7 @@ WITH_BLOCK = {
     "Consensus_getV2BlockByNumber": ([], [], "native"),
     "Consensus_getEpochNumbersBetween": ([], ["latest"], "native"),
 }
-# What no block 0 has, whatever names it.
+# Methods that fail on block 0, however it is named.
 WITHOUT_GENESIS = {
     ("ethereum", "debug_traceBlockByNumber"): "genesis is not traceable",
     ("native", "debug_traceBlockByNumber"): f"parent {'00' * 32} not found",
@@ -69,13 +70,13 @@ def ethereum():
 
 @pytest.fixture(scope="module")
 def fresh():
-    """A native chain that has its genesis only."""
+    """A native chain with only its genesis."""
     with chains.prepared("local", with_blocks=False) as path, chains.node_with(path) as node:
         yield node
 
 
 def refusal(node, method, *params):
-    """The error of a request; none if it is answered."""
+    """The error of a request; none if it succeeds."""
     try:
         node.call(method, *params)
     except RpcError as error:
@@ -94,14 +95,14 @@ def test_every_block_number_takes_every_tag(request, profile, method, tag):
     if tag == "earliest" and (profile, method) in WITHOUT_GENESIS:
         assert refused["message"] == WITHOUT_GENESIS[profile, method]
     elif profile == "ethereum" and tag == "finalized" and refused:
-        # The imported chain has no finality: the tag is taken and names no block.
+        # The imported chain has no finality: the tag is accepted and names no block.
         assert "finalized" in refused["message"] or "not found" in refused["message"], refused
     else:
         assert refused is None, refused
 
 
 @pytest.mark.parametrize("profile", ["native", "ethereum"])
-def test_a_fee_history_is_asked_for_in_every_way_of_writing(request, profile):
+def test_a_fee_history_can_be_requested_in_every_spelling(request, profile):
     node = request.getfixturevalue(profile)
     wanted = node.call("eth_feeHistory", "0x3", "latest", [])
     assert len(wanted["gasUsedRatio"]) == 3
@@ -156,7 +157,7 @@ def test_receipts_of_an_unknown_block_are_null(request, profile):
 def test_calls_run_on_a_chain_that_has_its_genesis_only(fresh):
     assert fresh.call("eth_blockNumber") == "0x0"
     assert fresh.call("eth_call", {"to": CONTRACT}, "latest") == "0x"
-    # The voting contract counts its candidates, which the genesis has.
+    # The voting contract counts its candidates, which are in the genesis.
     candidates = fresh.call("eth_call", {"to": "0x" + "88".rjust(40, "0"), "data": "0xa9a981a3"}, "latest")
     assert int(candidates, 16) > 0
     assert fresh.call("eth_estimateGas", {"to": CONTRACT}) == "0x5208"

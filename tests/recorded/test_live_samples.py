@@ -1,8 +1,9 @@
-"""Answers of a masternode at work, by their shapes: what a development network of one masternode answers to the same.
+"""Sample answers of an active masternode, compared by structure with those of a development network with one
+masternode.
 
-Samples about peers and voting rounds belong to nodes in a network of several and are not asked. Nor are those about work:
-`eth_getWork`, and the logs of a pending block, want a block under construction, which a development network has for an
-instant at a time.
+Samples on peers and voting rounds belong to nodes in a network of several and are left out. So are those on work:
+`eth_getWork`, and the logs of a pending block, need a block under construction, which a development network has only
+for an instant.
 """
 
 import pytest
@@ -14,7 +15,7 @@ ASKED = ("eth_mining", "eth_hashrate", "eth_coinbase", "eth_syncing", "eth_getBl
 SAMPLES = [case for case in comparison.recorded("local/live-samples") if case.get("sample") == "masternode" and case["method"] in ASKED]
 
 
-def test_all_of_them_are_there():
+def test_all_sample_methods_are_covered():
     assert {case["method"] for case in SAMPLES} == set(ASKED)
 
 
@@ -25,7 +26,7 @@ def masternode():
 
 
 @pytest.mark.parametrize("case", SAMPLES, ids=[case["method"] for case in SAMPLES])
-def test_a_masternode_answers_in_the_recorded_shape(masternode, case):
+def test_a_masternodes_answers_have_the_recorded_structure(masternode, case):
     found = {"jsonrpc": "2.0", "result": masternode.call(case["method"], *case.get("params", []))}
     differences = list(comparison.compare(case["response"], found, [], "shape"))
     assert not differences, comparison.described("local/live-samples", case, differences)

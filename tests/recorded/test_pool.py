@@ -1,4 +1,4 @@
-"""The pool after the recorded transactions were handed in, one by one, at the head of the chain."""
+"""The pool after the recorded transactions were submitted, one by one, at the head of the chain."""
 
 import chains
 import comparison
@@ -7,7 +7,7 @@ import conftest
 RULES = comparison.Rules()
 
 
-def test_the_pool_takes_and_shows_what_was_recorded(pytestconfig):
+def test_the_pool_accepts_and_shows_the_recorded_transactions(pytestconfig):
     tallies = []
     with chains.node_of("local") as node:
         for file in ("local/pool-submit", "local/pool-answers"):

@@ -1,7 +1,7 @@
 """Addresses with the prefix `xdc` in parameters.
 
-The answers were recorded from a node that writes the prefix too. This node reads both prefixes and writes `0x`, as the
-reference does by default: the recorded addresses are compared with that prefix.
+The answers were recorded from a node that also writes this prefix. This node reads both prefixes and writes `0x`, which
+is the reference's default; the tests convert recorded addresses to `0x` before comparing.
 """
 
 import json
@@ -16,7 +16,7 @@ ADDRESS = re.compile(r'"xdc([0-9a-f]{40})"')
 
 
 def with_usual_prefix(case):
-    """The case with the addresses of its answer as they are by default; other texts keep theirs."""
+    """The case with the default form of addresses in its answer; other texts are unchanged."""
     answer = ADDRESS.sub(r'"0x\1"', json.dumps(case["response"]))
     return {**case, "response": json.loads(answer)}
 

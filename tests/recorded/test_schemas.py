@@ -1,4 +1,4 @@
-"""The OpenRPC document: every method says what it takes and what it answers, and recorded answers satisfy it."""
+"""The OpenRPC document: every method describes its parameters and its result, and recorded answers match."""
 
 import json
 
@@ -9,7 +9,7 @@ import chains
 import comparison
 
 FILES = ("local/eth", "local/net", "local/web3", "local/txpool", "local/debug")
-# Namespaces whose every method says what it answers.
+# Namespaces whose methods all describe their results.
 DESCRIBED = ("eth", "net", "web3", "txpool", "debug", "Consensus")
 
 
@@ -24,7 +24,7 @@ def methods(node):
     return {method["name"]: method for method in node.call("rpc_discover")["methods"]}
 
 
-def test_every_method_says_what_it_takes_and_answers(methods):
+def test_every_method_describes_its_parameters_and_result(methods):
     described = {name: method for name, method in methods.items() if name.partition("_")[0] in DESCRIBED}
     assert len(described) > 120
     for name, method in described.items():
@@ -44,7 +44,7 @@ def test_recorded_answers_satisfy_the_schemas(methods, file):
         if validator is None or "result" not in case["response"]:
             continue
         if case["method"].startswith("debug_getModifiedAccounts") and case["response"]["result"] is None:
-            # This node gives an empty list (differences.toml).
+            # This node returns an empty list (differences.toml).
             continue
         checked += 1
         error = next(validator.iter_errors(case["response"]["result"]), None)

@@ -1,4 +1,4 @@
-"""Subscriptions, filters and the pool while blocks come in: played as the reference was, step by step."""
+"""Subscriptions, filters and the pool while blocks arrive: replayed like on the reference, step by step."""
 
 import pytest
 
@@ -17,7 +17,7 @@ RULES = comparison.Rules()
 
 
 @pytest.mark.parametrize(("chain", "name"), FLOWS, ids=[f"{chain}/{name}" for chain, name in FLOWS])
-def test_the_flow_goes_as_recorded(chain, name, pytestconfig):
+def test_the_flow_equals_the_recorded_one(chain, name, pytestconfig):
     file = f"{chain}/{name}"
     tally = comparison.Tally(file)
     with chains.prepared(chain, with_blocks=False) as path, chains.node_with(path) as node:

@@ -1,4 +1,5 @@
-"""The same texts over HTTP, WebSocket and the Unix socket: what comes back, in which order, and whether the line stays open."""
+"""The same texts over HTTP, WebSocket and the Unix socket: the answers, their order, and whether the connection
+stays open."""
 
 import concurrent.futures
 import contextlib
@@ -16,12 +17,12 @@ import comparison
 import conftest
 
 RULES = comparison.Rules()
-# How long a line must be silent after the recorded answers to count as open, seconds. An answer too many that comes later
-# goes unseen; one that is wanted does not, however slow the machine.
+# How long a connection must be silent after the recorded answers to count as open, seconds. A surplus answer that comes
+# later is missed; an expected one is not, however slow the machine.
 QUIET = 0.4
-# How long what is wanted may take.
-PATIENCE = 60
-# Headers that were recorded.
+# Time limit for an expected answer.
+TIME_LIMIT = 60
+# The recorded headers.
 KEPT = (
     "content-type content-length allow vary content-encoding connection x-content-type-options access-control-allow-origin "
     "access-control-allow-methods access-control-allow-headers access-control-max-age www-authenticate location"
@@ -37,14 +38,14 @@ def node():
 
 
 def patience(expected, answers):
-    """How long to wait for what comes next, seconds."""
+    """How long to wait for the next answer, seconds."""
     is_complete = len(answers) >= len(expected["answers"]) and expected["then"] == "open"
-    return QUIET if is_complete else PATIENCE
+    return QUIET if is_complete else TIME_LIMIT
 
 
 def over_websocket(node, text, expected):
     answers, then = [], "closed"
-    with contextlib.suppress(ConnectionClosed, ValueError), connect(node.ws_url, max_size=None, open_timeout=PATIENCE) as line:
+    with contextlib.suppress(ConnectionClosed, ValueError), connect(node.ws_url, max_size=None, open_timeout=TIME_LIMIT) as line:
         line.send(text)
         with contextlib.suppress(TimeoutError):
             while True:
@@ -56,7 +57,7 @@ def over_websocket(node, text, expected):
 def over_socket(node, text, expected):
     answers, then, rest = [], "closed", ""
     with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(PATIENCE)
+        line.settimeout(TIME_LIMIT)
         line.connect(node.ipc_path)
         try:
             line.sendall(text.encode() + b"\n")
@@ -77,7 +78,7 @@ def over_socket(node, text, expected):
 def test_a_stream_answers_as_recorded(node, file, converse, pytestconfig):
     tally = comparison.Tally(f"local/{file}")
     cases = comparison.recorded(tally.file)
-    # Each waits for silence on a line of its own.
+    # Each waits for silence on a connection of its own.
     with concurrent.futures.ThreadPoolExecutor(16) as workers:
         for case, found in zip(cases, workers.map(lambda case: converse(node, case["raw"], case["response"]), cases)):
             tally.add(case, found, RULES.differences(case, found))
@@ -85,7 +86,7 @@ def test_a_stream_answers_as_recorded(node, file, converse, pytestconfig):
 
 
 def exchange(node, call):
-    """One HTTP exchange as it was recorded: status, some headers, body."""
+    """One HTTP exchange in the recorded form: status, some headers, body."""
     body = call.get("body")
     if isinstance(body, dict):
         body = body["repeat"] * body["times"]
@@ -97,7 +98,7 @@ def exchange(node, call):
         line.putheader(name, value)
     if body is not None and not names & {"content-length", "transfer-encoding"}:
         line.putheader("Content-Length", str(len(body)))
-    # An early refusal can be read all the same.
+    # An early refusal can still be read.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         line.endheaders(body)
     answer = line.getresponse()
@@ -114,7 +115,7 @@ def test_http_exchanges_are_the_recorded_ones(node, pytestconfig):
     tally = comparison.Tally("local/raw-http")
     for case in comparison.recorded(tally.file):
         found = exchange(node, case["http"])
-        # Whether the line is kept where the reference keeps it is each server's own affair.
+        # Whether the connection is kept where the reference keeps it is up to each server.
         if "connection" not in case["response"].get("headers", {}):
             found["headers"].pop("connection", None)
         tally.add(case, found, RULES.differences(case, found))

@@ -1,4 +1,4 @@
-"""Signing, sending and filling with account 10 in the wallet, as the reference answered: locked and unlocked."""
+"""Signing, sending and filling with account 10 in the wallet, compared with the reference: locked and unlocked."""
 
 import hashlib
 

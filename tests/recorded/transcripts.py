@@ -1,4 +1,4 @@
-"""Plays a recorded flow: blocks are handed to the node, methods called, notifications gathered."""
+"""Replays a recorded flow: imports blocks, calls methods, collects notifications."""
 
 import contextlib
 import json
@@ -10,8 +10,8 @@ import chains
 
 
 class Player:
-    """One flow on one node. Ids of filters and subscriptions are random, so results may be given names that later
-    parameters use, and that stand for them in what is compared."""
+    """One flow on one node. Ids of filters and subscriptions are random, so results can be given names, which later
+    parameters refer to and which replace them in the comparison."""
 
     def __init__(self, node, path, blocks):
         self.node, self.path, self.blocks = node, path, blocks
@@ -32,7 +32,7 @@ class Player:
             os.unlink(file)
 
     def named(self, value, backwards=False):
-        """The value with names put in place of what they stand for, or the other way round."""
+        """The value with names in place of the values that they represent, or the reverse."""
         text = json.dumps(value)
         for name, known in self.names.items():
             pair = (json.dumps(known), json.dumps(name)) if backwards else (json.dumps(name), json.dumps(known))
@@ -56,14 +56,15 @@ class Player:
         return self.named(answer, backwards=True)
 
     def collect(self, step):
-        """What every subscription was told since the last time; nothing more comes once all that was recorded has."""
+        """Notifications of every subscription since the last time; the wait ends once all recorded ones have
+        arrived."""
         wanted = {name: len(results) for name, results in step["notifications"].items()}
         found = self.sorted_notifications()
         with contextlib.suppress(TimeoutError):
             while any(len(found.get(name, [])) < count for name, count in wanted.items()):
                 self.waiting.append(json.loads(self.socket.recv(5)))
                 found = self.sorted_notifications()
-            # What should not come at all would come now.
+            # Surplus notifications would arrive now.
             while True:
                 self.waiting.append(json.loads(self.socket.recv(0.1)))
         found, self.waiting = self.sorted_notifications(), []
@@ -78,7 +79,7 @@ class Player:
         return found
 
     def play(self, step):
-        """One step: where its outcome is recorded, and the outcome; nothing for blocks."""
+        """One step: the key of its recorded outcome, and the outcome; nothing for blocks."""
         if step["do"] == "import":
             self.import_blocks(step)
             return None, None

@@ -1,4 +1,4 @@
-//! The parts of an import, one after the other.
+//! The steps of an import, one after the other.
 
 use std::{
     sync::Arc,
@@ -15,7 +15,7 @@ use crate::{
     chain::{Chain, blocks, genesis},
 };
 
-/// What each part took, and how much there was of it.
+/// Time and size of each step.
 #[derive(Default)]
 struct Parts {
     reading: Duration,
@@ -32,7 +32,7 @@ struct Parts {
     nodes: u64,
 }
 
-/// Adds what `part` takes to `spent`.
+/// Adds the time of `part` to `spent`.
 fn timed<T>(spent: &mut Duration, part: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let outcome = part();

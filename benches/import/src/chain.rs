@@ -1,4 +1,4 @@
-//! A chain that can be written to, as the node opens it.
+//! A writable chain, opened like in the node.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;
 
-/// Rules, database and engine of a fresh chain.
+/// Rules, database and engine of a new chain.
 pub(crate) struct Chain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) store: Arc<Store>,
@@ -25,7 +25,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Puts the genesis block into a new database.
+    /// Stores the genesis block in a new database.
     pub(crate) fn create(genesis: &Genesis, folder: &Path) -> Outcome<Self> {
         let spec = Arc::clone(&genesis.spec);
         let store = Store::open(folder, StoreOptions::default())?;
@@ -65,7 +65,7 @@ fn open(path: &Path) -> Outcome<Box<dyn Read + Send>> {
     Ok(if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
-/// Most memory that this process has had so far, bytes; 0 where the system does not say.
+/// Peak memory of this process, bytes; 0 if the system does not report it.
 pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! A heavy chain of the Ethereum profile: every block full of transfers to accounts all over the state, token
+//! A heavy chain of the Ethereum profile: every block full of transfers to accounts spread over the state, token
 //! transfers, writes of five slots, and creations.
 
 use std::{fs, io::Write, path::PathBuf, sync::Arc};
@@ -15,15 +15,16 @@ use crate::{Outcome, chain::Chain};
 const CHAIN_ID: u64 = 1337;
 const GAS_PRICE: u64 = 100_000_000_000;
 const SENDERS: usize = 200;
-/// Of twenty transactions, so many are plain transfers, so many more token transfers, then writes; the rest creations.
+/// Of twenty transactions, the cumulative numbers of plain transfers, token transfers and writes; the rest are
+/// creations.
 const MIX: [usize; 3] = [8, 15, 19];
-/// A contract whose runtime code sets five slots from the one that its first word names to its second word.
+/// A contract whose runtime code sets five slots, starting at its first argument, to its second.
 const WRITER: &str =
     "60203560003560000155602035600035600101556020356000356002015560203560003560030155602035600035600401550000";
 const WRITER_ADDRESS: Address = Address::repeat_byte(0x51);
 const TOKEN: &str = include_str!("../../../tests/data/contracts/Token.json");
 
-/// How large the chain is to be.
+/// Size of the chain.
 #[derive(Args)]
 pub(crate) struct Plan {
     /// Accounts of the state before the first block
@@ -40,14 +41,14 @@ pub(crate) struct Plan {
     out: PathBuf,
 }
 
-/// A key with its address and the nonce that it uses next.
+/// A key with its address and next nonce.
 struct Sender {
     key: SecretKey,
     address: Address,
     nonce: u64,
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64).
+/// Pseudo-random numbers that are the same in every run (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -110,7 +111,7 @@ fn senders() -> Outcome<Vec<Sender>> {
         .collect()
 }
 
-/// One of the accounts that are there from the beginning.
+/// One of the accounts in the initial state.
 fn resident(position: u64) -> Address {
     Address::from_slice(&keccak256(position.to_be_bytes())[12..])
 }
@@ -157,7 +158,7 @@ fn next_transaction(
         let input = [word(numbers.next()), word(numbers.next() | 1)].concat();
         return sender.sign(Some(WRITER_ADDRESS), 0, input, 200_000);
     }
-    // PUSH32 code, MSTORE at 0, RETURN 32 bytes from there. The code begins with PUSH0 and differs each time.
+    // PUSH32 code, MSTORE at 0, RETURN 32 bytes from there. The code begins with PUSH0 and is unique.
     let mut code = word(numbers.next());
     code[0] = 0x5f;
     let input = [&[0x7f][..], &code, &hex!("60005260206000f3")].concat();

@@ -1,9 +1,9 @@
-//! `tenon-bench-import`: how fast do blocks come in, and what of it is recovery, execution, state root and commit?
+//! `tenon-bench-import`: measures the import of blocks, and its parts: recovery, execution, state root and commit.
 //!
-//! `make` writes a heavy chain of the Ethereum profile and its genesis. `together` imports a chain as the node does,
-//! with everything overlapped. `alone` does one part after the other on the thread that it is given, and says what
-//! each took: pinned to one core, their sum is what the overlap is measured against. Each is a process of its own, so
-//! that peak memory is that of the import. All print one line of JSON; `benches/importing.py` puts them together.
+//! `make` writes a heavy chain of the Ethereum profile and its genesis. `together` imports a chain like the node, with
+//! all steps overlapped. `alone` runs one step after the other on its thread, and reports the time of each: pinned to
+//! one core, their sum is the baseline for the overlap. Each is a separate process, so that peak memory is that of the
+//! import. All print one line of JSON; `benches/importing.py` combines them.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-/// The node's, so that what is measured is what runs.
+/// The node's allocator, so that the measurement is representative.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -39,7 +39,7 @@ enum Command {
     Alone(Source),
 }
 
-/// What is imported, and where to.
+/// Source and destination of the import.
 #[derive(Args)]
 struct Source {
     /// Genesis file, gzip or not
@@ -48,7 +48,7 @@ struct Source {
     /// Blocks as RLP, gzip or not
     #[arg(long)]
     chain: PathBuf,
-    /// Folder of the database; made, and left to the caller
+    /// Folder of the database; created, and not removed
     #[arg(long)]
     datadir: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The import as the node does it.
+//! The import as in the node.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! One connection to the node, over each of its front-ends, with one request in flight.
+//! A connection to the node over any of its front-ends, with one request in flight.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -16,8 +16,8 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::Error;
 
-/// A call that takes longer is lost.
-const LONGEST_CALL: Duration = Duration::from_secs(60);
+/// A call that takes longer counts as lost.
+const MAX_CALL: Duration = Duration::from_secs(60);
 
 /// The front-ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +73,18 @@ impl Connection {
         }
     }
 
-    /// Asks, and gives the whole answer. One answer belongs to one request: its number is looked at.
+    /// Sends a request and returns its complete answer. The answer's id must match.
     ///
     /// # Errors
-    /// When the answer is lost, belongs to another request, or is not JSON.
+    /// The answer is lost, belongs to another request, or is not JSON.
     pub(crate) async fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Error> {
         self.last_id += 1;
         let id = self.last_id;
         let request = serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         self.send(&request).await?;
-        let text = timeout(LONGEST_CALL, self.receive())
+        let text = timeout(MAX_CALL, self.receive())
             .await
-            .map_err(|_| format!("no answer to {method} within {LONGEST_CALL:?}"))??;
+            .map_err(|_| format!("no answer to {method} within {MAX_CALL:?}"))??;
         let answer: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
         if answer["id"] != id {
             return Err(format!("request {id} ({method}) was answered by {answer}: lost or given twice").into());
@@ -143,7 +143,7 @@ impl Connection {
     }
 }
 
-/// Where the body of a whole answer lies; none while it is incomplete.
+/// Position of the body of a complete answer; `None` while it is incomplete.
 fn http_body(received: &[u8]) -> Result<Option<(usize, usize)>, Error> {
     let Some(head) = received.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let lines = std::str::from_utf8(&received[..head])?.lines();
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_one_answer_out_of_what_arrived() {
+    fn extracts_one_answer_from_the_received_bytes() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}HTTP";
 
         assert_eq!(http_body(answer).ok().flatten(), Some((38, 40)));

@@ -1,8 +1,8 @@
-//! Seen under load: modules are enabled, disabled, replaced, unloaded, loaded, killed and crashed at random while many
-//! connections ask over HTTP, WebSocket and the Unix socket at full speed and blocks arrive.
+//! Modules under load: they are enabled, disabled, replaced, unloaded, loaded, killed and crashed at random while many
+//! connections make requests over HTTP, WebSocket and the Unix socket at full speed and blocks arrive.
 //!
-//! It owns the node that it starts. What must always hold: every single answer is checked, against what the method must
-//! say and against what the operations of that moment allow; a run is repeated by its seed, which is printed first.
+//! It owns the node that it starts. Invariants: every single answer is checked, against the method's specification and
+//! against what the operations of that moment allow; a run can be repeated by its seed, which is printed first.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use crate::{
     workers::Load,
 };
 
-/// Anything that keeps the run from going on.
+/// Any error that stops the run.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Modules under load: 64 connections, blocks, and life-cycle operations at random; every answer checked.
@@ -42,13 +42,13 @@ struct Arguments {
     /// Life-cycle operations at random.
     #[arg(long, default_value_t = 1000)]
     operations: u32,
-    /// Replacements after them, over which memory and open files are watched.
+    /// Replacements after them, during which memory and open files are watched.
     #[arg(long, default_value_t = 1000)]
     replacements: u32,
     /// Connections, a third each over HTTP, WebSocket and the socket.
     #[arg(long, default_value_t = 64)]
     connections: usize,
-    /// Seconds of load without operations, to compare with.
+    /// Seconds of load without operations, as baseline.
     #[arg(long, default_value_t = 10)]
     quiet: u64,
     /// Milliseconds between blocks.
@@ -57,7 +57,7 @@ struct Arguments {
     /// Repeats a run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Also hold the figures against their bounds: p99, memory. Counts and open files always are.
+    /// Also check the figures against their limits: p99, memory. Counts and open files always are.
     #[arg(long)]
     timed: bool,
 }
@@ -105,10 +105,10 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     Ok(is_good)
 }
 
-/// Replaces modules over and over, and looks at the node's memory and open files meanwhile.
+/// Replaces modules repeatedly, and samples the node's memory and open files.
 async fn replace(node: &Node, operator: &mut Operator, count: u32) -> Result<Vec<Sample>, Error> {
     let mut samples = Vec::new();
-    // What the first ones leave behind is there once and for all: both builds mapped, buffers grown.
+    // The first replacements have permanent effects: both builds are mapped, buffers have grown.
     let steps = 10;
     for step in 0..=steps {
         samples.push(Sample { replacements: operator.replacements(), ..node.sample()? });

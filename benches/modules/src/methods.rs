@@ -1,11 +1,11 @@
-//! What is asked, and what the answer must be.
+//! Requests and their expected answers.
 
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 
 use crate::modules;
 
-/// A question with what its answer must be.
+/// A request with its expected answer.
 pub(crate) struct Question {
     /// Index of its module.
     pub(crate) module: usize,
@@ -14,22 +14,22 @@ pub(crate) struct Question {
     pub(crate) expected: Expected,
 }
 
-/// What an answer must be.
+/// The expected answer.
 pub(crate) enum Expected {
     /// Exactly this.
     Exactly(Value),
-    /// An object or text that holds this text.
+    /// An object or text that contains this text.
     Holding(&'static str),
     /// A height, not below the last one of the same connection.
     Height,
-    /// A number that nobody else got.
+    /// A number returned only once.
     Unique,
 }
 
-/// An account that nobody funds.
-const NOBODY: &str = "0x00000000000000000000000000000000deadbeef";
+/// An account without funds.
+const UNFUNDED: &str = "0x00000000000000000000000000000000deadbeef";
 
-/// What each connection asks, by its weight.
+/// Requests of each connection, by weight.
 const MIX: [(&str, u32); 15] = [
     ("eth_blockNumber", 6),
     ("eth_chainId", 4),
@@ -48,15 +48,15 @@ const MIX: [(&str, u32); 15] = [
     ("bad_echo", 4),
 ];
 
-/// A question at random.
+/// A random request.
 pub(crate) fn at_random(random: &mut StdRng) -> Question {
     let method = MIX.choose_weighted(random, |(_, weight)| *weight).map_or("eth_chainId", |(method, _)| *method);
     let mut word = || format!("{:016x}", random.random::<u64>());
     let (params, expected) = match method {
         "eth_blockNumber" => (json!([]), Expected::Height),
-        "eth_getBalance" => (json!([NOBODY, "latest"]), Expected::Exactly(json!("0x0"))),
+        "eth_getBalance" => (json!([UNFUNDED, "latest"]), Expected::Exactly(json!("0x0"))),
         "eth_getBlockByNumber" => (json!(["0x0", false]), Expected::Holding("\"number\":\"0x0\"")),
-        "eth_call" => (json!([{"to": NOBODY}, "latest"]), Expected::Exactly(json!("0x"))),
+        "eth_call" => (json!([{"to": UNFUNDED}, "latest"]), Expected::Exactly(json!("0x"))),
         "web3_sha3" => {
             let hash = "0x47173285a8d7341e5e972fc677286384f802f8ef42a5ec5f03bbfa254cb01fad";
             (json!(["0x68656c6c6f20776f726c64"]), Expected::Exactly(json!(hash)))
@@ -82,7 +82,7 @@ pub(crate) fn at_random(random: &mut StdRng) -> Question {
     Question { module: modules::index(namespace).unwrap_or_default(), method, params, expected }
 }
 
-/// The number behind `0x`.
+/// The number after `0x`.
 pub(crate) fn quantity(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_asks_the_same_again() {
+    fn a_seed_repeats_the_same_requests() {
         let asked = |seed| {
             let mut random = StdRng::seed_from_u64(seed);
             (0..100).map(|_| at_random(&mut random)).map(|asked| (asked.method, asked.params)).collect::<Vec<_>>()

@@ -9,17 +9,17 @@ use tokio::process::{Child, Command};
 
 use crate::{Arguments, Error, modules::SUBJECTS};
 
-/// Names of the namespaces for HTTP and WebSocket.
+/// Namespaces for HTTP and WebSocket.
 const SERVED: &str = "eth,net,web3,txpool,debug,counter,hello,bad";
 
-/// How long the node may take to start, and to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for the node's start and stop.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the node holds at a moment.
+/// The node's resources at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) replacements: u32,
-    /// Resident memory that is its own, KiB.
+    /// Private resident memory, KiB.
     pub(crate) memory: u64,
     pub(crate) open_files: usize,
     pub(crate) threads: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Fills a plugin folder and starts a development network over it.
+    /// Fills a plugin folder and starts a development network with it.
     pub(crate) async fn start(arguments: &Arguments) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("tenon-modules-").tempdir()?;
         let plugins = folder.path().join("plugins");
@@ -46,8 +46,8 @@ impl Node {
                 .map_err(|error| format!("{}: {error}", library.display()))?;
         }
         let settings = folder.path().join("settings.toml");
-        // Foreign ones run in processes of their own and are granted nothing unless told otherwise; the counter is to show that
-        // state is handed over at the full speed of one process, so its build is vouched for.
+        // Foreign plugins run in processes of their own and are granted nothing by default; the counter must hand over
+        // its state at the full speed of one process, so its build is vouched for.
         let granted = "capabilities = [\"ReadNode\"]\n";
         let counter = Sha256::digest(fs::read(plugins.join("counter.so"))?);
         let trusted: String = counter.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -88,29 +88,29 @@ impl Node {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("the node ended ({status}):\n{}", self.log()).into());
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(format!("the node does not listen:\n{}", self.log()).into());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// What the node has to say: errors only.
+    /// The node's error log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The file that a module's library has in the plugin folder.
+    /// The file of a module's library in the plugin folder.
     pub(crate) fn library(&self, file: &str) -> PathBuf {
         self.folder.path().join("plugins").join(file)
     }
 
-    /// A place for a library beside the plugin folder.
+    /// A path for a library outside the plugin folder.
     pub(crate) fn build(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What the node holds now.
+    /// Samples the node's resources.
     pub(crate) fn sample(&self) -> Result<Sample, Error> {
         let process = self.child.id().ok_or("the node has ended")?;
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
@@ -126,12 +126,12 @@ impl Node {
         })
     }
 
-    /// Stops the node in order.
+    /// Stops the node orderly.
     pub(crate) async fn stop(mut self) -> Result<(), Error> {
         let process = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?));
         let process = process.ok_or_else(|| format!("the node has ended:\n{}", self.log()))?;
         rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait()).await??;
         if status.success() { Ok(()) } else { Err(format!("the node ended with {status}:\n{}", self.log()).into()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The life-cycle operations, over the Unix socket as an operator's tool does them.
+//! The life-cycle operations, over the Unix socket like an operator's tool.
 
 use std::{
     collections::BTreeMap,
@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 use crate::{
     Error,
     connection::Connection,
-    modules::{Fate, SUBJECTS},
+    modules::{SUBJECTS, Treatment},
     node::Node,
     tally::Tally,
 };
 
-/// How long a plugin's process may take to come back.
-const BACK: Duration = Duration::from_secs(60);
+/// Time limit for the restart of a plugin's process.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name of the module actor that makes blocks.
 const SEALING: &str = "sealing";
 
-/// Where a module stands, as far as the operator brought it.
+/// State of a module after the operator's last operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Enabled,
@@ -34,7 +34,7 @@ enum State {
     Unloaded,
 }
 
-/// What is done to a module.
+/// An operation on a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Enable,
@@ -60,22 +60,22 @@ impl Operation {
     }
 }
 
-/// The name of a module, and that we vouch for its build where it takes the place of a built-in one or runs in the node's own
+/// The name of a module, and that its build is vouched for if it replaces a built-in one or runs in the node's own
 /// process.
-fn with_our_word(module: usize) -> Value {
+fn vouched(module: usize) -> Value {
     let subject = &SUBJECTS[module];
     let is_own = subject.library.starts_with("libtenon_plugin_") || subject.name == "counter";
     json!([subject.name, { "trust": is_own }])
 }
 
-/// Two libraries with other content and the same code, as an old and a new build would be. Both are written before the load
-/// begins: what a compiler or a package manager does on the way to a new library is not what is measured here.
+/// Two libraries with different contents and the same code, like an old and a new build. Both are written before the
+/// load begins: the work of a compiler or a package manager is not measured here.
 struct TwoBuilds {
-    /// Where the node finds the one that counts.
+    /// Path from which the node loads.
     place: PathBuf,
-    /// The other ones, where nobody looks for libraries.
+    /// The two builds, outside the plugin folder.
     builds: [PathBuf; 2],
-    /// On its way to the place.
+    /// Temporary path before the rename.
     next: PathBuf,
     is_second: bool,
 }
@@ -90,7 +90,7 @@ impl TwoBuilds {
         Ok(Self { place, builds, next: node.build(&format!("{file}.next")), is_second: false })
     }
 
-    /// Puts the other build in the place, in one step: the node may be reading what is there.
+    /// Puts the other build in place atomically: the node may be reading the current one.
     fn turn(&mut self) -> Result<(), Error> {
         self.is_second = !self.is_second;
         fs::hard_link(&self.builds[usize::from(self.is_second)], &self.next)?;
@@ -99,14 +99,14 @@ impl TwoBuilds {
     }
 }
 
-/// Does the operations, and tells the tally what callers may see.
+/// Carries out the operations, and records in the tally which errors callers may see.
 pub(crate) struct Operator {
     connection: Connection,
     tally: Arc<Tally>,
     random: StdRng,
     states: [State; SUBJECTS.len()],
     is_sealing: bool,
-    /// Two builds of each library, and which of them is in its place.
+    /// Two builds of each library, and which of them is in place.
     builds_of: Vec<TwoBuilds>,
     builds: u64,
     counts: BTreeMap<Operation, u32>,
@@ -139,7 +139,7 @@ impl Operator {
         self.counts.get(&Operation::Replace).copied().unwrap_or_default()
     }
 
-    /// Does as many operations as this, each chosen at random among those that the module allows.
+    /// Carries out this many operations, each chosen at random among those that the module allows.
     pub(crate) async fn at_random(&mut self, count: u32) -> Result<(), Error> {
         for _ in 0..count {
             if self.random.random_ratio(1, 40) {
@@ -147,16 +147,16 @@ impl Operator {
                 continue;
             }
             let subjects: Vec<usize> =
-                (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].fate != Fate::Untouched).collect();
+                (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].treatment != Treatment::Untouched).collect();
             let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
-            let choices: &[(Operation, u32)] = match (SUBJECTS[module].fate, self.states[module]) {
-                (Fate::Untouched | Fate::Replaced, _) => &[(Operation::Replace, 1)],
+            let choices: &[(Operation, u32)] = match (SUBJECTS[module].treatment, self.states[module]) {
+                (Treatment::Untouched | Treatment::Replaced, _) => &[(Operation::Replace, 1)],
                 (_, State::Disabled) => &[(Operation::Enable, 6), (Operation::Unload, 1), (Operation::Replace, 1)],
                 (_, State::Unloaded) => &[(Operation::Load, 1)],
-                (Fate::Switched, State::Enabled) => {
+                (Treatment::Switched, State::Enabled) => {
                     &[(Operation::Disable, 2), (Operation::Unload, 1), (Operation::Replace, 2)]
                 }
-                (Fate::Killed, State::Enabled) => &[
+                (Treatment::Killed, State::Enabled) => &[
                     (Operation::Disable, 2),
                     (Operation::Unload, 1),
                     (Operation::Replace, 2),
@@ -170,10 +170,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Replaces modules in turns, each by another build than the one before.
+    /// Replaces modules in turn, each by its other build.
     pub(crate) async fn replace(&mut self, count: u32) -> Result<(), Error> {
         let subjects: Vec<usize> =
-            (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].fate == Fate::Replaced).collect();
+            (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].treatment == Treatment::Replaced).collect();
         for _ in 0..count {
             let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
             self.operate(module, Operation::Replace).await?;
@@ -181,7 +181,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Brings everything back that is away.
+    /// Enables everything that is disabled.
     pub(crate) async fn enable_all(&mut self) -> Result<(), Error> {
         self.switch_sealing(true).await?;
         for module in 0..SUBJECTS.len() {
@@ -194,7 +194,7 @@ impl Operator {
         Ok(())
     }
 
-    /// At the end every module is enabled, and the node says so.
+    /// Checks that at the end every module is enabled and the node reports so.
     pub(crate) async fn check_all_serve(&mut self) -> Result<(), Error> {
         let list = self.ask("admin_listModules", json!([])).await?;
         for subject in SUBJECTS {
@@ -212,48 +212,48 @@ impl Operator {
             let method = if is_wanted { "admin_enableModule" } else { "admin_disableModule" };
             let report = self.ask(method, json!([SEALING])).await?;
             self.is_sealing = is_wanted;
-            self.note(SEALING, operation, &story(&report));
+            self.note(SEALING, operation, &summary(&report));
         }
         Ok(())
     }
 
     async fn operate(&mut self, module: usize, operation: Operation) -> Result<(), Error> {
         let name = SUBJECTS[module].name;
-        let story = match operation {
+        let summary = match operation {
             Operation::Replace => {
                 self.builds_of[module].turn()?;
                 self.builds += 1;
-                let report = self.ask("admin_replaceModule", with_our_word(module)).await?;
-                story(&report)
+                let report = self.ask("admin_replaceModule", vouched(module)).await?;
+                summary(&report)
             }
             Operation::Enable => self.bring_back(module, "admin_enableModule").await?,
             Operation::Load => self.bring_back(module, "admin_loadModule").await?,
             Operation::Disable => {
                 self.tally.may_be_away(module);
                 self.states[module] = State::Disabled;
-                story(&self.ask("admin_disableModule", json!([name])).await?)
+                summary(&self.ask("admin_disableModule", json!([name])).await?)
             }
             Operation::Unload => {
                 self.tally.may_be_away(module);
                 self.states[module] = State::Unloaded;
-                story(&self.ask("admin_unloadModule", json!([name])).await?)
+                summary(&self.ask("admin_unloadModule", json!([name])).await?)
             }
             Operation::Kill => self.kill(module).await?,
             Operation::Crash => self.crash(module).await?,
         };
-        self.note(name, operation, &story);
+        self.note(name, operation, &summary);
         Ok(())
     }
 
     async fn bring_back(&mut self, module: usize, method: &str) -> Result<String, Error> {
         let params = match method {
-            "admin_loadModule" => with_our_word(module),
+            "admin_loadModule" => vouched(module),
             _ => json!([SUBJECTS[module].name]),
         };
         let report = self.ask(method, params).await?;
         self.states[module] = State::Enabled;
         self.tally.is_back(module);
-        Ok(story(&report))
+        Ok(summary(&report))
     }
 
     /// Kills the process of a plugin, and waits until another one serves.
@@ -265,7 +265,7 @@ impl Operator {
         self.wait_for_another(module, process).await
     }
 
-    /// Makes a plugin crash by calls of its own: a panic costs one error, an abort its process.
+    /// Makes a plugin crash by calling it: a panic causes one error, an abort ends its process.
     async fn crash(&mut self, module: usize) -> Result<String, Error> {
         if SUBJECTS[module].name != "bad" {
             return self.kill(module).await;
@@ -289,8 +289,8 @@ impl Operator {
         Ok(info["process"].as_u64())
     }
 
-    /// Waits for the process that takes the place of one that ended; a plugin whose process ended too often is enabled by
-    /// hand, as an operator would.
+    /// Waits for the process that replaces one that ended; a plugin whose process ended too often is enabled by hand,
+    /// as an operator would.
     async fn wait_for_another(&mut self, module: usize, before: u64) -> Result<String, Error> {
         let name = SUBJECTS[module].name;
         let begun = Instant::now();
@@ -305,8 +305,8 @@ impl Operator {
                 self.tally.is_back(module);
                 return Ok(format!("another process serves after {:?}", rounded(begun.elapsed())));
             }
-            if begun.elapsed() > BACK {
-                return Err(format!("{name} did not come back within {BACK:?}: {info}").into());
+            if begun.elapsed() > RESTART_TIMEOUT {
+                return Err(format!("{name} did not come back within {RESTART_TIMEOUT:?}: {info}").into());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -320,11 +320,11 @@ impl Operator {
         Ok(answer["result"].take())
     }
 
-    fn note(&mut self, name: &str, operation: Operation, story: &str) {
+    fn note(&mut self, name: &str, operation: Operation, summary: &str) {
         *self.counts.entry(operation).or_default() += 1;
         let count: u32 = self.counts.values().sum();
         let seconds = self.begun.elapsed().as_secs_f64();
-        println!("{seconds:>7.2} s  #{count:<5} {:<8} {name:<8} {story}", operation.name());
+        println!("{seconds:>7.2} s  #{count:<5} {:<8} {name:<8} {summary}", operation.name());
     }
 }
 
@@ -332,8 +332,8 @@ fn rounded(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What a report tells, in a line.
-fn story(report: &Value) -> String {
+/// A report in one line.
+fn summary(report: &Value) -> String {
     let number = |key: &str| report[key].as_u64().unwrap_or_default();
     let mut text =
         format!("{} in {:.1} ms", report["state"].as_str().unwrap_or("done"), number("totalMicros") as f64 / 1e3);

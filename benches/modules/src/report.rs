@@ -3,27 +3,27 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use crate::{
-    modules::{Fate, SUBJECTS},
+    modules::{SUBJECTS, Treatment},
     node::Sample,
     operations::Operation,
     tally::Tally,
 };
 
-/// How much slower the slowest hundredth may be than in the quiet run, microseconds.
-const SLOWER: u64 = 1000;
-/// How much memory may have grown over the replacements, KiB. Blocks and transactions of that time count too.
-const GROWTH: u64 = 32 * 1024;
-/// How many more files may be open: the database opens and closes some of its own.
+/// How much the 99th percentile may exceed that of the quiet run, microseconds.
+const MAX_SLOWDOWN: u64 = 1000;
+/// How much memory may grow during the replacements, KiB. It includes blocks and transactions made meanwhile.
+const MAX_GROWTH: u64 = 32 * 1024;
+/// How many more files may be open: the database opens and closes some itself.
 const MORE_FILES: usize = 16;
 
-/// What was counted beside the answers.
+/// Counts other than those of answers.
 pub(crate) struct Figures {
     pub(crate) seed: u64,
     pub(crate) operations: BTreeMap<Operation, u32>,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Prints the summary, and says whether all is well.
+/// Prints the summary, and returns whether the run passed.
 pub(crate) fn report(tally: &Tally, figures: &Figures, is_timed: bool) -> bool {
     let mut problems = Vec::new();
     answers(tally, is_timed, &mut problems);
@@ -43,7 +43,7 @@ pub(crate) fn report(tally: &Tally, figures: &Figures, is_timed: bool) -> bool {
         problems.push("no block was announced".to_owned());
     }
     if problems.is_empty() {
-        // In the words of other suites, whose tests are counted by them.
+        // In the format of other test suites, for counting.
         println!(
             "\n{} passed: operations under load, with every answer meanwhile. All is well.",
             figures.operations.values().sum::<u32>()
@@ -62,11 +62,11 @@ fn answers(tally: &Tally, is_timed: bool, problems: &mut Vec<String>) {
         "module", "operations on it", "right", "allowed", "wrong", "p50", "p99"
     );
     for (subject, answers) in SUBJECTS.iter().zip(tally.answers()) {
-        let fate = match subject.fate {
-            Fate::Untouched => "none",
-            Fate::Replaced => "replaced",
-            Fate::Switched => "on, off, loaded, replaced",
-            Fate::Killed => "as well, killed, crashed",
+        let fate = match subject.treatment {
+            Treatment::Untouched => "none",
+            Treatment::Replaced => "replaced",
+            Treatment::Switched => "on, off, loaded, replaced",
+            Treatment::Killed => "as well, killed, crashed",
         };
         let pair = |percent| (answers.quiet.percentile(percent), answers.busy.percentile(percent));
         let (p50, p99) = (pair(50), pair(99));
@@ -87,8 +87,8 @@ fn answers(tally: &Tally, is_timed: bool, problems: &mut Vec<String>) {
         if right == 0 && subject.name != "admin" {
             problems.push(format!("{}: not one right answer", subject.name));
         }
-        if let (true, Fate::Untouched, (Some(quiet), Some(busy))) = (is_timed, subject.fate, p99)
-            && busy > quiet + SLOWER
+        if let (true, Treatment::Untouched, (Some(quiet), Some(busy))) = (is_timed, subject.treatment, p99)
+            && busy > quiet + MAX_SLOWDOWN
         {
             problems.push(format!("{}: p99 {busy} µs with operations, {quiet} µs without", subject.name));
         }
@@ -108,7 +108,7 @@ fn samples(samples: &[Sample], is_timed: bool, problems: &mut Vec<String>) {
     if last.open_files > first.open_files + MORE_FILES {
         problems.push(format!("open files grew from {} to {}", first.open_files, last.open_files));
     }
-    if is_timed && last.memory > first.memory + GROWTH {
+    if is_timed && last.memory > first.memory + MAX_GROWTH {
         problems.push(format!("memory grew from {} KiB to {} KiB", first.memory, last.memory));
     }
 }

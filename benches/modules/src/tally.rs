@@ -1,4 +1,4 @@
-//! The account of every answer.
+//! Counts and checks every answer.
 
 use std::{
     collections::BTreeMap,
@@ -11,38 +11,38 @@ use std::{
 
 use tenon_bench::Latencies;
 
-use crate::modules::{Fate, SUBJECTS};
+use crate::modules::{SUBJECTS, Treatment};
 
-/// How many wrong answers are kept to be shown.
-const MOST_SHOWN: usize = 20;
+/// Number of wrong answers kept for the report.
+const MAX_SHOWN: usize = 20;
 
 /// Answers of one module.
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) right: u64,
-    /// Errors that the operation of the moment allows.
+    /// Errors allowed by the operations of the moment.
     pub(crate) allowed: u64,
     pub(crate) wrong: u64,
     pub(crate) quiet: Latencies,
     pub(crate) busy: Latencies,
 }
 
-/// What all connections found.
+/// The results of all connections.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// By module. Nothing awaits under the lock.
     answers: Mutex<[Answers; SUBJECTS.len()]>,
-    /// By module: odd while it may be away. Changed by the operator only.
+    /// By module: odd while it may be disabled. Changed by the operator only.
     away: [AtomicU64; SUBJECTS.len()],
     shown: Mutex<Vec<String>>,
-    /// Numbers that the counter gave, and how often it was asked well.
+    /// Numbers returned by the counter, and the number of successful calls.
     numbers: Mutex<BTreeMap<u64, u32>>,
-    /// Blocks that subscriptions announced, and gaps among them.
+    /// Blocks announced by subscriptions, and gaps among them.
     pub(crate) heads: AtomicU64,
     is_busy: AtomicBool,
 }
 
-/// When a question was asked.
+/// Time of a request.
 pub(crate) struct Moment {
     away: u64,
     is_busy: bool,
@@ -53,18 +53,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tally {
-    /// From here on latencies count as those under operations.
+    /// Starts counting latencies as those under operations.
     pub(crate) fn begin_operations(&self) {
         self.is_busy.store(true, Ordering::SeqCst);
     }
 
-    /// The module may be away from now on.
+    /// Records that the module may be disabled from now on.
     pub(crate) fn may_be_away(&self, module: usize) {
         let before = self.away[module].load(Ordering::SeqCst);
         self.away[module].store(before | 1, Ordering::SeqCst);
     }
 
-    /// The module serves again: whoever asks from now on must get an answer.
+    /// Records that the module serves again: later requests must succeed.
     pub(crate) fn is_back(&self, module: usize) {
         let before = self.away[module].load(Ordering::SeqCst);
         if before % 2 == 1 {
@@ -83,14 +83,14 @@ impl Tally {
         latencies.add(latency);
     }
 
-    /// Counts an error, as allowed if the module was away at some time since it was asked.
+    /// Counts an error, as allowed if the module was disabled at some time since the request.
     pub(crate) fn error(&self, module: usize, asked: &Moment, method: &str, code: i64, message: &str) {
         let subject = SUBJECTS[module];
         let was_away = asked.away % 2 == 1 || self.away[module].load(Ordering::SeqCst) != asked.away;
-        let is_known = match subject.fate {
-            Fate::Untouched | Fate::Replaced => false,
-            Fate::Switched => is_gone(code, message),
-            Fate::Killed => is_gone(code, message) || is_ended(code, message),
+        let is_known = match subject.treatment {
+            Treatment::Untouched | Treatment::Replaced => false,
+            Treatment::Switched => is_gone(code, message),
+            Treatment::Killed => is_gone(code, message) || is_ended(code, message),
         };
         if was_away && is_known {
             lock(&self.answers)[module].allowed += 1;
@@ -103,7 +103,7 @@ impl Tally {
     pub(crate) fn wrong(&self, module: usize, what: String) {
         lock(&self.answers)[module].wrong += 1;
         let mut shown = lock(&self.shown);
-        if shown.len() < MOST_SHOWN {
+        if shown.len() < MAX_SHOWN {
             println!("  WRONG  {}: {what}", SUBJECTS[module].name);
             shown.push(format!("{}: {what}", SUBJECTS[module].name));
         }
@@ -113,7 +113,7 @@ impl Tally {
         *lock(&self.numbers).entry(number).or_default() += 1;
     }
 
-    /// How many numbers the counter gave, how many it gave twice, and how many it left out.
+    /// How many numbers the counter returned, repeated, and skipped.
     pub(crate) fn numbers(&self) -> (u64, u64, u64) {
         let numbers = lock(&self.numbers);
         let given = numbers.values().map(|count| u64::from(*count)).sum();
@@ -127,10 +127,10 @@ impl Tally {
     }
 }
 
-/// The documented error of a namespace that is not there.
+/// The documented error of a missing namespace.
 fn is_gone(code: i64, message: &str) -> bool {
     code == -32601 && message.ends_with("does not exist/is not available")
-        // What ran when the grace period was over.
+        // Calls still running at the end of the grace period.
         || code == -32000 && message.starts_with("call cancelled: namespace ")
 }
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_allowed_only_while_the_module_is_away_and_only_in_the_documented_words() {
+    fn an_error_is_allowed_only_while_the_module_is_disabled_and_only_with_the_documented_texts() {
         let gone = (-32601, "the method net_version does not exist/is not available");
         let net = crate::modules::index("net").unwrap_or_default();
         let tally = Tally::default();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_were_given_twice_or_left_out_are_seen() {
+    fn repeated_and_skipped_numbers_are_detected() {
         let tally = Tally::default();
         for number in [1, 2, 2, 5] {
             tally.number(number);

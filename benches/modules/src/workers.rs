@@ -1,4 +1,4 @@
-//! The connections that ask without pause.
+//! The connections that make requests without pause.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Opens the connections and begins to ask.
+    /// Opens the connections and starts the requests.
     pub(crate) async fn start(
         node: &Node,
         arguments: &Arguments,
@@ -48,7 +48,7 @@ impl Load {
             };
             let (tally, is_over) = (Arc::clone(tally), is_over.subscribe());
             match number {
-                // One follows the blocks, one sends transactions, the others ask.
+                // One follows the blocks, one sends transactions, the others make requests.
                 1 => tasks.spawn(follow(connection, tally, is_over)),
                 2 => tasks.spawn(send(connection, tally, is_over)),
                 _ => {
@@ -83,7 +83,7 @@ async fn ask(
         let answer = match connection.ask(question.method, &question.params).await {
             Ok(answer) => answer,
             Err(error) => {
-                // The connection is of no more use: the answer is lost.
+                // The connection is unusable: the answer is lost.
                 tally.wrong(question.module, format!("over {:?}: {error}", connection.transport()));
                 return Ok(());
             }
@@ -97,7 +97,7 @@ async fn ask(
             tally.wrong(question.module, format!("{} {} gave {answer}", question.method, question.params));
         }
         if connection.transport() == Transport::Http {
-            // Its answers come from another task; the others' as well, but they take turns by themselves.
+            // Its answers come from another task, as for the other transports, which already take turns.
             tokio::task::yield_now().await;
         }
     }
@@ -119,7 +119,7 @@ fn is_right(question: &Question, result: &Value, last_height: &AtomicU64, tally:
     }
 }
 
-/// Follows new blocks over all replacements of `eth`: each height once, none left out.
+/// Follows new blocks across all replacements of `eth`: each height once, without gaps.
 async fn follow(
     mut connection: Connection,
     tally: Arc<Tally>,
@@ -132,7 +132,7 @@ async fn follow(
     }
     let mut last: Option<u64> = None;
     loop {
-        // Not given up before its end but at the very end: half a frame would be lost.
+        // Cancelled only at the very end: otherwise half a frame would be lost.
         let received = tokio::select! {
             received = connection.receive() => received,
             _ = is_over.changed() => return Ok(()),
@@ -149,7 +149,7 @@ async fn follow(
     }
 }
 
-/// Sends transactions, so that blocks have something in them.
+/// Sends transactions, so that blocks are not empty.
 async fn send(mut connection: Connection, tally: Arc<Tally>, is_over: watch::Receiver<bool>) -> Result<(), Error> {
     let eth = modules::index("eth").unwrap_or_default();
     let accounts = connection.ask("eth_accounts", &json!([])).await?;
@@ -160,7 +160,7 @@ async fn send(mut connection: Connection, tally: Arc<Tally>, is_over: watch::Rec
         let answer = connection.ask("eth_sendTransaction", &transfer).await?;
         match answer["error"]["message"].as_str() {
             None => tally.right(eth, &asked, begun.elapsed()),
-            // While nothing seals, the pool fills: that is its answer then.
+            // While blocks are not sealed the pool fills up, and refuses transactions.
             Some(message) if message.contains("txpool is full") || message.contains("limit") => {}
             Some(message) => tally.wrong(eth, format!("eth_sendTransaction: {message}")),
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Buckets of one power of two: a value is known to within 1/64 of itself.
+/// Buckets per power of two: a value is known to within 1/64 of itself.
 const PARTS: u64 = 64;
 
-/// Latencies, counted by size. However long a run is, they cost the same memory.
+/// A histogram of latencies, of constant memory however long a run is.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     counts: Vec<u64>,
@@ -19,14 +19,14 @@ impl Default for Latencies {
     }
 }
 
-/// The bucket of a latency: exact below 64 µs, above that 64 buckets for every power of two.
+/// The bucket of a latency: exact below 64 µs, above that 64 buckets per power of two.
 fn bucket(micros: u64) -> usize {
     let Some(shift) = micros.checked_ilog2().map(|log| log.saturating_sub(6)) else { return 0 };
     let index = u64::from(shift) * PARTS + (micros >> shift);
     usize::try_from(index).unwrap_or(usize::MAX)
 }
 
-/// The least latency that falls into a bucket.
+/// The minimum latency of a bucket.
 fn least(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / PARTS).saturating_sub(1);
@@ -42,18 +42,18 @@ impl Latencies {
         self.total += 1;
     }
 
-    /// Counts all of another account.
+    /// Adds another histogram.
     pub fn append(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
         self.total += other.total;
     }
 
-    /// How many there are.
+    /// Number of latencies.
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// The latency that `percent` of all requests stay below, microseconds; `None` without any.
+    /// The latency below which `percent` of all requests are, microseconds; `None` if empty.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let rank = self.total.checked_sub(1)? * percent / 100;
         let mut seen = 0;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bucket_begins_where_the_one_before_ends() {
+    fn buckets_are_contiguous() {
         for index in 1..bucket(1 << 40) {
             assert_eq!(bucket(least(index)), index);
             assert_eq!(bucket(least(index) - 1), index - 1);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_together_have_the_latencies_of_both() {
+    fn histograms_can_be_merged() {
         let (mut one, mut other) = (Latencies::default(), Latencies::default());
         one.add(Duration::from_micros(5));
         other.add(Duration::from_micros(50));

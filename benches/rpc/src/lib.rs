@@ -1,4 +1,4 @@
-//! What the load generators share: the account of latencies.
+//! The histogram of latencies shared by the load generators.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The upper limits: a constant answer by hyper, and one by nothing but reading and writing on a Unix socket.
+//! The upper limits: a constant answer by hyper, and one by only reading and writing on a Unix socket.
 
 use std::{convert::Infallible, io, path::Path};
 
@@ -14,7 +14,7 @@ use tokio::{
 const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x1b4\"}\n";
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    // A body that breaks off ends the connection below; nothing here depends on it.
+    // An incomplete body ends the connection below; nothing here depends on it.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::new(Bytes::from_static(ANSWER)));
     let json = hyper::header::HeaderValue::from_static("application/json");
@@ -22,7 +22,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-/// Answers every line, as thinly as a program on this runtime can: one read, one write, nothing looked at but the newline.
+/// Answers every line with the minimum of work: one read, one write, checking only for newlines.
 async fn answer_lines(mut stream: UnixStream) -> io::Result<()> {
     let mut received = Vec::with_capacity(4 << 10);
     while stream.read_buf(&mut received).await? > 0 {
@@ -37,7 +37,7 @@ async fn answer_lines(mut stream: UnixStream) -> io::Result<()> {
 async fn serve_lines(listener: UnixListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
-        // A client that hangs up in the middle is no error of the limit's.
+        // A client that hangs up is not an error.
         tokio::spawn(async move {
             let _ = answer_lines(stream).await;
         });
@@ -49,18 +49,18 @@ async fn serve_http(listener: TcpListener) -> io::Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         tokio::spawn(async move {
-            // As above.
+            // Likewise.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
         });
     }
 }
 
-/// Serves on a free port of the loopback interface, whose address it prints, and on a Unix socket at `path`, until the
-/// process is ended.
+/// Serves on a free port of the loopback interface, which it prints, and on a Unix socket at `path`, until the process
+/// is ended.
 ///
 /// # Errors
 ///
-/// A port or path that cannot be had, and what ends either listener.
+/// The port or path is unavailable, or a listener fails.
 pub(crate) fn serve(path: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,8 +1,8 @@
-//! The load: many connections, each with one request in flight.
+//! The load generator: many connections, each with one request in flight.
 //!
-//! The client is as thin as possible, because it shares two cores with the server: requests are written as ready
-//! bytes, answers are cut out by `Content-Length` (HTTP), the frame's length (WebSocket) or the newline (Unix socket)
-//! and looked at for an error.
+//! The client does as little as possible, because it shares two cores with the server: requests are written as prepared
+//! bytes, answers are delimited by `Content-Length` (HTTP), the frame's length (WebSocket) or the newline (Unix socket)
+//! and checked for an error.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use tokio::{
 
 use tenon_bench::Latencies;
 
-/// Where the load goes.
+/// The server under load.
 pub(crate) enum Target {
     /// An HTTP server.
     Http(SocketAddr),
@@ -29,7 +29,7 @@ pub(crate) enum Target {
     Unix(PathBuf),
 }
 
-/// The end of an answer that begins at the start of `received`, or none while it is incomplete.
+/// The end of an answer that begins at the start of `received`, or `None` while it is incomplete.
 type FindEnd = fn(&[u8]) -> io::Result<Option<usize>>;
 
 fn end_of_line(received: &[u8]) -> io::Result<Option<usize>> {
@@ -49,7 +49,7 @@ fn end_of_http_answer(received: &[u8]) -> io::Result<Option<usize>> {
     Ok(Some(head + length).filter(|end| *end <= received.len()))
 }
 
-/// A server's frame: two bytes and as many of length as those say; never masked, never in parts.
+/// A server's frame: two bytes and the extended length; never masked, never fragmented.
 fn end_of_frame(received: &[u8]) -> io::Result<Option<usize>> {
     let [first, second, rest @ ..] = received else { return Ok(None) };
     if *first != 0x81 {
@@ -68,7 +68,7 @@ fn end_of_frame(received: &[u8]) -> io::Result<Option<usize>> {
     Ok(end.filter(|end| *end <= received.len()))
 }
 
-/// A client's text frame with a mask of zeros, which leaves the text as it is.
+/// A client's text frame with a mask of zeros, which leaves the text unchanged.
 fn frame(text: &str) -> io::Result<Vec<u8>> {
     let length = u16::try_from(text.len()).map_err(|_| io::Error::other("the request is too long for one frame"))?;
     let mut frame = vec![0x81, 0x80 | 126];
@@ -78,7 +78,7 @@ fn frame(text: &str) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Connects and makes the handshake.
+/// Connects and performs the handshake.
 async fn open_web_socket(address: SocketAddr) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -89,7 +89,7 @@ async fn open_web_socket(address: SocketAddr) -> io::Result<TcpStream> {
     stream.write_all(head.as_bytes()).await?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        // Byte by byte: what follows the head is no longer HTTP.
+        // Byte by byte: after the head the data is no longer HTTP.
         answer.push(stream.read_u8().await?);
     }
     if !answer.starts_with(b"HTTP/1.1 101") {
@@ -98,8 +98,8 @@ async fn open_web_socket(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends requests on one connection until `end`; answers count from `warm` on. What is not answered by then does not
-/// count: a request that takes minutes must not keep a row of a second waiting.
+/// Sends requests on one connection until `end`; answers count from `warm` on. Answers after `end` are dropped: a
+/// request that takes minutes must not delay a row of a second.
 async fn converse(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &[u8],
@@ -124,14 +124,14 @@ async fn converse(
                 return Err(io::Error::other("the server hung up"));
             }
         };
-        // An error stands at the beginning of an answer; a trace may have members of that name further on.
+        // An error is at the beginning of an answer; a trace may have members of that name further on.
         if memmem::find(&received[..answer_end.min(256)], b"\"error\":{\"code\"").is_some() {
             let text = String::from_utf8_lossy(&received[..answer_end]);
             return Err(io::Error::other(format!("the server answered an error: {text}")));
         }
         received.drain(..answer_end);
-        // What was asked before counts as well if it is answered in time, or else the rate of a server whose queue is
-        // as long as the row would be too low.
+        // An answer in time counts even if its request was sent earlier, or else the rate of a server with a queue as
+        // long as the row would be too low.
         let answered = Instant::now();
         if answered >= warm {
             latencies.add(answered - begun);
@@ -139,7 +139,7 @@ async fn converse(
     }
 }
 
-/// Runs the load and gives the report as JSON.
+/// Runs the load and returns the report as JSON.
 pub(crate) fn run(
     target: &Target,
     body: &str,
@@ -158,7 +158,7 @@ pub(crate) fn run(
     let request: &'static [u8] = request.leak();
     let mut all = Latencies::default();
     runtime.block_on(async {
-        // A thousand connections take a while to stand; all are counted from the same instant.
+        // A thousand connections take a while to open; all are counted from the same instant.
         let warm =
             Instant::now() + duration / 10 + Duration::from_micros(200) * u32::try_from(connections).unwrap_or(0);
         let window = (warm, warm + duration);

@@ -1,8 +1,8 @@
-//! `tenon-bench`: the two ends of an end-to-end measurement.
+//! `tenon-bench`: client and baseline server of an end-to-end measurement.
 //!
-//! `limit` is a server with a constant answer, over HTTP and a Unix socket: what no node on this machine can beat. `load` sends one
-//! request after another on many connections, over HTTP, WebSocket or a Unix socket, and prints requests per second and
-//! latencies as JSON. `benches/run.py` puts them together and prints ratios of one run.
+//! `limit` is a server with a constant answer, over HTTP and a Unix socket: the upper limit for any node on this
+//! machine. `load` sends one request after another on many connections, over HTTP, WebSocket or a Unix socket, and
+//! prints requests per second and latencies as JSON. `benches/run.py` combines them and prints ratios of one run.
 
 #![forbid(unsafe_code)]
 
@@ -22,13 +22,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves a constant answer over HTTP, whose address it prints, and over a Unix socket
+    /// Serves a constant answer over HTTP, on a port that it prints, and over a Unix socket
     Limit {
-        /// Where the Unix socket is made
+        /// Path of the Unix socket to create
         #[arg(long)]
         unix: PathBuf,
     },
-    /// Sends requests and prints what came of it
+    /// Sends requests and prints the results
     Load {
         /// Address of an HTTP server
         #[arg(long, group = "target")]
@@ -45,7 +45,7 @@ enum Command {
         /// Connections, each with one request in flight
         #[arg(long, default_value_t = 64)]
         connections: usize,
-        /// How long to measure, after a tenth of it to warm up
+        /// Seconds to measure, after a tenth of it as warm-up
         #[arg(long, default_value_t = 5.0)]
         seconds: f64,
     },

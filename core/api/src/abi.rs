@@ -1,14 +1,14 @@
 //! The C boundary between host and plugin: layouts only, no behaviour.
 //!
-//! `plugins/sdk/include/tenon_plugin.h` says the same in C; a test of the SDK compiles it and compares sizes
-//! and offsets. The rules (`design.md` 4):
+//! `plugins/sdk/include/tenon_plugin.h` declares the same in C; a test of the SDK compiles it and compares sizes and
+//! offsets. The rules (`design.md` 4):
 //!
-//! - Nothing but pointers, lengths and integers crosses. Whoever allocated a buffer frees it, through the
-//!   function that travels with it.
-//! - Nothing unwinds across, either way.
+//! - Only pointers, lengths and integers cross. The side that allocated a buffer frees it, through the function that
+//!   travels with the buffer.
+//! - No unwinding crosses in either direction.
 //! - The host polls; a plugin has no thread, no runtime and no socket.
-//! - New functions are appended to a table and announced by its `size`; a reader never looks beyond the size
-//!   that the other side states.
+//! - New functions are appended to a table and announced by its `size`; a reader never reads beyond the size that the
+//!   other side states.
 
 use std::ffi::c_void;
 
@@ -16,23 +16,23 @@ use std::ffi::c_void;
 pub const PLUGIN_SYMBOL: &[u8] = b"tenon_plugin_v1\0";
 /// First field of [`TenonPlugin`]: `TENONPLG` read as a big-endian number.
 pub const PLUGIN_MAGIC: u64 = 0x5445_4e4f_4e50_4c47;
-/// Another major number is refused.
+/// A plugin with another major number is refused.
 pub const ABI_MAJOR: u16 = 1;
-/// Feature bit of [`TenonPlugin`]: its subscriptions depend on nothing but their arguments, the chain and the events, so
-/// that the host may open them again in the instance that replaces this one, and the client notices nothing.
+/// Feature bit of [`TenonPlugin`]: its subscriptions depend only on their arguments, the chain and the events, so that
+/// the host may reopen them in the instance that replaces this one without the client noticing.
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
-/// A plugin with a larger minor number may need functions that this host lacks: it says so in `needs_minor`.
+/// Minor number. A plugin that needs functions of a newer minor number says so in `needs_minor`.
 ///
 /// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`].
 pub const ABI_MINOR: u16 = 2;
 
-/// Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables.
+/// Borrowed bytes, valid for the duration of the call that they are passed to, or forever in static tables.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonSlice {
     /// First byte; may be null when `len` is 0.
     pub data: *const u8,
-    /// How many.
+    /// Length.
     pub len: usize,
 }
 
@@ -43,16 +43,16 @@ pub struct TenonSlice {
 pub struct TenonBuffer {
     /// First byte; may be null when `len` is 0.
     pub data: *mut u8,
-    /// How many are filled.
+    /// Length of the filled part.
     pub len: usize,
-    /// How many were allocated.
+    /// Allocated length.
     pub capacity: usize,
     /// Frees the allocation.
     pub free: Option<unsafe extern "C" fn(data: *mut u8, len: usize, capacity: usize)>,
 }
 
-/// The answer of a call. `code` 0: `body` is finished JSON (from a plugin) or a reply frame (from the host).
-/// Otherwise a JSON-RPC error code: `body` is the message in UTF-8, `data` the JSON text of `data` or empty.
+/// The answer of a call. `code` 0: `body` is complete JSON (from a plugin) or a reply frame (from the host). Otherwise
+/// a JSON-RPC error code: `body` is the message in UTF-8, `data` the JSON text of `data` or empty.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TenonReply {
@@ -64,21 +64,20 @@ pub struct TenonReply {
     pub data: TenonBuffer,
 }
 
-/// Not ready: the waker will be woken.
+/// Not ready: the waker will be called.
 pub const POLL_PENDING: i32 = 0;
 /// Ready: the reply has been written. A future must not be polled again, only dropped.
 pub const POLL_READY: i32 = 1;
-/// Only for streams: there will be no further item.
+/// Only for streams: there are no further items.
 pub const POLL_END: i32 = 2;
 
-/// Wakes the task that polls. Owned by the one who made it until it is passed to `poll`, which borrows it:
-/// clone it to keep it.
+/// Wakes the polling task. Owned by the side that made it; `poll` borrows it: clone it to keep it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonWaker {
-    /// Passed to the functions.
+    /// Passed to each function.
     pub data: *const c_void,
-    /// What can be done with it.
+    /// Its functions.
     pub vtable: *const TenonWakerVtable,
 }
 
@@ -86,29 +85,29 @@ pub struct TenonWaker {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonWakerVtable {
-    /// A second handle to the same task.
+    /// Returns a second handle to the same task.
     pub clone: unsafe extern "C" fn(data: *const c_void) -> TenonWaker,
-    /// Wakes and gives up the handle.
+    /// Wakes and releases the handle.
     pub wake: unsafe extern "C" fn(data: *const c_void),
     /// Wakes and keeps the handle.
     pub wake_by_ref: unsafe extern "C" fn(data: *const c_void),
-    /// Gives up the handle.
+    /// Releases the handle.
     pub drop: unsafe extern "C" fn(data: *const c_void),
 }
 
-/// Work that the other side polls: a call's answer, or one after another the items of a stream.
+/// Work that the other side polls: the answer of a call, or the successive items of a stream.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TenonFuture {
-    /// Passed to the functions.
+    /// Passed to each function.
     pub state: *mut c_void,
     /// Writes to `reply` exactly when it returns [`POLL_READY`].
     pub poll: Option<unsafe extern "C" fn(state: *mut c_void, waker: *const TenonWaker, reply: *mut TenonReply) -> i32>,
-    /// Frees the state; called exactly once, at any point: dropping is how work is cancelled.
+    /// Frees the state; called exactly once, at any point: dropping cancels the work.
     pub drop: Option<unsafe extern "C" fn(state: *mut c_void)>,
 }
 
-/// A stream has the form of a future: poll gives items with [`POLL_READY`] until [`POLL_END`].
+/// A stream is polled like a future: it returns items with [`POLL_READY`] until [`POLL_END`].
 pub type TenonStream = TenonFuture;
 
 /// Cheap: answers on its first poll, from memory or a few point reads.
@@ -116,21 +115,22 @@ pub const COST_FAST: u32 = 0;
 /// Expensive: runs the EVM or scans; counted against the limit of slow calls.
 pub const COST_SLOW: u32 = 1;
 
-/// Flag of [`TenonMethod`]: the method changes nothing that another call could see. In a batch it runs beside its neighbours;
-/// a method without the flag keeps its place.
+/// Flag of [`TenonMethod`]: the method changes nothing that another call could see. In a batch it runs concurrently
+/// with its neighbours; methods without the flag run in order.
 pub const METHOD_ONLY_READS: u32 = 1;
 
-/// Flag of [`TenonMethod`]: no client calls the method, and no list names it. Its name is that of another method of the table with
-/// [`AHEAD_SUFFIX`]. Before the first of several calls of that one in a batch, the host calls it with one parameter, the list of
-/// their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do together what they have in common. Its answer is not read. A host
-/// that does not know the flag serves it to clients as a method: it must do no harm there.
+/// Flag of [`TenonMethod`]: clients cannot call the method, and no list names it. Its name is that of another method of
+/// the table with [`AHEAD_SUFFIX`]. Before the first of several calls of that method in a batch, the host calls it with
+/// one parameter, the list of their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do their common work
+/// at once. Its answer is ignored. A host that does not know the flag serves it to clients as a method, so it must be
+/// harmless there.
 pub const METHOD_AHEAD: u32 = 2;
 
-/// Flag of [`TenonMethod`]: its parameters hold passwords or keys. The host wipes the buffers that they came in, and shows them
-/// nowhere.
+/// Flag of [`TenonMethod`]: its parameters hold passwords or keys. The host wipes the buffers that held them and shows
+/// them nowhere.
 pub const METHOD_SECRET: u32 = 4;
 
-/// The end of the names of methods with [`METHOD_AHEAD`].
+/// Suffix of the names of methods with [`METHOD_AHEAD`].
 pub const AHEAD_SUFFIX: &str = "Ahead";
 
 /// A method of a plugin. All slices are static.
@@ -141,7 +141,8 @@ pub struct TenonMethod {
     pub name: TenonSlice,
     /// [`COST_FAST`] or [`COST_SLOW`].
     pub cost: u32,
-    /// Flag bits: [`METHOD_ONLY_READS`], [`METHOD_AHEAD`], [`METHOD_SECRET`]. The others are 0; a host that does not know one passes over it.
+    /// Flag bits: [`METHOD_ONLY_READS`], [`METHOD_AHEAD`], [`METHOD_SECRET`]. The others are 0; a host ignores those
+    /// that it does not know.
     pub flags: u32,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: TenonSlice,
@@ -155,7 +156,7 @@ pub struct TenonSubscription {
     pub name: TenonSlice,
 }
 
-/// Who calls, and for how long. Valid for the duration of the call that it is passed to.
+/// The caller and the deadline of a call. Valid for the duration of the call that it is passed to.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonCallContext {
@@ -167,18 +168,18 @@ pub struct TenonCallContext {
     pub namespaces: TenonSlice,
     /// Nanoseconds until the host gives up; 0 means no deadline.
     pub deadline_nanos: u64,
-    /// Since minor number 2. The same number in all calls of one client, 0 where there is none: what a plugin keeps for
-    /// clients it can share among them.
+    /// Since minor number 2. The same number in all calls of one client, 0 if there is no client: a plugin can use it
+    /// to share its resources among clients.
     pub client: u64,
 }
 
-/// What the host gives a plugin. Valid from `start` until the library is unmapped: a panic hook or a context that
-/// was kept may still use it after `stop`, when its functions answer with failures until another instance of the same library
-/// is started, which may get the same table.
+/// The host's functions for a plugin. Valid from `start` until the library is unmapped: a panic hook or a kept context
+/// may still use it after `stop`. Its functions then return failures until another instance of the same library is
+/// started, which may get the same table.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonHost {
-    /// `sizeof(TenonHost)` as the host knows it.
+    /// `sizeof(TenonHost)` in the host's build.
     pub size: usize,
     /// The host's ABI minor number.
     pub abi_minor: u16,
@@ -186,8 +187,8 @@ pub struct TenonHost {
     pub reserved: [u16; 3],
     /// Passed to every function below.
     pub state: *const c_void,
-    /// Sends a request frame; the reply's body is a reply frame. `call` is the context's, or null for the
-    /// plugin's own account.
+    /// Sends a request frame; the reply's body is a reply frame. `call` is the context's, or null for calls on the
+    /// plugin's own behalf.
     pub call: unsafe extern "C" fn(
         state: *const c_void,
         call: *const c_void,
@@ -204,16 +205,15 @@ pub struct TenonHost {
     pub log: unsafe extern "C" fn(state: *const c_void, level: u32, message: TenonSlice),
     /// Nanoseconds of a monotonic clock.
     pub now_nanos: unsafe extern "C" fn(state: *const c_void) -> u64,
-    /// Since minor number 2. Counts memory that the plugin keeps for a client beyond its calls: this many bytes more, or
-    /// fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then the plugin
-    /// must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops.
+    /// Since minor number 2. Changes the memory counted for a client beyond its calls by this many bytes, which may be
+    /// negative. Returns 1 if it was counted; 0 if it would exceed the limit of the client or the node, and the plugin
+    /// must then not keep it. A decrease is always counted. Everything is released when the instance stops.
     pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
 }
 
-/// What a plugin is. Static; returned by [`PLUGIN_SYMBOL`].
+/// The description of a plugin. Static; returned by [`PLUGIN_SYMBOL`].
 ///
-/// Every function catches panics inside and may be called from any thread; `call` and `subscribe` also from
-/// several at a time.
+/// Every function catches panics inside and may be called from any thread; `call` and `subscribe` also concurrently.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonPlugin {
@@ -223,56 +223,56 @@ pub struct TenonPlugin {
     pub abi_major: u16,
     /// [`ABI_MINOR`] that the plugin was built for.
     pub abi_minor: u16,
-    /// The least minor number that it can live with.
+    /// The smallest minor number of a host that it can run on.
     pub needs_minor: u16,
     /// 0.
     pub reserved: u16,
-    /// `sizeof(TenonPlugin)` as the plugin knows it.
+    /// `sizeof(TenonPlugin)` in the plugin's build.
     pub size: usize,
     /// Feature bits: [`FEATURE_LASTING_SUBSCRIPTIONS`]. The others are 0.
     pub features: u64,
-    /// [`schema_hash`](crate::schema_hash) that the plugin was built with; all zero when it sends no frames.
+    /// [`schema_hash`](crate::schema_hash) that the plugin was built with; all zero if it sends no frames.
     pub schema_hash: [u8; 32],
-    /// Name of the plugin, for people.
+    /// Name of the plugin, for display.
     pub name: TenonSlice,
     /// The namespace that it serves.
     pub namespace: TenonSlice,
     /// `<major>.<minor>` of the namespace, for `rpc_modules`.
     pub version: TenonSlice,
-    /// Compiler and build, for people.
+    /// Compiler and build, for display.
     pub built_with: TenonSlice,
-    /// What it wants to be granted: names of `Capability`, separated by commas.
+    /// Capabilities that it asks for: names of `Capability`, separated by commas.
     pub capabilities: TenonSlice,
     /// Plugins that it needs, such as `eth >= 1`, separated by commas.
     pub needs: TenonSlice,
     /// Its methods.
     pub methods: *const TenonMethod,
-    /// How many.
+    /// Length of `methods`.
     pub method_count: usize,
     /// Its subscription kinds.
     pub subscriptions: *const TenonSubscription,
-    /// How many.
+    /// Length of `subscriptions`.
     pub subscription_count: usize,
-    /// Starts an instance. `settings` is the JSON text of the plugin's own settings table; `handover` what
-    /// `export_state` of the version before gave, or empty. Writes the instance and returns a reply with code 0
-    /// or the reason against it.
+    /// Starts an instance. `settings` is the JSON text of the plugin's own settings table; `handover` is what
+    /// `export_state` of the previous version returned, or empty. Writes the instance and returns a reply with code 0,
+    /// or the reason for the failure.
     pub start: unsafe extern "C" fn(
         host: *const TenonHost,
         settings: TenonSlice,
         handover: TenonSlice,
         instance: *mut *mut c_void,
     ) -> TenonReply,
-    /// Calls a method by its position; `params` is the raw JSON of the request's `params`, or empty. It is lent until
-    /// this function returns: the host frees it then, while the future goes on.
+    /// Calls a method by its position; `params` is the raw JSON of the request's `params`, or empty. It is borrowed
+    /// until this function returns: the host then frees it, although the future is still pending.
     pub call: unsafe extern "C" fn(
         instance: *mut c_void,
         context: *const TenonCallContext,
         method: u32,
         params: TenonSlice,
     ) -> TenonFuture,
-    /// Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
-    /// kind. The first item answers whether it was opened: code 0 and an empty body, or the error. The items
-    /// after it are finished JSON, the `result` of a notification each.
+    /// Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the kind. The
+    /// first item says whether it was opened: code 0 and an empty body, or the error. Each later item is complete JSON,
+    /// the `result` of a notification.
     pub subscribe: unsafe extern "C" fn(
         instance: *mut c_void,
         context: *const TenonCallContext,
@@ -281,10 +281,10 @@ pub struct TenonPlugin {
     ) -> TenonStream,
     /// State for the version that replaces this one: code 0 and a blob in the body (may be empty).
     pub export_state: unsafe extern "C" fn(instance: *mut c_void) -> TenonReply,
-    /// Ends the instance. All futures and streams have been dropped before. The library may be unloaded after.
+    /// Ends the instance. All futures and streams have been dropped before. The library may be unloaded afterwards.
     pub stop: unsafe extern "C" fn(instance: *mut c_void),
-    /// Since minor number 1. The plugin's background work, independent of calls: polled from the
-    /// moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
-    /// do; after an error the host begins it again, after a pause. Null when there is none.
+    /// Since minor number 1. The plugin's background work, independent of calls: polled while its methods are routed.
+    /// Ready with code 0 when there is nothing more to do; after an error the host starts it again after a pause. Null
+    /// if there is none.
     pub run: Option<unsafe extern "C" fn(instance: *mut c_void) -> TenonFuture>,
 }

@@ -1,4 +1,4 @@
-//! The encoding of messages wherever they leave the process or cross the plugin boundary.
+//! The encoding of messages that leave the process or cross the plugin boundary.
 //!
 //! bincode 2, standard configuration, behind two functions so that the codec can be replaced in one place.
 //! Byte payloads must go through `serialize_bytes` (`alloy_primitives::Bytes` does); a plain `Vec<u8>` is thirty
@@ -26,12 +26,12 @@ pub const MAX_FRAME_BYTES: usize = 256 * 1024 * 1024;
 /// A message that could not be encoded or decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// The value has a shape that the codec cannot carry.
+    /// The codec does not support the value's shape.
     #[error("cannot encode {type_name}: {reason}")]
     Encode {
         /// The Rust type.
         type_name: &'static str,
-        /// What the codec said.
+        /// The codec's error.
         reason: String,
     },
     /// The bytes are not an encoding of the type.
@@ -39,9 +39,9 @@ pub enum CodecError {
     Decode {
         /// The Rust type.
         type_name: &'static str,
-        /// How many bytes were given.
+        /// Length of the input in bytes.
         length: usize,
-        /// What the codec said.
+        /// The codec's error.
         reason: String,
     },
     /// A request has more items in all of its lists than are taken.
@@ -55,15 +55,15 @@ pub enum CodecError {
 /// Encodes a message.
 ///
 /// # Errors
-/// [`CodecError::Encode`] when a custom `Serialize` refuses.
+/// [`CodecError::Encode`] if a custom `Serialize` fails.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
-    let mut frame = Frame(Vec::with_capacity(if size_of::<T>() == 0 { 0 } else { FIRST_ROOM }));
+    let mut frame = Frame(Vec::with_capacity(if size_of::<T>() == 0 { 0 } else { INITIAL_CAPACITY }));
     bincode::serde::encode_into_writer(value, &mut frame, bincode::config::standard())
         .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<T>(), reason: error.to_string() })?;
     Ok(frame.0)
 }
 
-/// The encoding of a request. It is wiped when it is dropped, if the request holds secrets.
+/// An encoded request, wiped on drop if the request holds secrets.
 #[derive(Debug)]
 pub struct RequestFrame {
     bytes: Vec<u8>,
@@ -84,21 +84,21 @@ impl Drop for RequestFrame {
     }
 }
 
-/// Encodes a request. Of one that holds secrets no copy is left behind.
+/// Encodes a request. No copy of a request with secrets remains in memory.
 ///
 /// # Errors
-/// [`CodecError::Encode`] when a custom `Serialize` refuses.
+/// [`CodecError::Encode`] if a custom `Serialize` fails.
 pub fn encode_request<R: Request>(request: &R) -> Result<RequestFrame, CodecError> {
     if !R::HAS_SECRETS {
         return Ok(RequestFrame { bytes: encode(request)?, has_secrets: false });
     }
-    let mut frame = WipedFrame(RequestFrame { bytes: Vec::with_capacity(FIRST_ROOM), has_secrets: true });
+    let mut frame = WipedFrame(RequestFrame { bytes: Vec::with_capacity(INITIAL_CAPACITY), has_secrets: true });
     bincode::serde::encode_into_writer(request, &mut frame, bincode::config::standard())
         .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<R>(), reason: error.to_string() })?;
     Ok(frame.0)
 }
 
-/// A frame that leaves no copy behind when it grows.
+/// A frame that wipes the old buffer when it grows.
 struct WipedFrame(RequestFrame);
 
 impl Writer for WipedFrame {
@@ -114,9 +114,9 @@ impl Writer for WipedFrame {
     }
 }
 
-/// Room for a frame before its length is known. Growing from nothing took a third of encoding a header; most questions
-/// and point reads fit, and those that are empty need none.
-const FIRST_ROOM: usize = 256;
+/// Initial capacity of a frame. Growing from zero took a third of the time of encoding a header. Most calls and point
+/// reads fit; empty ones allocate nothing.
+const INITIAL_CAPACITY: usize = 256;
 
 struct Frame(Vec<u8>);
 
@@ -128,10 +128,10 @@ impl Writer for Frame {
 }
 
 /// Frames up to this length are decoded within sixteen times as many bytes: no encoding grows by more, and a short
-/// frame that announces a long text must not be believed.
+/// frame may announce a long text.
 const SHORT_FRAME_BYTES: usize = 64 * 1024;
 
-/// Requests up to this length are decoded without counting their items: counting costs a little for each.
+/// Requests up to this length are decoded without counting their items, which costs a little per item.
 const UNCOUNTED_FRAME_BYTES: usize = 4 * 1024;
 
 /// Decodes a message that must fill `bytes` exactly.
@@ -142,8 +142,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     decode_as::<T, T>(bytes)
 }
 
-/// Decodes a request of a plugin that must fill `bytes` exactly, also within bounds on items and depth. A short one cannot have
-/// more items than bytes, and is decoded without counting them.
+/// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one cannot have
+/// more items than bytes and is decoded without counting them.
 ///
 /// # Errors
 /// [`CodecError::Decode`] when the bytes are malformed, too many or too few; [`CodecError::TooManyItems`],
@@ -155,7 +155,7 @@ pub fn decode_request<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError
     decode_as::<T, Bounded<T>>(bytes).map(|Bounded(value)| value)
 }
 
-/// Decodes a value that is told of as a `T`.
+/// Decodes a value; errors name the type `T`.
 fn decode_as<T, V: DeserializeOwned>(bytes: &[u8]) -> Result<V, CodecError> {
     let standard = bincode::config::standard();
     let decoded = if bytes.len() <= SHORT_FRAME_BYTES {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_frame_that_announces_a_long_text_is_refused_before_memory_is_taken() {
+    fn a_short_frame_that_announces_a_long_text_is_refused_before_allocation() {
         let announces_16_mebibytes = [0xfc, 0, 0, 0, 1, b'a'];
 
         let refused = decode::<String>(&announces_16_mebibytes).unwrap_err().to_string();
@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_too_many_items_is_refused_and_one_at_the_bound_is_not() {
+    fn a_request_with_too_many_items_is_refused_and_one_at_the_limit_is_not() {
         let most = vec![Some(7_u8); bounded::MAX_ITEMS];
         let frame = encode(&most).unwrap();
         assert_eq!(decode_request::<Vec<Option<u8>>>(&frame), Ok(most.clone()));
 
-        // In two lists, of which each would be short enough.
+        // In two lists, each within the limit.
         let halves = (most, vec![Some(7_u8)]);
         let refused = decode_request::<(Vec<Option<u8>>, Vec<Option<u8>>)>(&encode(&halves).unwrap()).unwrap_err();
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_values_lie_too_deep_is_refused() {
+    fn a_request_nested_too_deeply_is_refused() {
         #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
         struct Nested(Option<Box<Self>>, Vec<u8>);
         let nested = |depth: usize| {

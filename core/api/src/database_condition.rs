@@ -1,46 +1,46 @@
-//! What the chain database says about its own condition.
+//! The chain database's own report of its condition.
 
 use crate::StoreError;
 
-/// How the writes of the database ended.
+/// Outcomes of the database's writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOutcomes {
-    /// Unix time of the last write that succeeded, seconds; none when none did since the database was opened.
+    /// Unix time of the last successful write, seconds; `None` if there was none since the database was opened.
     pub last_success: Option<u64>,
     /// Set when the last write failed.
     pub failure: Option<WriteFailure>,
 }
 
-/// Writes that fail.
+/// A run of failed writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// Unix time of the first that failed since the last one that succeeded, seconds.
+    /// Unix time of the first failure since the last success, seconds.
     pub since: u64,
-    /// The engine's words about the latest.
+    /// The engine's error for the latest failure.
     pub reason: String,
 }
 
-/// How the background work of the database's engine does.
+/// State of the engine's background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundCondition {
-    /// Whether the engine takes no writes because its background work is behind.
+    /// Whether the engine has stopped writes because its background work is behind.
     pub is_write_stopped: bool,
     /// Flushes and compactions that failed since the database was opened.
     pub errors: u64,
 }
 
-/// Lets the node look after its database.
+/// Monitors the node's database.
 pub trait DatabaseWatch: Send + Sync {
-    /// How writes have ended so far. Reads a few atomics, without I/O.
+    /// Outcomes of writes so far. Reads a few atomics, without I/O.
     fn writes(&self) -> WriteOutcomes;
-    /// How the background work does. Takes the engine's lock, so it belongs on a thread that may wait.
+    /// State of the background work. Takes the engine's lock, so call it on a thread that may block.
     ///
     /// # Errors
-    /// [`StoreError::Engine`] when the engine does not say.
+    /// [`StoreError::Engine`] if the engine does not report it.
     fn background(&self) -> Result<BackgroundCondition, StoreError>;
-    /// Writes something that changes nothing and waits until it is on the disk, to learn whether writes succeed again.
+    /// Writes a record that changes nothing and waits until it is on disk, to find out whether writes succeed again.
     ///
     /// # Errors
-    /// [`StoreError::Engine`] when they do not.
+    /// [`StoreError::Engine`] if they do not.
     fn try_write(&self) -> Result<(), StoreError>;
 }

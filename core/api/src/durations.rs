@@ -1,12 +1,12 @@
-//! How long things took, counted in buckets: what rooms count on their hot paths and the metrics module shows.
+//! Histograms of durations: counted on hot paths, shown by the metrics module.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// Upper bounds of the buckets, nanoseconds; one bucket more counts what is longer. From a read's own cost to the longest
-/// call that the limits let run.
+/// Upper bounds of the buckets, nanoseconds; one more bucket counts longer durations. They span from the cost of a read
+/// to the longest call that the limits allow.
 pub const DURATION_BOUNDS: [u64; 14] = [
     2_500,
     5_000,
@@ -26,8 +26,8 @@ pub const DURATION_BOUNDS: [u64; 14] = [
 
 const BUCKETS: usize = DURATION_BOUNDS.len() + 1;
 
-/// Durations, counted by any number of threads at once. Counting one costs two relaxed additions: no lock, and no memory
-/// beyond the value itself.
+/// A histogram that any number of threads may update at once. Counting costs two relaxed additions: no lock, and no
+/// memory beyond the value itself.
 #[derive(Debug, Default)]
 pub struct Durations {
     buckets: [AtomicU64; BUCKETS],
@@ -35,7 +35,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Counts one.
+    /// Counts one duration.
     pub fn count(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = DURATION_BOUNDS.partition_point(|bound| *bound < nanoseconds);
@@ -45,7 +45,7 @@ impl Durations {
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// What was counted so far. Additions that happen meanwhile are in it or not, each bucket for itself.
+    /// The counts so far. Concurrent additions may be included, for each bucket independently.
     pub fn counted(&self) -> DurationCounts {
         DurationCounts {
             buckets: std::array::from_fn(|bucket| self.buckets[bucket].load(Ordering::Relaxed)),
@@ -54,17 +54,17 @@ impl Durations {
     }
 }
 
-/// What [`Durations`] had counted at a moment.
+/// The counts of [`Durations`] at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurationCounts {
-    /// How many fell into each bucket of [`DURATION_BOUNDS`], those that were longer last. Not cumulative.
+    /// Count for each bucket of [`DURATION_BOUNDS`], longer ones last. Not cumulative.
     pub buckets: [u64; BUCKETS],
     /// The sum of all, nanoseconds.
     pub nanoseconds: u64,
 }
 
 impl DurationCounts {
-    /// How many there were.
+    /// Total count.
     pub fn number(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -74,7 +74,7 @@ impl DurationCounts {
         Duration::from_nanos(self.nanoseconds)
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in self.buckets.iter_mut().zip(&other.buckets) {
             *own = own.saturating_add(*other);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_several_places_add_up() {
+    fn counts_of_several_histograms_add_up() {
         let (first, second) = (Durations::default(), Durations::default());
         first.count(Duration::from_micros(3));
         second.count(Duration::from_micros(4));

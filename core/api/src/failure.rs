@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers that JSON-RPC clients of this chain family know (`docs/spec/rpc-eth.md` 3.3).
+/// JSON-RPC error codes that clients of this chain family know (`docs/spec/rpc-eth.md` 3.3).
 ///
-/// A newtype, not an enum: a plugin may answer with a code of its own.
+/// A newtype, not an enum: a plugin may return a code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FailureCode(pub i32);
 
@@ -19,13 +19,13 @@ impl FailureCode {
     pub const METHOD_NOT_FOUND: Self = Self(-32601);
     /// Arguments are missing, too many or malformed: `-32602`.
     pub const INVALID_PARAMS: Self = Self(-32602);
-    /// A bound of this node was reached (queue, time, size): `-32005`.
+    /// A limit of this node was reached (queue, time, size): `-32005`.
     pub const LIMIT_EXCEEDED: Self = Self(-32005);
     /// Execution reverted with return data, which travels in `data`: `3`.
     pub const REVERTED: Self = Self(3);
 }
 
-/// Why a call failed, in the words and with the code that its JSON-RPC caller sees.
+/// Why a call failed, with the text and code that the JSON-RPC client receives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -48,7 +48,7 @@ impl Failure {
         Self { code: FailureCode::INVALID_PARAMS, message: message.into(), data: None }
     }
 
-    /// A bound was reached, code `-32005`.
+    /// A limit was reached, code `-32005`.
     pub fn limit(message: impl Into<String>) -> Self {
         Self { code: FailureCode::LIMIT_EXCEEDED, message: message.into(), data: None }
     }

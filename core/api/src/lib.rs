@@ -1,12 +1,12 @@
-//! The vocabulary of Tenon: every request, reply and event that crosses the bus, the plain data types in
-//! them, and the traits by which one module lends its library to another.
+//! The message types of Tenon: every request, reply and event that crosses the bus, the plain data types in them, and
+//! the traits by which one module offers its functions to another.
 //!
 //! It owns the wire form of those types ([`codec`]), their stable topic numbers ([`Topic`]), the schema
 //! hash that host and plugin compare ([`schema_hash`]), and the C boundary between the two ([`abi`]).
 //!
-//! What must always hold: a topic number is never reused; a type's encoding changes only together with its
-//! `SCHEMA` number; nothing here does I/O, knows a chain's rules, a namespace or a transport. The crate
-//! builds without RocksDB, revm and tokio, because every plugin depends on it.
+//! Invariants: a topic number is never reused; a type's encoding changes only together with its `SCHEMA` number;
+//! nothing here does I/O or knows a chain's rules, a namespace or a transport. The crate builds without RocksDB, revm
+//! and tokio, because every plugin depends on it.
 
 #![forbid(unsafe_code)]
 

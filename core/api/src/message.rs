@@ -1,14 +1,14 @@
-//! What makes a type a bus message.
+//! The traits of bus messages.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The stable number of a message type. Numbers are assigned once and never reused.
 ///
-/// Requests use `0x0001..=0x7fff`, grouped by the room that answers; events use `0x8000..=0xffff`.
+/// Requests use `0x0001..=0x7fff`, grouped by the module that answers; events use `0x8000..=0xffff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Topic(pub u32);
 
-/// What a caller must be allowed to do before the host passes its request on (`design.md` 4).
+/// The permission that a caller needs before the host passes its request on (`design.md` 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Capability {
@@ -16,7 +16,7 @@ pub enum Capability {
     ReadChain,
     /// Run the EVM: calls, estimates, traces.
     CallEvm,
-    /// Hand transactions to the pool.
+    /// Submit transactions to the pool.
     SubmitTransactions,
     /// Use keys of this node.
     Sign,
@@ -40,7 +40,7 @@ impl Capability {
         Self::Storage,
     ];
 
-    /// The name that crosses the plugin boundary and stands in settings.
+    /// The name at the plugin boundary and in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReadChain => "ReadChain",
@@ -53,20 +53,20 @@ impl Capability {
         }
     }
 
-    /// The capability of this name.
+    /// The capability with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|capability| capability.name() == name)
     }
 
-    /// Whether only its own name grants it, and not `all`: with it a plugin moves funds or changes the node.
+    /// Returns whether only its own name grants it, and not `all`: with it a plugin moves funds or changes the node.
     pub const fn is_granted_by_name_only(self) -> bool {
         matches!(self, Self::Sign | Self::Administer)
     }
 
-    /// What a list of names grants. `all` stands for every capability but `Sign` and `Administer`.
+    /// The capabilities that a list of names grants. `all` stands for every capability except `Sign` and `Administer`.
     ///
     /// # Errors
-    /// Names the one that does not exist, and those that do.
+    /// Names the unknown one and lists the known ones.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
         let mut granted = Vec::new();
         for name in names.into_iter().map(str::trim) {
@@ -90,31 +90,31 @@ impl Capability {
     }
 }
 
-/// A question or command with exactly one answer.
+/// A query or command with exactly one answer.
 pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// What comes back.
+    /// Type of the answer.
     type Reply: Serialize + DeserializeOwned + Send + Sync + 'static;
     /// The stable number of this request.
     const TOPIC: Topic;
-    /// The name that logs and errors use.
+    /// The name in logs and errors.
     const NAME: &'static str;
     /// Grows whenever the encoding of the request or its reply changes.
     const SCHEMA: u16 = 1;
-    /// What a plugin needs to have been granted to send it.
+    /// Capability that a plugin needs to send it.
     const CAPABILITY: Capability;
-    /// Whether it holds passwords or keys. Its encoding is wiped after use.
+    /// Whether it holds passwords or keys. Its encoding is then wiped after use.
     const HAS_SECRETS: bool = false;
 }
 
-/// A fact announced to its subscribers. Cloning must be cheap (`Arc` inside).
+/// A notification to subscribers. Cloning must be cheap (`Arc` inside).
 pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// The stable number of this event.
     const TOPIC: Topic;
-    /// The name that logs and errors use.
+    /// The name in logs and errors.
     const NAME: &'static str;
     /// Grows whenever the encoding changes.
     const SCHEMA: u16 = 1;
-    /// What a plugin needs to have been granted to receive it.
+    /// Capability that a plugin needs to receive it.
     const CAPABILITY: Capability;
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_grants_neither_keys_nor_the_node_itself() {
+    fn all_grants_neither_sign_nor_administer() {
         let all = Capability::from_names(["all"]).unwrap();
         let with_keys = Capability::from_names(["all", " Sign"]).unwrap();
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capability_that_does_not_exist_is_named_with_those_that_do() {
+    fn an_unknown_capability_is_named_with_the_known_ones() {
         let error = Capability::from_names(["ReadChain", "Fly"]).unwrap_err();
 
         assert!(error.starts_with("there is no capability `Fly`; there are: ReadChain, CallEvm, "), "{error}");

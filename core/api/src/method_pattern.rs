@@ -1,10 +1,12 @@
-/// A pattern of method names: `eth_sign*`. `*` stands for any text, also none; capitals don't count, so that a pattern
-/// with a wrong capital refuses what it was meant for.
+//! Patterns of method names.
+
+/// A pattern of method names: `eth_sign*`. `*` matches any text, including none. Case is ignored, so that a pattern
+/// with a wrong capital still refuses what it was meant for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MethodPattern(String);
 
 impl MethodPattern {
-    /// A pattern of this text.
+    /// A pattern from its text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -14,11 +16,11 @@ impl MethodPattern {
         &self.0
     }
 
-    /// Whether a method's name fits.
+    /// Returns whether a method's name matches.
     pub fn matches(&self, method: &str) -> bool {
         let (pattern, name) = (self.0.as_bytes(), method.as_bytes());
         let (mut at, mut position) = (0, 0);
-        // The last `*`, and where the text that it stands for ends so far.
+        // The last `*`, and the end of the text that it matches so far.
         let mut star: Option<(usize, usize)> = None;
         while position < name.len() {
             match pattern.get(at) {
@@ -47,7 +49,7 @@ mod tests {
     use super::MethodPattern;
 
     #[test]
-    fn a_star_stands_for_any_text_and_capitals_do_not_count() {
+    fn a_star_matches_any_text_and_case_is_ignored() {
         for (pattern, name, wanted) in [
             ("eth_sign*", "eth_sign", true),
             ("eth_sign*", "eth_signTransaction", true),

@@ -1,5 +1,5 @@
-//! The traits by which modules lend their libraries to one another. `core/node` hands the values around;
-//! no module names another module's crate.
+//! The traits by which modules offer their functions to one another. `core/node` connects them; no module names another
+//! module's crate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use crate::{
     RecoveredTransaction, SealedHeader,
 };
 
-/// Why the database could not answer or apply something.
+/// Why the database could not answer or apply a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The engine below failed: disk full, I/O error, corruption that it noticed itself.
+    /// The storage engine failed: disk full, I/O error, detected corruption.
     #[error("database: {0}")]
     Engine(String),
     /// A record exists but does not decode.
@@ -27,10 +27,10 @@ pub enum StoreError {
     Pruned {
         /// The height asked for.
         number: BlockNumber,
-        /// The oldest height that can be answered.
+        /// The oldest height that is available.
         oldest: BlockNumber,
     },
-    /// A height above the head, or a hash that is unknown.
+    /// A height above the head, or an unknown hash.
     #[error("block {what} is not in the database")]
     UnknownBlock {
         /// Number or hash.
@@ -39,7 +39,7 @@ pub enum StoreError {
     /// A commit does not follow the head.
     #[error("commit of block {number} does not follow the head {head}")]
     NotNext {
-        /// The block that was to be committed.
+        /// The block to be committed.
         number: BlockNumber,
         /// The head.
         head: BlockNumber,
@@ -60,22 +60,22 @@ pub enum StoreError {
 
 /// The state after one block. Cheap to clone behind `Arc`; every method is a point read.
 pub trait StateReader: Send + Sync {
-    /// The account, none when it does not exist.
+    /// The account, `None` if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError`] when the database fails or the history is gone.
+    /// [`StoreError`] if the database fails or the history has been pruned.
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError>;
     /// The slot's value, zero when unset.
     ///
     /// # Errors
     /// As [`StateReader::account`].
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError>;
-    /// Code by its hash; none when unknown. The hash of no code gives empty bytes.
+    /// Code by its hash; `None` if unknown. The hash of no code gives empty bytes.
     ///
     /// # Errors
     /// As [`StateReader::account`].
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError>;
-    /// Hash of the canonical block of this height, none above the head.
+    /// Hash of the canonical block of this height, `None` above the head.
     ///
     /// # Errors
     /// As [`StateReader::account`].
@@ -84,24 +84,24 @@ pub trait StateReader: Send + Sync {
 
 /// Trie nodes by position and hash.
 pub trait TrieReader: Send + Sync {
-    /// The node's RLP, none when it is not stored.
+    /// The node's RLP, `None` if it is not stored.
     ///
-    /// `owner` is keccak256 of the address for a storage trie and `None` for the state trie; `path` has one
-    /// nibble a byte.
+    /// `owner` is keccak256 of the address for a storage trie and `None` for the state trie; `path` has one nibble per
+    /// byte.
     ///
     /// # Errors
     /// [`StoreError`] when the database fails.
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError>;
 }
 
-/// The chain as it is stored. All methods are point reads but [`ChainReader::logs`].
+/// The stored chain. All methods are point reads except [`ChainReader::logs`].
 pub trait ChainReader: Send + Sync {
     /// The head, as one immutable value.
     fn head(&self) -> Arc<Head>;
     /// Hash of the canonical block of this height.
     ///
     /// # Errors
-    /// [`StoreError`] when the database fails; so for every method below.
+    /// [`StoreError`] if the database fails; likewise for every method below.
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError>;
     /// A header of any branch.
     ///
@@ -133,16 +133,16 @@ pub trait ChainReader: Send + Sync {
     /// # Errors
     /// [`StoreError::Pruned`], [`StoreError::UnknownBlock`].
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError>;
-    /// Every slot of an account that has or had a value, in no particular order; none when there are more than `most`.
+    /// Every slot of an account that has or had a value, in no particular order; `None` if there are more than `most`.
     ///
     /// # Errors
-    /// See [`ChainReader::canonical_hash`]; a store that keeps no list of slots says so.
+    /// See [`ChainReader::canonical_hash`]; also if the store keeps no list of slots.
     fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
         let _ = (address, most);
         Err(StoreError::Engine("this store does not list slots".to_owned()))
     }
-    /// The state after a block that is not canonical; none when this chain does not have it (any more). What it still
-    /// has of one may be pruned.
+    /// The state after a block that is not canonical; `None` if it is not stored (any more). Parts of it may have been
+    /// pruned.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].
@@ -150,8 +150,8 @@ pub trait ChainReader: Send + Sync {
         let _ = block;
         Ok(None)
     }
-    /// The slots of an account that a block which is not canonical changed, and its ancestors on the same branch, as
-    /// far as they were canonical once; beside those of [`ChainReader::slots_of`].
+    /// The slots of an account that were changed by a non-canonical block or by its once canonical ancestors on the
+    /// same branch, in addition to those of [`ChainReader::slots_of`].
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].
@@ -163,8 +163,8 @@ pub trait ChainReader: Send + Sync {
     fn trie(&self) -> Arc<dyn TrieReader>;
     /// Matching logs of the canonical blocks `from..=to`, in chain order, answered from the log index.
     ///
-    /// Stops with `Ok` as soon as more than `limit` logs were found, returning `limit + 1` of them; calls
-    /// `is_cancelled` between blocks and stops early when it says so.
+    /// Returns `Ok` as soon as more than `limit` logs were found, with `limit + 1` of them; calls `is_cancelled`
+    /// between blocks and stops early if it returns true.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].
@@ -178,37 +178,37 @@ pub trait ChainReader: Send + Sync {
     ) -> Result<Vec<LocatedLog>, StoreError>;
 }
 
-/// The only way in which the database changes.
+/// The only way to change the database.
 pub trait ChainWriter: Send + Sync {
     /// Applies a block on top of the head in one atomic batch and moves the head.
     ///
     /// # Errors
     /// [`StoreError::NotNext`] when it does not follow the head; otherwise nothing was changed.
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
-    /// Keeps a block of another branch, not executed, so that it can be executed when its branch wins.
+    /// Stores a block of another branch without executing it, so that it can be executed if its branch wins.
     ///
     /// # Errors
     /// [`StoreError::Engine`].
     fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError>;
-    /// Keeps what a block of another branch did, which [`ChainWriter::insert_side_block`] has kept: its state and its
-    /// receipts can then be asked for. A store that keeps states of canonical blocks only does nothing.
+    /// Stores the state changes and receipts of a block stored by [`ChainWriter::insert_side_block`], so that they can
+    /// be queried. A store of canonical states only does nothing.
     ///
     /// # Errors
     /// [`StoreError::Engine`].
     fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
-    /// Takes canonical blocks off until `number` is the head. Their headers and bodies stay, as a side branch.
+    /// Removes canonical blocks until `number` is the head. Their headers and bodies stay as a side branch.
     ///
     /// # Errors
-    /// [`StoreError::Pruned`] when the history does not reach back that far; otherwise nothing was changed.
+    /// [`StoreError::Pruned`] if the history does not reach back that far; nothing is changed then.
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
-    /// Takes the canonical blocks above `ancestor` off and puts a branch on in their place, oldest block first, in one
-    /// atomic batch. Disk and readers have the chain before or after it, never one in between.
+    /// Replaces the canonical blocks above `ancestor` by a branch, oldest block first, in one atomic batch. Disk and
+    /// readers have the chain before or after it, never one in between.
     ///
     /// # Errors
-    /// [`StoreError::NotNext`] when the blocks do not follow one another from `ancestor` on, [`StoreError::Pruned`] when
-    /// the history does not reach back that far; otherwise nothing was changed.
+    /// [`StoreError::NotNext`] if the blocks do not follow one another from `ancestor` on, [`StoreError::Pruned`] if
+    /// the history does not reach back that far; nothing is changed then.
     fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError>;
-    /// Records what consensus says about finality.
+    /// Records the finalized and the safe block.
     ///
     /// # Errors
     /// [`StoreError::Engine`].
@@ -220,18 +220,18 @@ pub trait ChainWriter: Send + Sync {
     fn flush(&self) -> Result<(), StoreError>;
 }
 
-/// What a consensus engine keeps over restarts beside the chain: a few small records by name. What stands there can be
-/// computed again from the chain as long as old state is kept, or is what this node itself has done in the voting.
+/// Small named records that a consensus engine keeps beside the chain across restarts. They can be computed again from
+/// the chain while old state is kept, or record this node's own part in the voting.
 pub trait EngineRecords: Send + Sync {
-    /// A record; none when nothing was kept under this name.
+    /// A record; `None` if there is none with this name.
     ///
     /// # Errors
     /// [`StoreError`] when the database fails.
     fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
-    /// Keeps a record in place of the one before. When this returns it survives a power loss.
+    /// Stores a record, replacing the previous one. After it returns, the record survives a power loss.
     ///
     /// # Errors
-    /// [`StoreError::Engine`]; the record before stands.
+    /// [`StoreError::Engine`]; the previous record is kept.
     fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 }
 
@@ -243,11 +243,11 @@ pub struct ConsensusError {
     pub number: BlockNumber,
     /// Its hash.
     pub hash: B256,
-    /// Which rule it breaks, with the value found and the value wanted.
+    /// The broken rule, with the value found and the value expected.
     pub reason: String,
 }
 
-/// What a sealer wants the next block to be built with.
+/// A sealer's parameters for the next block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealAttributes {
     /// Unix time in seconds.
@@ -262,39 +262,39 @@ pub struct SealAttributes {
     pub mix_hash: B256,
 }
 
-/// A consensus engine: who may make blocks, and which branch wins. Holds no chain state of its own that the
-/// database could not give back.
+/// A consensus engine: decides who may make blocks and which branch wins. Holds no chain state that cannot be restored
+/// from the database.
 pub trait ConsensusEngine: Send + Sync {
-    /// The name that logs use.
+    /// The name in logs.
     fn name(&self) -> &'static str;
-    /// The time that the chain's rules leave between two blocks after this one; none where they set no pace.
+    /// The chain's minimum time between two blocks after this one; `None` if its rules set none.
     fn pace(&self, _head: &SealedHeader) -> Option<Duration> {
         None
     }
     /// Checks a header against its parent: number, time, gas limit, difficulty, base fee, seal.
     ///
     /// # Errors
-    /// [`ConsensusError`] naming the rule.
+    /// [`ConsensusError`] naming the broken rule.
     fn verify_header(
         &self,
         header: &SealedHeader,
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError>;
-    /// Recovers the signers of headers together, on any thread and before they are verified; verifying them then finds that
-    /// done. A wrong header is refused when it is verified.
+    /// Recovers the signers of several headers in one batch, on any thread, before verification reuses them. Invalid
+    /// headers are refused on verification.
     fn recover_ahead(&self, _headers: &[&SealedHeader]) {}
-    /// Checks what the header says of the body without executing it: uncles, and the roots of the lists.
+    /// Checks the body against the header without execution: uncles, and the roots of the lists.
     ///
     /// # Errors
-    /// [`ConsensusError`] naming the rule.
+    /// [`ConsensusError`] naming the broken rule.
     fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError>;
     /// Whether a branch that ends in `candidate` wins over the head.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool;
     /// Checks that a better branch may replace the canonical blocks above their last common ancestor.
     ///
     /// # Errors
-    /// [`ConsensusError`] when a block would be undone that is final.
+    /// [`ConsensusError`] if a final block would be undone.
     fn verify_reorganisation(
         &self,
         _common_ancestor: BlockNumber,
@@ -303,27 +303,27 @@ pub trait ConsensusEngine: Send + Sync {
     ) -> Result<(), ConsensusError> {
         Ok(())
     }
-    /// The address that is paid for the block and that the EVM sees as its coinbase.
+    /// The address that receives the block's fees and that the EVM sees as coinbase.
     ///
     /// # Errors
-    /// [`ConsensusError`] when the seal does not tell.
+    /// [`ConsensusError`] if the seal does not contain it.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError>;
-    /// Whether the block opens an epoch, where the engine knows epochs.
+    /// Returns whether the block opens an epoch, in engines with epochs.
     ///
     /// # Errors
-    /// [`ConsensusError`] when the header does not tell.
+    /// [`ConsensusError`] if the header does not say.
     fn opens_epoch(&self, _header: &SealedHeader) -> Result<bool, ConsensusError> {
         Ok(false)
     }
-    /// Balance credits that end a block (mining rewards), in the order in which they are applied. Wei.
+    /// Balance credits at the end of a block (mining rewards), in the order of application. Wei.
     ///
     /// # Errors
-    /// [`ConsensusError`] when they can't be computed.
+    /// [`ConsensusError`] if they cannot be computed.
     fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError>;
     /// The consensus fields of a block to be built on `parent`; roots, gas used and bloom are left zero.
     ///
     /// # Errors
-    /// [`ConsensusError`] when this node may not make a block now.
+    /// [`ConsensusError`] if this node may not make a block now.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -333,35 +333,35 @@ pub trait ConsensusEngine: Send + Sync {
     /// Puts the seal on a finished header.
     ///
     /// # Errors
-    /// [`ConsensusError`] when this node may not make a block now.
+    /// [`ConsensusError`] if this node may not make a block now.
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
-    /// Sees a block that has just become canonical, so that what later blocks need of it need not be read again.
+    /// Called for each new canonical block, so that the engine can cache what later blocks need of it.
     fn observe(&self, _block: &RecoveredBlock) {}
-    /// The last block that is final, and the last that is safe, once `head` is the head.
+    /// The finalized and the safe block, with `head` as the head.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>);
 }
 
-/// What became of a block that was handed to the importer.
+/// Result of importing a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// It is the new head; `reorganised` lists what was taken off the chain before, newest first.
+    /// It is the new head; `reorganised` lists the blocks that it replaced, newest first.
     Head {
-        /// Hashes of blocks taken off.
+        /// Hashes of the replaced blocks.
         reorganised: Vec<B256>,
     },
-    /// It was kept on a branch that does not win (yet).
+    /// It was stored on a branch that does not win (yet).
     SideBranch,
-    /// It was there already.
+    /// It was already stored.
     Known,
 }
 
-/// Makes blocks from transactions and puts them on the chain: the write path as a sealer sees it.
+/// Makes blocks from transactions and appends them to the chain: the sealer's view of the write path.
 pub trait BlockProducer: Send + Sync {
-    /// Builds a block on the head from as many of these transactions as fit, commits it and announces it.
-    /// Blocks the caller's thread until the block is canonical.
+    /// Builds a block on the head from as many of these transactions as fit, commits it and publishes it. Blocks the
+    /// caller's thread until the block is canonical.
     ///
     /// # Errors
-    /// [`Failure`](crate::Failure) when no block could be made; nothing was changed.
+    /// [`Failure`](crate::Failure) if no block could be made; nothing was changed.
     fn produce(
         &self,
         attributes: &SealAttributes,
@@ -369,36 +369,36 @@ pub trait BlockProducer: Send + Sync {
     ) -> Result<Arc<RecoveredBlock>, crate::Failure>;
 }
 
-/// Signs blocks, and what their maker says about blocks. The key stays where it is.
+/// Signs blocks and consensus messages of their maker, without exposing the key.
 pub trait BlockSigner: Send + Sync {
     /// The account that signs.
     fn address(&self) -> Address;
-    /// Signs a digest: R, S in the lower half, recovery id; nonces follow RFC 6979. Does not wait.
+    /// Signs a digest: R, S in the lower half, recovery id; nonces follow RFC 6979. Does not block.
     ///
     /// # Errors
-    /// [`CannotSign`] while the account is locked.
+    /// [`CannotSign`] if the account is locked.
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
 }
 
-/// No signature, because the account is locked or gone.
+/// The account cannot sign because it is locked or gone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("block signer {address}: {reason}")]
 pub struct CannotSign {
     /// The account.
     pub address: Address,
-    /// What its wallet says.
+    /// The wallet's reason.
     pub reason: String,
 }
 
-/// The accounts whose keys this node has, as the pool sees them.
+/// The pool's view of the accounts whose keys this node has.
 pub trait OwnAccounts: Send + Sync {
-    /// Whether this node signs for the address.
+    /// Returns whether this node has the key of the address.
     fn has_key(&self, address: Address) -> bool;
 }
 
-/// The pool as a sealer sees it.
+/// The sealer's view of the pool.
 pub trait PendingTransactions: Send + Sync {
-    /// Executable transactions in the order in which a block should try them: by effective tip, nonces of one
-    /// sender ascending.
+    /// Executable transactions in the order in which a block should try them: by effective tip, nonces of one sender
+    /// ascending.
     fn best(&self, base_fee_per_gas: Option<u64>) -> Vec<RecoveredTransaction>;
 }

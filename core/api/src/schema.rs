@@ -1,4 +1,4 @@
-//! The list of all messages, and the hash by which host and plugin see whether they mean the same.
+//! The list of all messages, and the hash by which host and plugin check that their message types are equal.
 
 use alloy_primitives::{B256, keccak256};
 
@@ -13,7 +13,7 @@ pub struct SchemaEntry {
     pub schema: u16,
     /// Its name.
     pub name: &'static str,
-    /// What a plugin needs to be granted.
+    /// Capability that a plugin needs.
     pub capability: Capability,
 }
 
@@ -141,8 +141,8 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
     ENTRIES
 }
 
-/// keccak256 over the sorted list of (topic, schema number, name). Two builds with equal hashes encode every
-/// message alike, provided that `SCHEMA` numbers are kept honestly; the golden frames in the tests see to that.
+/// keccak256 over the sorted list of (topic, schema number, name). Builds with equal hashes encode every message alike,
+/// as long as `SCHEMA` is raised with every change of an encoding; the golden frames in the tests check that.
 pub fn schema_hash() -> B256 {
     let mut text = String::new();
     for entry in schema_entries() {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_ascend_and_none_is_used_twice() {
+    fn topics_ascend_and_are_unique() {
         assert!(schema_entries().windows(2).all(|pair| pair[0].topic < pair[1].topic));
     }
 }

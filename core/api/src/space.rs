@@ -1,4 +1,4 @@
-//! Storage spaces of plugins: the port by which the host reaches them, their bounds, and why a commit is refused.
+//! Storage spaces of plugins: the host's port to them, their limits, and errors of commits.
 
 use alloy_primitives::Bytes;
 
@@ -7,7 +7,7 @@ use crate::{
     messages::{CommitOutcome, CommitRecords, RecordPage, ScanRecords, SpaceUsage},
 };
 
-/// How much one space may hold.
+/// The capacity of one space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceLimits {
     /// Records.
@@ -17,19 +17,19 @@ pub struct SpaceLimits {
 }
 
 impl SpaceLimits {
-    /// The longest key, bytes.
+    /// Maximum length of a key, bytes.
     pub const KEY: usize = 1024;
-    /// The longest value, bytes.
+    /// Maximum length of a value, bytes.
     pub const VALUE: usize = 4 << 20;
-    /// The most bytes of one commit.
+    /// Maximum size of one commit, bytes.
     pub const COMMIT: usize = 16 << 20;
-    /// The most records that one commit changes, those of ranges counted.
+    /// Maximum number of records that one commit changes, including those of ranges.
     pub const CHANGES: usize = 100_000;
-    /// The most keys that are read at a time.
+    /// Maximum number of keys in one read.
     pub const KEYS_READ: usize = 1_000;
-    /// The most records that a page has.
+    /// Maximum number of records in a page.
     pub const RECORDS_READ: usize = 10_000;
-    /// A page ends after so many bytes, but not before its first record.
+    /// A page ends after this many bytes, but not before its first record.
     pub const BYTES_READ: usize = 4 << 20;
 }
 
@@ -40,36 +40,36 @@ impl Default for SpaceLimits {
     }
 }
 
-/// Why a space was not read or changed.
+/// Why a space could not be read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
-    /// The changes would fill it beyond its bounds; nothing was changed.
+    /// The changes would exceed the space's limits; nothing was changed.
     #[error(
         "storage of module {space} is full: it would hold {} records of {} bytes, allowed are {} of {}; \
          raise storage-records or storage in [plugins.{space}.limits]",
         usage.records, usage.bytes, usage.most_records, usage.most_bytes
     )]
     Full {
-        /// Whose.
+        /// Name of the space.
         space: String,
-        /// What it would hold.
+        /// Its use after the changes.
         usage: SpaceUsage,
     },
-    /// A key, value, batch or question has a size that is not allowed.
+    /// A key, value, batch or request is too large or too small.
     #[error("storage of module {space}: {what} has {found} {unit}, at most {most} are allowed")]
     Size {
-        /// Whose.
+        /// Name of the space.
         space: String,
-        /// What was measured.
+        /// The quantity that was measured.
         what: &'static str,
         /// Its size.
         found: usize,
-        /// In what.
+        /// Its unit.
         unit: &'static str,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -83,19 +83,19 @@ impl From<SpaceError> for Failure {
     }
 }
 
-/// Key-value spaces, one a name. A space exists from its first record on, and outlives whoever wrote it.
+/// Named key-value spaces. A space exists from its first record on, and outlives the module that wrote it.
 pub trait PluginSpaces: std::fmt::Debug + Send + Sync {
     /// The values of keys, in their order. A few microseconds each.
     ///
     /// # Errors
-    /// [`SpaceError::Size`] when too many are asked for; [`SpaceError::Store`].
+    /// [`SpaceError::Size`] if too many keys are requested; [`SpaceError::Store`].
     fn get(&self, space: &str, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, SpaceError>;
-    /// A stretch of records.
+    /// Reads a page of records.
     ///
     /// # Errors
     /// [`SpaceError::Store`].
     fn scan(&self, space: &str, scan: &ScanRecords) -> Result<RecordPage, SpaceError>;
-    /// Makes all changes of a commit, or none. May block for milliseconds.
+    /// Applies all changes of a commit, or none. May block for milliseconds.
     ///
     /// # Errors
     /// [`SpaceError`]; nothing was changed then.
@@ -105,7 +105,7 @@ pub trait PluginSpaces: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`SpaceError::Store`].
     fn usage(&self, space: &str) -> Result<(u64, u64), SpaceError>;
-    /// Removes a space, and says what it held.
+    /// Removes a space and returns its former use.
     ///
     /// # Errors
     /// [`SpaceError::Store`].

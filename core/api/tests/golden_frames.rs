@@ -1,5 +1,5 @@
-//! One encoded value of every message, compared with `golden_frames.txt`: an encoding that changes without its
-//! `SCHEMA` number would make an older plugin read nonsense.
+//! Compares one encoded value of every message with `golden_frames.txt`: an older plugin would misread an encoding that
+//! changed without its `SCHEMA` number.
 //!
 //! After a deliberate change (raise the message's `SCHEMA` first): `TENON_UPDATE_GOLDEN=1 cargo test -p tenon-api`.
 
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path, sync::Arc};
 
 use tenon_api::{codec, messages::*, *};
 
-/// Collects the frames of samples, checking that each decodes to what it was.
+/// Collects the frames of samples, checking that each decodes to its original.
 #[derive(Default)]
 struct Frames(BTreeMap<String, String>);
 

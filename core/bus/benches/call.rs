@@ -1,4 +1,4 @@
-//! What does asking over the bus cost, compared with calling the function?
+//! Compares a call over the bus with a direct function call.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a measurement: nothing of it is called, and what fails ends it")]
 
 use std::hint::black_box;

@@ -18,10 +18,10 @@ use tenon_api::{Failure, Request, Topic, codec};
 
 use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered};
 
-/// Why a handler was not taken.
+/// Why a handler was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// The request has a handler already: two rooms answer the same question.
+    /// The request already has a handler.
     #[error("request {name} (topic {:#06x}) has a handler already", topic.0)]
     AlreadyHandled {
         /// The request's name.
@@ -56,7 +56,7 @@ impl<R: Request> Handler<R> {
         }
     }
 
-    /// As [`Handler::run`], for one who has asked [`AnyHandler::try_read_frame`] before.
+    /// Like [`Handler::run`], for a caller that has already tried [`AnyHandler::try_read_frame`].
     async fn run_unattempted(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         match self {
             Self::Attempt(_, function) => wait_for::<R>(function, request, context).await,
@@ -77,7 +77,7 @@ fn attempted<R: Request>(
     request: &R,
     context: &CallContext,
 ) -> Option<Result<R::Reply, Failure>> {
-    // A panic is an answer, not a reason to try again elsewhere.
+    // A panic is returned as an error; the request is not retried elsewhere.
     let attempt = || {
         panic_if_ordered("read", R::NAME);
         attempt(request, context)
@@ -108,21 +108,21 @@ async fn wait_for<R: Request>(
     outcome.unwrap_or_else(|panic| Err(crashed(R::NAME, &*panic)))
 }
 
-/// A handler whose request type is known by topic only.
+/// A handler whose request type is known only by its topic.
 trait AnyHandler: Send + Sync {
     fn name(&self) -> &'static str;
     fn schema(&self) -> u16;
     fn as_any(&self) -> &dyn Any;
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>>;
     fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, Failure>>;
-    /// What stands in the table while the module behind this handler is stopped.
+    /// The entry that replaces this handler while its module is stopped.
     fn suspended(&self) -> Option<&Suspended> {
         None
     }
 }
 
-/// In the place of a handler whose module is stopped. It is of no request's type, so that typed calls find out for
-/// free.
+/// Replaces a handler while its module is stopped. It does not downcast to any request's handler type, so typed calls
+/// detect it at no extra cost.
 struct Suspended {
     handler: Arc<dyn AnyHandler>,
     refusal: Failure,
@@ -209,16 +209,16 @@ fn encode_reply<R: Request>(reply: &R::Reply) -> Result<Vec<u8>, Failure> {
     codec::encode(reply).map_err(|error| Failure::server(format!("cannot send the answer of {}: {error}", R::NAME)))
 }
 
-/// Topics are the project's own, so that a hash which can be guessed does no harm.
+/// Topics are chosen by the project, never by a client, so a predictable hash is safe.
 type HandlerTable = HashMap<Topic, Arc<dyn AnyHandler>, FixedState>;
 
 struct Inner {
-    // Read on every call, written a few dozen times at start: copied on write, so that reads take no lock.
+    // Read on every call, written a few dozen times at start. Copied on write, so that reads take no lock.
     handlers: ArcSwap<HandlerTable>,
     events: EventTable,
 }
 
-/// The bus. Cloning it gives another handle to the same one.
+/// The bus. Clones share the same handlers and channels.
 #[derive(Clone)]
 pub struct Bus {
     inner: Arc<Inner>,
@@ -236,8 +236,8 @@ impl Bus {
         Self { inner: Arc::new(Inner { handlers: ArcSwap::default(), events: EventTable::default() }) }
     }
 
-    /// Lets all handlers go; from then on every call is answered as if nothing were registered. The last step of a
-    /// stop: handlers hold modules, modules hold the bus, and neither would ever be dropped.
+    /// Removes all handlers; later calls fail as if none were registered. The last step of a stop: handlers hold
+    /// modules and modules hold the bus, so neither would be dropped otherwise.
     pub fn close(&self) {
         self.inner.handlers.store(Arc::default());
     }
@@ -266,8 +266,8 @@ impl Bus {
         self.register(Handler::<R>::Async(Box::new(move |request, context| function(request, context).boxed())))
     }
 
-    /// Registers long work: every call is one job on `pool`. The function looks at
-    /// [`CallContext::is_cancelled`] now and then and stops when it says so.
+    /// Registers long work: every call is one job on `pool`. The function checks [`CallContext::is_cancelled`] from
+    /// time to time and stops when it is set.
     ///
     /// # Errors
     /// [`RegisterError::AlreadyHandled`].
@@ -279,9 +279,9 @@ impl Bus {
         self.register(Handler::<R>::Async(on_pool(pool, function)))
     }
 
-    /// Registers work that is mostly short. `attempt` runs on the caller's task, which spares waking a thread (15 to
-    /// 80 µs), and gives up (none) before it has cost more than a read may; then the request is one job of `function` on
-    /// `pool`. The client is charged for attempts; beyond its share they are skipped.
+    /// Registers work that is usually short. `attempt` runs on the caller's task, which avoids waking a thread (15 to
+    /// 80 µs), and returns `None` before it has cost more than a read may; the request then becomes one job of
+    /// `function` on `pool`. The client is charged for attempts; once its allowance is used up they are skipped.
     ///
     /// # Errors
     /// [`RegisterError::AlreadyHandled`].
@@ -313,8 +313,8 @@ impl Bus {
         Ok(())
     }
 
-    /// Answers these requests with `refusal` until [`Bus::resume`]: the module behind them is stopped. What runs is not
-    /// touched. Topics without a handler are left out.
+    /// Answers these requests with `refusal` until [`Bus::resume`], because their module is stopped. Running calls are
+    /// not affected. Topics without a handler are ignored.
     pub fn suspend(&self, topics: &[Topic], refusal: &Failure) {
         self.inner.handlers.rcu(|table| {
             let mut table = HandlerTable::clone(table);
@@ -329,7 +329,7 @@ impl Bus {
         });
     }
 
-    /// Ends [`Bus::suspend`].
+    /// Undoes [`Bus::suspend`].
     pub fn resume(&self, topics: &[Topic]) {
         self.inner.handlers.rcu(|table| {
             let mut table = HandlerTable::clone(table);
@@ -344,7 +344,7 @@ impl Bus {
         });
     }
 
-    /// How often handlers of these requests have panicked in this process; each time cost its caller one error.
+    /// Number of panics in handlers of these requests in this process; each one returned an error to its caller.
     pub fn panics(&self, topics: &[Topic]) -> u64 {
         let handlers = self.inner.handlers.load();
         let counts = panics_by_name();
@@ -352,7 +352,7 @@ impl Bus {
         topics.iter().filter_map(of).sum()
     }
 
-    /// Asks, and waits for the answer until the context's deadline. Dropping the future cancels the work.
+    /// Calls the handler and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
     /// What the handler answers; `-32601` when the request has no handler; `-32005` at the deadline; `-32000`
@@ -365,7 +365,7 @@ impl Bus {
         }
     }
 
-    /// Asks a read handler without a future; none when the request has no read handler.
+    /// Calls a read handler synchronously; `None` if the request has no read handler.
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
         // Uses the current table without cloning the handler's `Arc`: that would cost two atomic operations.
         let handlers = self.inner.handlers.load();
@@ -377,8 +377,8 @@ impl Bus {
         }
     }
 
-    /// [`Bus::call`] for a caller outside the process or beyond the plugin boundary: frames in and out. Nothing is
-    /// attempted on the caller's task: that is [`Bus::try_read_frame`]'s, which such a caller asks first.
+    /// [`Bus::call`] for a caller outside the process or beyond the plugin boundary: takes and returns frames. Makes no
+    /// attempt on the caller's task: such a caller uses [`Bus::try_read_frame`] first.
     ///
     /// # Errors
     /// As [`Bus::call`]; and when topic or schema are unknown or the frame does not decode.
@@ -393,10 +393,10 @@ impl Bus {
         handler.call_frame(frame, context).await
     }
 
-    /// [`Bus::try_read`] for frames; none when the request has no read handler, or an attempt gave up.
+    /// [`Bus::try_read`] for frames; `None` if the request has no read handler or its attempt gave up.
     ///
     /// # Errors
-    /// As [`Bus::call_frame`].
+    /// Like [`Bus::call_frame`].
     pub fn try_read_frame(
         &self,
         topic: Topic,
@@ -404,7 +404,7 @@ impl Bus {
         frame: &[u8],
         context: &CallContext,
     ) -> Option<Result<Vec<u8>, Failure>> {
-        // As in `try_read`.
+        // Borrows the table, as in `try_read`.
         match for_frame(&self.inner.handlers.load(), topic, schema) {
             Ok(handler) => handler.try_read_frame(frame, context),
             Err(failure) => Some(Err(failure)),
@@ -420,7 +420,7 @@ impl Bus {
     }
 }
 
-/// The handler of a frame.
+/// Finds the handler of a frame.
 fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<dyn AnyHandler>, Failure> {
     let handler = handlers.get(&topic);
     let handler = handler.ok_or_else(|| Failure::server(format!("nobody answers topic {:#06x}", topic.0)))?;
@@ -434,7 +434,7 @@ fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<
     Ok(handler)
 }
 
-/// A function of one request as a job on a pool.
+/// Runs a request's function as a job on a pool.
 fn on_pool<R: Request>(
     pool: &WorkPool,
     function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
@@ -444,7 +444,7 @@ fn on_pool<R: Request>(
     Box::new(move |request, context| {
         let pool = pool.clone();
         let function = Arc::clone(&function);
-        // Guarded here as well: a pool does not know whose work it does.
+        // Catches the panic here too: the pool does not know the request's name.
         let job = move |context: &CallContext| {
             guarded(R::NAME, || {
                 panic_if_ordered("pool", R::NAME);
@@ -459,7 +459,7 @@ fn nobody(name: &'static str) -> Failure {
     Failure::server(format!("this node has no module that answers {name}"))
 }
 
-/// What the caller of a handler that is not its request's own is told.
+/// The error when the handler in the table is not of the request's type.
 fn refusal<R: Request>(handler: &dyn AnyHandler) -> Failure {
     handler.suspended().map_or_else(|| nobody(R::NAME), |suspended| suspended.refusal.clone())
 }
@@ -468,22 +468,22 @@ fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, Failure>)
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|panic| Err(crashed(name, &*panic)))
 }
 
-/// Panics of handlers since the process began.
+/// Handler panics since the process started.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// The same by request, for those that have panicked at all. Nothing awaits under the lock.
+/// The same by request, for requests that have panicked. Nothing awaits under the lock.
 static PANICS_BY_NAME: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 fn panics_by_name() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {
     PANICS_BY_NAME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many handlers of requests have panicked in this process; each cost its caller one error.
+/// Number of handler panics in this process; each one returned an error to its caller.
 pub fn handler_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
-/// The error of a panicked handler, in the reference's words (`docs/spec/rpc-eth.md` 3.3); the cause goes to the log.
+/// The error of a panicked handler, with the reference's text (`docs/spec/rpc-eth.md` 3.3). The cause is logged.
 pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failure {
     let cause = panic
         .downcast_ref::<&str>()

@@ -12,8 +12,7 @@ use tenon_api::Failure;
 
 use crate::{Origin, fair::Turn};
 
-/// A call's deadline, its origin, the flag that says whether its caller has gone, and what is left of the computing time of its
-/// message. Cloning shares the last two.
+/// A call's deadline, origin, cancellation flag, and the computing time left to its message. Clones share the last two.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     deadline: Option<Instant>,
@@ -21,14 +20,15 @@ pub struct CallContext {
     state: Arc<State>,
 }
 
-/// What the clones of a context share. The work of a message has states of its own, which lead to the message's.
+/// State shared by the clones of a context. Each job of a message has a state of its own, whose parent is the
+/// message's.
 #[derive(Debug)]
 struct State {
     is_cancelled: AtomicBool,
-    /// Nanoseconds of computing time that are left to the message; not used where there is a parent.
+    /// Nanoseconds of computing time left to the message; unused if there is a parent.
     time_left: AtomicI64,
     parent: Option<Arc<Self>>,
-    /// Boxed: a read allocates a state too, and has none.
+    /// Boxed, because reads allocate a state too and have no turn.
     turn: Option<Box<OnTurn>>,
 }
 
@@ -37,15 +37,16 @@ struct State {
 struct OnTurn {
     turn: Turn,
     began: Instant,
-    /// Nanoseconds from `began` to the moment up to which time is accounted for.
+    /// Nanoseconds from `began` up to which time has been charged.
     accounted: AtomicU64,
-    /// Nanoseconds in which the job had given way.
+    /// Nanoseconds during which the job was parked.
     parked: AtomicU64,
-    /// Whether the job's time still counts.
+    /// Set when the job has ended and its time is no longer charged.
     has_ended: AtomicBool,
 }
 
-/// How long a job runs between two looks at whose turn it is, and between two offers of its core to threads that are ready.
+/// How long a job runs before it checks again whether to give way, and before it offers its core again to threads that
+/// are ready.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 impl Default for State {
@@ -60,7 +61,7 @@ impl State {
         Self { parent: Some(Arc::clone(parent)), turn, ..Self::default() }
     }
 
-    /// The message's own state.
+    /// The message's state.
     fn message(&self) -> &Self {
         let mut state = self;
         while let Some(parent) = &state.parent {
@@ -69,9 +70,9 @@ impl State {
         state
     }
 
-    /// Takes time off what is left; for a message's own state.
+    /// Subtracts from the time left; called on a message's state.
     fn spend(&self, nanos: u64) {
-        // No overflow: a bound is given in nanoseconds that fit, and the time of a process does not reach i64::MIN.
+        // Cannot overflow: a budget fits in nanoseconds, and a process does not run long enough to reach i64::MIN.
         self.time_left.fetch_sub(i64::try_from(nanos).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
@@ -90,7 +91,7 @@ impl State {
 }
 
 impl OnTurn {
-    /// Takes the time since the last look off what is left to the message.
+    /// Charges the time since the last check to the message.
     fn account(&self, state: &State, now: Instant) {
         let elapsed = nanos(now.saturating_duration_since(self.began));
         let before = self.accounted.swap(elapsed, Ordering::Relaxed);
@@ -113,17 +114,17 @@ impl CallContext {
         Self::default()
     }
 
-    /// Ends at `deadline`.
+    /// A context that ends at `deadline`.
     pub fn with_deadline(deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..Self::default() }
     }
 
-    /// Ends `timeout` from now.
+    /// A context that ends `timeout` from now.
     pub fn with_timeout(timeout: Duration) -> Self {
         Self { deadline: Instant::now().checked_add(timeout), ..Self::default() }
     }
 
-    /// The same call with a deadline that is not later than `deadline`.
+    /// The same call with a deadline no later than `deadline`.
     #[must_use]
     pub fn no_later_than(&self, deadline: Instant) -> Self {
         let deadline = self.deadline.map_or(deadline, |own| own.min(deadline));
@@ -136,7 +137,7 @@ impl CallContext {
         Self { origin, ..self }
     }
 
-    /// The same call, whose jobs may compute for `time` in all. The time of all jobs is added up, in the work pool and on the
+    /// The same call, with `time` as its budget of computing time. All its jobs draw on it, in the work pool and on the
     /// request's own task.
     #[must_use]
     pub fn within_computing_time(self, time: Duration) -> Self {
@@ -145,37 +146,37 @@ impl CallContext {
         self
     }
 
-    /// A question that is asked for this call: it ends by itself, at the same deadline, draws on the same computing time, and is
-    /// cancelled with this call.
+    /// A context for a nested call: it shares the deadline and the computing time, is cancelled with this call, and can
+    /// be cancelled on its own.
     #[must_use]
     pub fn question(&self) -> Self {
         Self { state: Arc::new(State::of(&self.state, None)), ..self.clone() }
     }
 
-    /// A job for this call, which has a place in the work pool.
+    /// A context for a job that holds a place in the work pool.
     pub(crate) fn on_turn(&self, turn: Turn) -> Self {
         let (accounted, parked, has_ended) = Default::default();
         let turn = OnTurn { turn, began: Instant::now(), accounted, parked, has_ended };
         Self { state: Arc::new(State::of(&self.state, Some(Box::new(turn)))), ..self.clone() }
     }
 
-    /// Who asks.
+    /// Origin of the call.
     pub const fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// When the call ends, if ever.
+    /// Deadline of the call, if it has one.
     pub const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Whether there is no use in going on: the caller has gone, the deadline has passed, or the computing time is used up.
+    /// Returns whether to stop: the caller has gone, the deadline has passed, or the computing time is used up.
     pub fn is_cancelled(&self) -> bool {
         self.state.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// For long work, every few milliseconds at most: gives the thread to another client's work if that is its turn, and then
-    /// tells whether there is no use in going on. Nothing may be locked meanwhile that others need.
+    /// For long work, to be called every few milliseconds: yields the thread to another client's job if it is that
+    /// client's turn, then returns whether to stop. The caller must hold no lock that others need.
     pub fn should_stop(&self) -> bool {
         if self.state.turn.is_some() {
             self.give_way(Instant::now());
@@ -183,8 +184,8 @@ impl CallContext {
         self.is_cancelled()
     }
 
-    /// Gives the thread to another client's work if that is its turn, and comes back when it is this one's again. `now` was read
-    /// just before. Nothing outside a job of the work pool.
+    /// Yields the thread to another client's job if it is that client's turn, and returns when this job may continue.
+    /// The caller has just read `now`. Does nothing outside the work pool.
     pub fn give_way(&self, now: Instant) {
         let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return };
         if turn.has_ended.load(Ordering::Relaxed) {
@@ -196,26 +197,26 @@ impl CallContext {
             turn.parked.fetch_add(nanos(back.saturating_duration_since(now)), Ordering::Relaxed);
             turn.accounted.store(nanos(back.saturating_duration_since(turn.began)), Ordering::Relaxed);
         }
-        // Threads that serve cheap requests have work for microseconds. Without this they wait for the end of the time slice
-        // that the system gives a computing thread, which is several milliseconds.
+        // Threads that serve cheap requests need microseconds. Without this yield they wait for the end of a computing
+        // thread's time slice, which is several milliseconds.
         std::thread::yield_now();
     }
 
-    /// [`CallContext::give_way`] for places that are passed so often that a look at the clock would show. Costs that look only
-    /// while several clients have work.
+    /// [`CallContext::give_way`] for code that runs too often to read the clock each time. Reads it only while several
+    /// clients have work.
     pub fn give_way_if_contended(&self) {
         if self.state.turn.as_ref().is_some_and(|turn| turn.turn.is_contended()) {
             self.give_way(Instant::now());
         }
     }
 
-    /// How long this job had given way to others so far. Time limits of its own do not count that.
+    /// Total time for which this job was parked. Callers with time limits of their own subtract it.
     pub fn parked(&self) -> Duration {
         let turn = self.state.turn.as_ref();
         turn.map_or(Duration::ZERO, |turn| Duration::from_nanos(turn.parked.load(Ordering::Relaxed)))
     }
 
-    /// The job has ended: accounts for the rest of its time.
+    /// Ends the job and charges the rest of its time.
     pub(crate) fn end_turn(&self) {
         if let Some(turn) = &self.state.turn
             && !turn.has_ended.swap(true, Ordering::Relaxed)
@@ -224,7 +225,7 @@ impl CallContext {
         }
     }
 
-    /// Takes time off what is left to the message.
+    /// Subtracts from the computing time left to the message.
     pub(crate) fn spend(&self, time: Duration) {
         self.state.message().spend(nanos(time));
     }
@@ -238,13 +239,14 @@ impl CallContext {
         Err(Failure::limit("the computing time of this message is used up; ask for less in one message"))
     }
 
-    /// Says that the caller has gone.
+    /// Marks the caller as gone.
     pub fn cancel(&self) {
         self.state.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// A guard that cancels this call when it is dropped: put it, with the context, into the future that waits for the
-    /// answer. It borrows, because every small request has one and counting a share up and down would be a part of its cost.
+    /// A guard that cancels this call when it is dropped. Move it, with the context, into the future that waits for the
+    /// answer. It borrows, because every small request has one and reference counting would be a measurable part of its
+    /// cost.
     #[must_use]
     pub fn cancel_on_drop(&self) -> CancelOnDrop<'_> {
         CancelOnDrop { cancelled: Some(&self.state.is_cancelled) }
@@ -258,7 +260,7 @@ pub struct CancelOnDrop<'a> {
 }
 
 impl CancelOnDrop<'_> {
-    /// The answer has arrived: nothing is cancelled any more.
+    /// Keeps the call alive: its answer has arrived.
     pub fn disarm(mut self) {
         self.cancelled = None;
     }

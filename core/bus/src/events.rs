@@ -12,12 +12,12 @@ use tokio::sync::broadcast;
 
 use crate::Bus;
 
-/// How many events a subscriber may lag behind before it misses some. Events are `Arc`s, so that this bounds
-/// memory to a few hundred blocks even when they are full.
+/// How many events a subscriber may lag behind before it misses some. Events are `Arc`s, so this bounds memory to a few
+/// hundred blocks at worst.
 const LAG: usize = 256;
 
-/// An event as all its subscribers share it. Its frame is made at most once, by the first subscriber beyond the
-/// plugin boundary.
+/// An event as shared by all subscribers. The first subscriber beyond the plugin boundary encodes its frame, at most
+/// once.
 struct Published {
     schema: u16,
     event: Arc<dyn Any + Send + Sync>,
@@ -33,9 +33,9 @@ impl Published {
 
 type Sender = broadcast::Sender<Arc<Published>>;
 
-/// One broadcast channel a topic, made by whoever needs it first.
+/// One broadcast channel for each topic, created on first use.
 ///
-/// The lock protects the map only; nobody awaits under it, and publishing takes it for reading.
+/// The lock protects the map only; nothing awaits under it, and publishing takes it for reading.
 #[derive(Default)]
 pub(crate) struct EventTable {
     channels: RwLock<HashMap<Topic, Sender>>,
@@ -56,7 +56,7 @@ impl EventTable {
 }
 
 impl Bus {
-    /// Announces an event to all subscribers. Never waits; without subscribers it costs a look-up.
+    /// Sends an event to all subscribers. Never waits; without subscribers it costs one look-up.
     pub fn publish<E: Event>(&self, event: E) {
         let Some(sender) = self.events().existing(E::TOPIC) else { return };
         if sender.receiver_count() == 0 {
@@ -71,16 +71,16 @@ impl Bus {
             },
             frame: OnceLock::new(),
         };
-        // An error says that the last subscriber has just gone.
+        // An error means that the last subscriber has just gone.
         let _ = sender.send(Arc::new(published));
     }
 
-    /// Receives every event of a type from now on.
+    /// Subscribes to every later event of a type.
     pub fn subscribe<E: Event>(&self) -> Subscription<E> {
         Subscription { receiver: self.events().channel(E::TOPIC).subscribe(), event: PhantomData }
     }
 
-    /// Receives every event of a topic from now on, as frames.
+    /// Subscribes to every later event of a topic, as frames.
     ///
     /// # Errors
     /// When no event of this build has that topic and schema number.
@@ -98,16 +98,16 @@ impl Bus {
     }
 }
 
-/// What a subscriber receives.
+/// An item of a [`Subscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery<E> {
     /// The next event.
     Event(E),
-    /// The subscriber was too slow and this many events are gone: ask for the current state.
+    /// The subscriber was too slow and this many events were dropped: query the current state.
     Missed(u64),
 }
 
-/// A subscriber's end of an event type.
+/// The receiving end of a subscription to an event type.
 #[derive(Debug)]
 pub struct Subscription<E> {
     receiver: broadcast::Receiver<Arc<Published>>,
@@ -115,7 +115,7 @@ pub struct Subscription<E> {
 }
 
 impl<E: Event> Subscription<E> {
-    /// The next event; none when the bus is gone.
+    /// The next event; `None` when the bus is gone.
     pub async fn next(&mut self) -> Option<Delivery<E>> {
         loop {
             match self.receiver.recv().await {
@@ -131,23 +131,23 @@ impl<E: Event> Subscription<E> {
     }
 }
 
-/// What a subscriber to frames receives.
+/// An item of a [`FrameSubscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameDelivery {
     /// The next event's frame, shared by all subscribers.
     Frame(Arc<[u8]>),
-    /// The subscriber was too slow and this many events are gone.
+    /// The subscriber was too slow and this many events were dropped.
     Missed(u64),
 }
 
-/// A subscriber's end of an event topic, as frames.
+/// The receiving end of a subscription to an event topic, as frames.
 #[derive(Debug)]
 pub struct FrameSubscription {
     receiver: broadcast::Receiver<Arc<Published>>,
 }
 
 impl FrameSubscription {
-    /// The next frame; none when the bus is gone.
+    /// The next frame; `None` when the bus is gone.
     pub async fn next(&mut self) -> Option<FrameDelivery> {
         loop {
             match self.receiver.recv().await {

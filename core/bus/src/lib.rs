@@ -1,14 +1,15 @@
-//! The typed message bus: how the rooms of the node ask one another and announce things.
+//! The typed message bus: how modules and plugins call one another and publish events.
 //!
-//! It owns the table of handlers and the broadcast channels of events. A *read handler* runs on the caller's own
-//! task, so that a read never waits behind another one; an *async handler* may wait, for an actor's answer for
-//! instance; *work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly, and what is mostly
-//! over at once is *attempted* on the caller's task first. What requests hold in memory draws on one budget ([`MemoryBudget`]).
+//! It owns the table of handlers and the broadcast channels of events. A *read handler* runs on the caller's own task,
+//! so that a read never waits behind another one. An *async handler* may wait, for an actor's answer for instance.
+//! *Work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly; work that usually
+//! ends at once is *attempted* on the caller's task first. What requests hold in memory draws on one budget
+//! ([`MemoryBudget`]).
 //!
-//! What must always hold: a call inside the process is a typed function call without encoding; every queue has a
-//! bound, and a full one is an immediate error to the caller; a call ends at its deadline, and its work sees that
-//! the caller has gone; publishing never waits for a subscriber; a panic in a handler costs its caller one error.
-//! The bus knows no message by name.
+//! Invariants: a call inside the process is a typed function call without encoding; every queue is bounded, and a full
+//! one is an immediate error to the caller; a call ends at its deadline, and its work sees that the caller has gone;
+//! publishing never waits for a subscriber; a panic in a handler returns an error to its caller only. The bus knows no
+//! message by name.
 //!
 //! ```
 //! # tokio_test();

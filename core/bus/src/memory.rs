@@ -1,8 +1,8 @@
-//! One budget for the memory that requests take.
+//! One budget for the memory of requests.
 //!
-//! A request takes memory in many rooms: its text, its parameters, its answer, a filter, a trace. Each takes a
-//! [`Reservation`] for what it allocates and gives it back by dropping it. The budget bounds the sum, and the share of
-//! each client, so that a client that asks for too much is refused and others notice nothing.
+//! A request takes memory in many places: its text, its parameters, its answer, a filter, a trace. Each takes a
+//! [`Reservation`] for what it allocates and releases it on drop. The budget bounds the sum and the share of each
+//! client, so that a client that asks for too much is refused and others are not affected.
 
 use std::{
     collections::HashMap,
@@ -17,16 +17,16 @@ use tenon_api::Failure;
 
 use crate::ClientId;
 
-/// What memory is held for.
+/// The purpose of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUse {
-    /// Buffers that an open connection keeps.
+    /// Buffers of open connections.
     Connections,
-    /// Text of messages that arrive or are being parsed.
+    /// Text of messages that are being received or parsed.
     Messages,
-    /// Calls that wait or run, with their parameters.
+    /// Waiting and running calls, with their parameters.
     Calls,
-    /// Answers and notifications that are not written yet.
+    /// Answers and notifications that are not yet written.
     Answers,
     /// What plugins keep for clients, such as filters.
     PluginState,
@@ -34,12 +34,12 @@ pub enum MemoryUse {
     Subscriptions,
     /// Recordings and texts of traces.
     Traces,
-    /// What lies between the node and the processes of plugins.
+    /// Frames between the node and plugin processes.
     PluginFrames,
 }
 
 impl MemoryUse {
-    /// All of them, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Connections,
         Self::Messages,
@@ -66,7 +66,7 @@ impl MemoryUse {
     }
 }
 
-/// Bounds of a [`MemoryBudget`].
+/// Limits of a [`MemoryBudget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Bytes for all clients together.
@@ -82,25 +82,25 @@ impl MemoryLimits {
     }
 }
 
-/// Why memory was not given.
+/// Why memory was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfMemory {
-    /// The client has as much as it may.
+    /// The client would exceed its share.
     #[error(
         "out of memory: {asked} bytes do not fit beside the {held} that this client holds of its {share}; read or close what is open, or ask for less"
     )]
     Client {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         asked: usize,
         /// Bytes that the client holds.
         held: usize,
-        /// Bytes that it may hold.
+        /// Bytes that the client may hold.
         share: usize,
     },
-    /// All clients together have as much as they may.
-    #[error("out of memory: {asked} bytes do not fit in what all clients share; try again later")]
+    /// All clients together would exceed the budget.
+    #[error("out of memory: {asked} bytes do not fit into the memory that all clients share; try again later")]
     Node {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         asked: usize,
     },
 }
@@ -111,16 +111,16 @@ impl From<OutOfMemory> for Failure {
     }
 }
 
-/// What is held of a budget, at an instant.
+/// Use of a budget at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
-    /// Bytes, by [`MemoryUse::ALL`].
+    /// Bytes held, by [`MemoryUse::ALL`].
     pub held: [usize; MemoryUse::ALL.len()],
     /// Refusals since the start, by [`MemoryUse::ALL`].
     pub refused: [u64; MemoryUse::ALL.len()],
     /// Clients that hold something, or are connected.
     pub clients: usize,
-    /// The client that holds most, and its bytes.
+    /// The client that holds the most, and its bytes.
     pub largest_client: Option<(ClientId, usize)>,
 }
 
@@ -135,12 +135,12 @@ struct Pool {
     held: AtomicUsize,
     held_by_use: [AtomicUsize; MemoryUse::ALL.len()],
     refused: [AtomicU64; MemoryUse::ALL.len()],
-    /// Accounts of clients that hold something or are connected. Locked when a connection or a large request begins or
+    /// Accounts of clients that hold memory or are connected. Locked when a connection or a large request begins or
     /// ends; nothing awaits under the lock.
     clients: Mutex<HashMap<ClientId, Weak<Account>>>,
 }
 
-/// What one client holds. Gone with its last owner.
+/// Memory of one client. Dropped with its last owner.
 struct Account {
     pool: Arc<Pool>,
     client: ClientId,
@@ -150,7 +150,7 @@ struct Account {
 }
 
 impl MemoryBudget {
-    /// A budget with these bounds.
+    /// A budget with these limits.
     pub fn new(limits: MemoryLimits) -> Self {
         Self {
             pool: Arc::new(Pool {
@@ -163,17 +163,17 @@ impl MemoryBudget {
         }
     }
 
-    /// A budget that only counts.
+    /// A budget that counts and never refuses.
     pub fn unbounded() -> Self {
         Self::new(MemoryLimits { total: usize::MAX, client: usize::MAX })
     }
 
-    /// Its bounds.
+    /// The limits.
     pub fn limits(&self) -> MemoryLimits {
         self.pool.limits
     }
 
-    /// The account of a client. Takes a lock: a connection asks once and keeps it.
+    /// The account of a client. Takes a lock: a connection calls it once and keeps the result.
     pub fn client(&self, client: ClientId) -> ClientMemory {
         let mut clients = self.pool.clients();
         let known = clients.get(&client).and_then(Weak::upgrade);
@@ -183,7 +183,7 @@ impl MemoryBudget {
             clients.insert(client, Arc::downgrade(&account));
             account
         });
-        // Before `account` could be dropped: its end takes the same lock.
+        // Released before `account` can be dropped: its `Drop` takes the same lock.
         drop(clients);
         ClientMemory { account }
     }
@@ -202,7 +202,7 @@ impl MemoryBudget {
 }
 
 impl Default for MemoryBudget {
-    /// A budget that only counts.
+    /// A budget that counts and never refuses.
     fn default() -> Self {
         Self::unbounded()
     }
@@ -220,8 +220,8 @@ impl Pool {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much all may hold after a client has grown to `client` bytes. The last eighth is for those that hold little: a
-    /// few large clients can't keep small requests of others out.
+    /// How much all clients may hold together once a client has grown to `client` bytes. The last eighth is reserved
+    /// for clients that hold little, so that a few large clients cannot shut out small requests.
     const fn bound_for(&self, client: usize) -> usize {
         let total = self.limits.total;
         if client > total / 64 { total - total / 8 } else { total }
@@ -270,7 +270,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let mut clients = self.pool.clients();
-        // The client may have come again meanwhile, with another account.
+        // The client may have a new account by now.
         let is_own = |account: &Weak<Self>| std::ptr::eq(account.as_ptr(), self);
         if clients.get(&self.client).is_some_and(is_own) {
             clients.remove(&self.client);
@@ -285,23 +285,23 @@ pub struct ClientMemory {
 }
 
 impl ClientMemory {
-    /// Takes `bytes` until the reservation is dropped.
+    /// Reserves `bytes` until the reservation is dropped.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the client or all clients together would hold too much; nothing is taken then.
+    /// [`OutOfMemory`] if the client or all clients together would exceed their limit; nothing is reserved then.
     pub fn reserve(&self, kind: MemoryUse, bytes: usize) -> Result<Reservation, OutOfMemory> {
         self.account.take(kind, bytes)?;
         Ok(Reservation { account: Arc::clone(&self.account), kind, bytes })
     }
 
-    /// Takes `bytes` though the bounds may be passed: for what has a bound of its own and is small, such as the buffers of a
+    /// Reserves `bytes` even beyond the limits: for small amounts that are bounded elsewhere, such as the buffers of a
     /// connection.
     pub fn reserve_always(&self, kind: MemoryUse, bytes: usize) -> Reservation {
         self.account.take_always(kind, bytes);
         Reservation { account: Arc::clone(&self.account), kind, bytes }
     }
 
-    /// Takes one of the subscriptions that the client may have; none when it has `most`.
+    /// Takes one of the client's `most` subscriptions; `None` if all are taken.
     pub fn take_subscription(&self, most: usize) -> Option<SubscriptionPlace> {
         let grown = |taken: usize| (taken < most).then_some(taken + 1);
         let subscriptions = &self.account.subscriptions;
@@ -314,7 +314,7 @@ impl ClientMemory {
         self.account.held.load(Ordering::Relaxed)
     }
 
-    /// Whether both are of the same client.
+    /// Returns whether both are of the same client.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.account, &other.account)
     }
@@ -326,7 +326,7 @@ impl fmt::Debug for ClientMemory {
     }
 }
 
-/// One of the subscriptions of a client. Dropping it gives it back.
+/// One of a client's subscriptions, released on drop.
 pub struct SubscriptionPlace {
     account: Arc<Account>,
 }
@@ -337,7 +337,7 @@ impl Drop for SubscriptionPlace {
     }
 }
 
-/// Memory that is held. Dropping it gives it back.
+/// Reserved memory, released on drop.
 pub struct Reservation {
     account: Arc<Account>,
     kind: MemoryUse,
@@ -345,15 +345,15 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many bytes.
+    /// Size in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Grows or shrinks to `bytes`.
+    /// Grows or shrinks the reservation to `bytes`.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when it can't grow; it is what it was then.
+    /// [`OutOfMemory`] if it cannot grow; its size is unchanged then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         if bytes > self.bytes {
             self.account.take(self.kind, bytes - self.bytes)?;
@@ -364,14 +364,14 @@ impl Reservation {
         Ok(())
     }
 
-    /// Shrinks to `bytes` if it is larger.
+    /// Shrinks to `bytes` if the reservation is larger.
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.account.give_back(self.kind, surplus);
         self.bytes -= surplus;
     }
 
-    /// Adds another reservation to this one. It counts for this one's use from now on.
+    /// Merges another reservation into this one, with this one's use.
     pub fn absorb(&mut self, mut other: Self) {
         let bytes = std::mem::take(&mut other.bytes);
         if Arc::ptr_eq(&self.account, &other.account) && self.kind == other.kind {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn large_clients_leave_room_for_small_ones() {
+    fn large_clients_leave_memory_for_small_ones() {
         let budget = budget(6_400, 6_400);
         let large = client(&budget, 1);
         let _held = large.reserve(MESSAGES, 5_600).unwrap();
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_comes_again_has_one_account() {
+    fn a_client_that_reconnects_has_one_account() {
         let budget = budget(1_000, 10);
         let first = client(&budget, 7);
         let _held = first.reserve(MESSAGES, 10).unwrap();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_of_a_client_are_numbered_over_all_its_connections() {
+    fn subscriptions_are_counted_over_all_connections_of_a_client() {
         let budget = budget(1_000, 10);
         let taken: Vec<_> = (0..3).filter_map(|_| client(&budget, 7).take_subscription(3)).collect();
 

@@ -1,11 +1,11 @@
-//! Panics to order, for the suite of faults: in builds with debug assertions, which releases have not, the variable
-//! `TENON_TEST_PANICS` names a file, and what stands in it panics when it runs. A line is a place and a name:
-//! `read GetHead`, `pool Call`, `task SetHead`, `actor chain`.
+//! Deliberate panics for the fault tests, in builds with debug assertions only, which releases are not: the variable
+//! `TENON_TEST_PANICS` names a file that lists where to panic. A line is a place and a name: `read GetHead`, `pool
+//! Call`, `task SetHead`, `actor chain`.
 
-/// Panics if the file orders it.
+/// Panics if the file lists this place and name.
 ///
 /// # Panics
-/// When the file orders it.
+/// If the file lists this place and name.
 #[cfg(debug_assertions)]
 pub fn panic_if_ordered(place: &str, name: &str) {
     use std::{env, ffi::OsString, fs, sync::LazyLock};
@@ -16,6 +16,6 @@ pub fn panic_if_ordered(place: &str, name: &str) {
     assert!(!orders.lines().any(|line| line.split_once(' ') == Some((place, name))), "ordered in {place} {name}");
 }
 
-/// A release takes no orders.
+/// Does nothing in a release.
 #[cfg(not(debug_assertions))]
 pub const fn panic_if_ordered(_: &str, _: &str) {}

@@ -1,4 +1,4 @@
-//! Who asks: what shares, limits and permissions are decided by.
+//! The origin of a call, by which shares, limits and permissions are decided.
 
 use std::{
     fmt,
@@ -7,10 +7,10 @@ use std::{
     sync::OnceLock,
 };
 
-/// The way by which a question reached the node.
+/// The transport by which a request arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// None: the question was asked inside this process.
+    /// None: the call was made inside this process.
     #[default]
     Inside,
     /// The local socket.
@@ -22,10 +22,10 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them, each at its own number.
+    /// All variants, each at its own number.
     pub const ALL: [Self; 4] = [Self::Inside, Self::Socket, Self::Http, Self::WebSocket];
 
-    /// The word for people and labels.
+    /// The name in logs and labels.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Inside => "inside",
@@ -36,8 +36,8 @@ impl Transport {
     }
 }
 
-/// The client that a share of memory and computing time belongs to: the identity in a bearer token, else an address,
-/// on the local socket a process. All connections of one client have the same.
+/// The client to which memory and computing time are charged: the identity in a bearer token, else an address, on the
+/// local socket a process. All connections of one client have the same id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(u64);
 
@@ -53,8 +53,8 @@ impl ClientId {
     /// The node itself.
     pub const INSIDE: Self = Self(0);
 
-    /// The client at an address. All addresses of an IPv6 network of 56 bits are one client: that is what a single
-    /// customer is commonly given.
+    /// The client at an address. All addresses of an IPv6 /56 network are one client, because providers commonly assign
+    /// one to a customer.
     pub fn of_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(IPV4 << KIND_SHIFT | u64::from(address.to_bits())),
@@ -74,12 +74,12 @@ impl ClientId {
         Self(PROCESS << KIND_SHIFT | process as u64)
     }
 
-    /// A plugin itself, for what the node holds because of it and not of the clients that call it.
+    /// A plugin itself, for what the node holds because of the plugin and not of a client that calls it.
     pub const fn of_plugin(plugin: PluginId) -> Self {
         Self(PLUGIN << KIND_SHIFT | plugin.0 as u64)
     }
 
-    /// The number that stands for the client outside this process, in frames to plugins.
+    /// The number of the client in frames to plugins.
     pub const fn as_number(self) -> u64 {
         self.0
     }
@@ -104,7 +104,7 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// A plugin that asks.
+/// A plugin that makes calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginId(u32);
 
@@ -115,17 +115,17 @@ impl PluginId {
     }
 }
 
-/// Who asks a question. Set by the front-end that took the request; plugins pass it on and cannot change it.
+/// The origin of a call. Set by the front-end that received the request; plugins pass it on and cannot change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The way by which the request came.
+    /// The transport by which the request arrived.
     pub transport: Transport,
-    /// Whose shares it draws on.
+    /// The client that is charged.
     pub client: ClientId,
-    /// Whether it came with a bearer token that was accepted.
+    /// Whether it came with an accepted bearer token.
     pub has_token: bool,
-    /// The plugin that asks, for all questions that wait: work and what actors answer. Reads, which are answered at
-    /// once, do not say it, as that would cost each of them a copy of its context.
+    /// The plugin that made the call, set for calls that wait (work and actors). Reads, which are answered at once,
+    /// leave it empty, because setting it would copy the context.
     pub plugin: Option<PluginId>,
 }
 
@@ -135,7 +135,7 @@ impl Origin {
         Self { transport, client, has_token: false, plugin: None }
     }
 
-    /// The same, asked by this plugin.
+    /// The same origin, called through this plugin.
     #[must_use]
     pub const fn by_plugin(self, plugin: PluginId) -> Self {
         Self { plugin: Some(plugin), ..self }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_client_however_it_is_written() {
+    fn every_spelling_of_an_address_is_one_client() {
         assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_clients_never_meet() {
+    fn kinds_of_clients_never_collide() {
         let plugin = ClientId::of_plugin(PluginId(7));
         let (process, token) = (ClientId::of_process(7), ClientId::of_token("7"));
         let all = [ClientId::INSIDE, client("0.0.0.7"), client("::7"), process, token, plugin];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_shown_as_people_know_them() {
+    fn clients_are_shown_readably() {
         assert_eq!(client("192.0.2.1").to_string(), "192.0.2.1");
         assert_eq!(client("2001:db8:0:1ff::1").to_string(), "2001:db8:0:100::/56");
         assert_eq!(ClientId::of_process(42).to_string(), "process 42");

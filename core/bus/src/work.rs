@@ -13,16 +13,16 @@ use crate::{
     fair::{FairLimits, FairQueue, NoPlace, Place, Share},
 };
 
-/// Parked jobs for each thread. Each keeps a thread of the system and what its run has allocated.
+/// Parked jobs per thread. Each keeps a system thread and the memory of its run.
 const PARKED_A_THREAD: usize = 8;
 
-/// Most parked jobs, so that they fit into tokio's 512 blocking threads beside those that run.
+/// Maximum of parked jobs, so that they fit into tokio's 512 blocking threads beside the running ones.
 const MAX_PARKED: usize = 256;
 
-/// A pool that runs `threads` jobs at a time and lets at most `queue` more wait, at most half of them one client's.
+/// A pool that runs `threads` jobs at a time and queues at most `queue` more, at most half of them of one client.
 ///
-/// Clients and plugins share it fairly, as [`FairQueue`] says. Work that takes long asks [`CallContext::should_stop`] now and
-/// then, where it also gives its thread to a client whose turn it is.
+/// Clients and plugins share it fairly, as described in [`FairQueue`]. Long work calls [`CallContext::should_stop`]
+/// from time to time, which also yields its thread to a client whose turn it is.
 ///
 /// Jobs run on tokio's blocking threads: one job a request, so that the wake-up (15 to 80 µs,
 /// `docs/performance.md`) is paid once. Must be used from inside a tokio runtime.
@@ -33,7 +33,7 @@ pub struct WorkPool {
 }
 
 impl WorkPool {
-    /// A pool named `name` (for errors) with room for `threads` running jobs (at least one) and `queue` waiting ones.
+    /// A pool named `name` (for errors) with `threads` running jobs (at least one) and `queue` waiting ones.
     pub fn new(name: &'static str, threads: usize, queue: usize) -> Self {
         let threads = threads.max(1);
         let queue = FairQueue::new(FairLimits {
@@ -46,7 +46,7 @@ impl WorkPool {
         Self { name, queue }
     }
 
-    /// How many jobs run, how many have given way to another client's, and how many wait for a thread.
+    /// Number of running, parked and waiting jobs.
     pub fn jobs(&self) -> (usize, usize, usize) {
         self.queue.counts()
     }
@@ -54,8 +54,8 @@ impl WorkPool {
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
     /// # Errors
-    /// Code `-32005` at once when the queue is full, when the deadline passes before the job has begun, and when the computing
-    /// time of its message is used up; otherwise what the job answers. A panic in the job is `-32000`.
+    /// Code `-32005` at once if the queue is full, if the deadline passes before the job begins, or if the computing
+    /// time of its message is used up; otherwise the job's own error. A panic in the job is `-32000`.
     pub async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -71,8 +71,8 @@ impl WorkPool {
         answer
     }
 
-    /// Runs what may be over at once on the caller's task; none when it gave up, or when the client has had its share of that.
-    /// Its time counts for the client, and for its message.
+    /// Runs work that may end at once on the caller's task; `None` if it gave up, or if the client's allowance is used
+    /// up. Its time is charged to the client and to its message.
     pub(crate) fn attempt<T>(&self, context: &CallContext, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         let (client, began) = (context.origin().client, Instant::now());
         if context.require_time().is_err() || !self.queue.may_attempt(client, began) {
@@ -103,7 +103,7 @@ impl WorkPool {
     }
 }
 
-/// Runs a job on this thread. Its place is given back, and its time accounted for, before its answer is seen.
+/// Runs a job on this thread. Its place is released and its time charged before its answer is delivered.
 fn run_job<T>(
     place: Place,
     context: &CallContext,
@@ -116,7 +116,7 @@ fn run_job<T>(
     let answer = catch_unwind(AssertUnwindSafe(|| job(context))).unwrap_or_else(|panic| Err(crashed("work", &*panic)));
     context.end_turn();
     drop(place);
-    // Whatever a job says that was stopped for it, this is why.
+    // A job that was stopped for lack of time may return any error; the lack of time is the cause to report.
     answer.or_else(|failure| context.require_time().and(Err(failure)))
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_costs_its_caller_one_error() {
+    async fn a_panic_returns_an_error_to_its_caller() {
         let pool = WorkPool::new("test", 1, 0);
 
         let answer: Result<(), Failure> = pool.run(&CallContext::new(), |_| panic!("on purpose")).await;

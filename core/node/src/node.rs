@@ -12,7 +12,7 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
-use tenon_consensus::native::questions;
+use tenon_consensus::native::queries;
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{
@@ -307,7 +307,7 @@ fn start_chain(
         trace_timeout: settings.rpc.trace_timeout,
         trace_steps: settings.rpc.trace_steps,
         trace_bytes: trace_memory(settings, memory),
-        least_tip: tenon_api::U256::from(settings.pool.price_limit),
+        min_tip: tenon_api::U256::from(settings.pool.price_limit),
         ..ExecutionLimits::default()
     };
     let resources = CallResources { limits, memory: memory.clone() };
@@ -315,7 +315,7 @@ fn start_chain(
     tenon_execution::register(bus, chain.reader(), spec, engine, work, resources, handle.clone())?;
     if chain.spec.native.is_some() {
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
-        questions::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
+        queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
     }
     Ok(handle)
 }

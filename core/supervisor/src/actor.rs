@@ -1,4 +1,4 @@
-//! What an actor is, and how the others see it.
+//! The actor trait, and how other code sees an actor.
 
 use std::{
     fmt,
@@ -11,10 +11,10 @@ use tenon_api::Failure;
 
 use crate::guarded::Envelope;
 
-/// Something that owns state and changes it, one message at a time, on a thread of its own. It may block.
+/// Owns state and changes it, one message at a time, on a thread of its own. It may block.
 pub trait Actor: Send + 'static {
-    /// What it is told. Whoever wants an answer puts a `tokio::sync::oneshot::Sender` into the message; a sender
-    /// dropped without answer tells the asker that the actor failed.
+    /// The actor's message type. A sender that wants an answer puts a `tokio::sync::oneshot::Sender` into the message;
+    /// if the actor drops it unanswered, the receiver learns that the actor failed.
     type Message: Send + 'static;
 
     /// Called once before the first message, and again after each restart.
@@ -27,16 +27,16 @@ pub trait Actor: Send + 'static {
     fn stopping(&mut self) {}
 }
 
-/// How often an actor may fail, and how long it rests in between.
+/// How often an actor may fail, and how long it pauses before a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// The pause before the first restart; doubles with each further one in the same window.
+    /// The pause before the first restart; it doubles with each further one in the same window.
     pub first_pause: Duration,
     /// The longest pause.
     pub longest_pause: Duration,
-    /// Restarts within `window` after which the actor is given up.
+    /// Restarts within `window` after which the actor has failed for good.
     pub ceiling: u32,
-    /// A failure longer ago than this is forgotten.
+    /// Failures longer ago than this are forgotten.
     pub window: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Default for RestartPolicy {
 /// How an actor is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActorOptions {
-    /// Messages that may wait. More are refused.
+    /// Capacity of the mailbox. Further messages are refused.
     pub mailbox_capacity: usize,
     /// What happens after a panic.
     pub restart: RestartPolicy,
@@ -66,38 +66,38 @@ impl Default for ActorOptions {
     }
 }
 
-/// Where an actor is in its life.
+/// The state of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActorState {
     /// Handles messages.
     Running,
-    /// Failed, and rests before it is built anew.
+    /// Failed, and pauses before it is rebuilt.
     Restarting,
-    /// Failed too often, or could not be built anew: refuses messages.
+    /// Failed too often, or could not be rebuilt: refuses messages.
     Failed {
-        /// What happened last.
+        /// The last failure.
         reason: String,
     },
-    /// The node has stopped it.
+    /// Stopped by the node.
     Stopped,
 }
 
-/// An actor as an operator sees it.
+/// An actor's health, as shown to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActorHealth {
     /// Its name.
     pub name: &'static str,
-    /// Where it is in its life.
+    /// Its state.
     pub state: ActorState,
-    /// How often it was built anew.
+    /// Number of restarts.
     pub restarts: u64,
     /// The last panic's text.
     pub last_panic: Option<String>,
 }
 
-/// The health of one actor, written by its thread and read by everybody.
+/// The health of one actor, written by its thread and read by any other.
 ///
-/// The lock is held for a copy only; nobody awaits under it.
+/// The lock is held for a copy only; nothing awaits under it.
 #[derive(Clone, Debug)]
 pub(crate) struct HealthCell(Arc<Mutex<ActorHealth>>);
 
@@ -116,7 +116,7 @@ impl HealthCell {
     }
 }
 
-/// Where messages to an actor go. Cloning it gives another handle to the same mailbox.
+/// The sending end of an actor's mailbox. Clones share it.
 pub struct Mailbox<M: Send + 'static> {
     pub(crate) name: &'static str,
     pub(crate) recipient: Recipient<Envelope<M>>,
@@ -136,7 +136,7 @@ impl<M: Send + 'static> fmt::Debug for Mailbox<M> {
 }
 
 impl<M: Send + 'static> Mailbox<M> {
-    /// Leaves a message.
+    /// Puts a message into the mailbox.
     ///
     /// # Errors
     /// At once, with the message lost: code `-32005` when the mailbox is full, `-32000` when the actor has failed

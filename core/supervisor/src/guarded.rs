@@ -1,4 +1,4 @@
-//! The one actix actor there is: it wraps an [`Actor`] and catches its panics.
+//! The only actix actor: it wraps an [`Actor`] and catches its panics.
 
 use std::{
     any::Any,
@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 
 use crate::actor::{Actor, ActorOptions, ActorState, HealthCell};
 
-/// What travels through a mailbox.
+/// An item of a mailbox.
 pub(crate) enum Envelope<M> {
     /// For the actor.
     Message(M),
-    /// The node stops: the actor cleans up and says when it has.
+    /// The node stops: the actor cleans up and reports that it has.
     Stop(oneshot::Sender<()>),
 }
 
@@ -25,7 +25,7 @@ impl<M: Send + 'static> actix::Message for Envelope<M> {
     type Result = ();
 }
 
-/// Set once, when the node stops; wakes actors that rest before a restart.
+/// Set once, when the node stops; wakes actors that pause before a restart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopFlag(Arc<(Mutex<bool>, Condvar)>);
 
@@ -35,7 +35,7 @@ impl StopFlag {
         self.0.1.notify_all();
     }
 
-    /// Waits for `pause` or until the flag is set; tells whether it is.
+    /// Waits for `pause` or until the flag is set; returns whether it is set.
     fn rest(&self, pause: Duration) -> bool {
         let flag = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (flag, _) = self.0.1.wait_timeout_while(flag, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
@@ -45,19 +45,19 @@ impl StopFlag {
 
 pub(crate) type Make<A> = Box<dyn FnMut() -> Result<A, Failure> + Send>;
 
-/// An actor with what is needed to build it anew.
+/// An actor with what is needed to rebuild it.
 pub(crate) struct Guarded<A: Actor> {
     name: &'static str,
     options: ActorOptions,
     make: Make<A>,
     health: HealthCell,
     stop: StopFlag,
-    /// None after a panic, until it is built anew; none for good once it has failed.
+    /// `None` after a panic, until it is rebuilt; stays `None` once it has failed for good.
     ///
     /// Boxed because actix wants its actors `Unpin`, which ours need not be.
     inner: Option<Box<A>>,
     failures: Vec<Instant>,
-    /// Told once the mailbox has its capacity; until then actix's default of 16 holds.
+    /// Signalled once the mailbox has its capacity; until then actix's default of 16 holds.
     ready: Option<mpsc::Sender<()>>,
 }
 
@@ -83,20 +83,20 @@ impl<A: Actor> Guarded<A> {
         }
     }
 
-    /// Runs something on the actor; after a panic the actor is gone and `false` comes back.
+    /// Runs a closure on the actor. After a panic it drops the actor and returns `false`.
     fn run(&mut self, action: impl FnOnce(&mut A)) -> bool {
         let Some(inner) = self.inner.as_mut() else { return false };
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| action(inner))) else { return true };
         let cause = panic_text(&*panic);
         tracing::error!(actor = self.name, cause, "actor panicked");
         self.health.update(|health| health.last_panic = Some(cause.to_owned()));
-        // Its state may be half changed: only a new one is sound. A panic in its destructor changes nothing.
+        // Its state may be half changed, so only a new actor is sound. A panic in its destructor is ignored.
         let broken = self.inner.take();
         let _ = catch_unwind(AssertUnwindSafe(move || drop(broken)));
         false
     }
 
-    /// How long to rest after a failure now, or none when it was one too many.
+    /// The pause after this failure, or `None` if it was one too many.
     fn pause(&mut self) -> Option<Duration> {
         let policy = self.options.restart;
         let now = Instant::now();
@@ -110,7 +110,7 @@ impl<A: Actor> Guarded<A> {
         Some(policy.first_pause.saturating_mul(factor).min(policy.longest_pause))
     }
 
-    /// Rests and builds the actor anew, as often as the policy allows.
+    /// Pauses and rebuilds the actor, as often as the policy allows.
     fn revive(&mut self) {
         self.health.update(|health| health.state = ActorState::Restarting);
         let mut reason = self.health.get().last_panic.unwrap_or_default();
@@ -145,7 +145,7 @@ impl<A: Actor> actix::Actor for Guarded<A> {
     fn started(&mut self, context: &mut Self::Context) {
         context.set_mailbox_capacity(self.options.mailbox_capacity);
         if let Some(ready) = self.ready.take() {
-            // The supervisor waits for it.
+            // The supervisor waits for this.
             let _ = ready.send(());
         }
         if self.inner.is_some() && self.failures.is_empty() && !self.run(A::started) {
@@ -180,7 +180,7 @@ impl<A: Actor> Handler<Envelope<A::Message>> for Guarded<A> {
                 self.run(A::stopping);
                 self.inner = None;
                 self.health.update(|health| health.state = ActorState::Stopped);
-                // Nobody waits any more if this fails.
+                // Fails only if the receiver is gone.
                 let _ = done.send(());
             }
         }

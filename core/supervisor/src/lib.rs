@@ -1,13 +1,12 @@
-//! The life of the node's actors: starting them in order, keeping them alive, stopping them in reverse order.
+//! The life cycle of actors: starts them in order, restarts them after a panic, stops them in reverse order.
 //!
-//! It owns one actix system and one thread an actor, and hides actix behind a thin trait ([`Actor`]), because
-//! actix's own supervisor sees neither panics nor full mailboxes. Actors own what
-//! changes: the write path of the chain, the sealer, later peers and the device. Reads never pass through here.
+//! It owns one actix system and one thread per actor, and hides actix behind a thin trait ([`Actor`]), because actix's
+//! own supervisor sees neither panics nor full mailboxes. Actors own mutable state: the write path of the chain, the
+//! sealer, later peers and the device. Reads never go through an actor.
 //!
-//! What must always hold: an actor handles one message at a time; its mailbox is bounded, and a full one is an
-//! immediate error to the sender; a panic costs the message that caused it and nothing else: the actor is built
-//! anew after a pause, until it has failed too often; stopping hands every message that was accepted before to
-//! its actor. The crate knows no actor by name.
+//! Invariants: an actor handles one message at a time; its mailbox is bounded, and a full one is an immediate error to
+//! the sender; a panic loses only the message that caused it: the actor is rebuilt after a pause, until it has failed
+//! too often; a stop lets every actor handle all messages accepted before it. The crate knows no actor by name.
 
 #![forbid(unsafe_code)]
 

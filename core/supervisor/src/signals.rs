@@ -1,10 +1,10 @@
-//! The operating system's wishes.
+//! Signals of the operating system.
 
 use std::io;
 
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
-/// What the operating system asks for.
+/// A signal of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT, Ctrl-C.
@@ -24,7 +24,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts listening. Must be called inside a tokio runtime; from then on the signals no longer end the process.
+    /// Starts listening. Must be called inside a tokio runtime; afterwards the signals no longer end the process.
     ///
     /// # Errors
     /// When the operating system refuses.

@@ -1,4 +1,4 @@
-//! Starting and stopping actors.
+//! Starts and stops actors.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,10 +17,10 @@ use crate::{
     guarded::{Envelope, Guarded, Make, StopFlag},
 };
 
-/// A future that the supervisor keeps without knowing the actor's type.
+/// A future without the actor's type.
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An actor as the supervisor keeps it.
+/// An actor's entry in the supervisor.
 struct Supervised {
     health: HealthCell,
     arbiter: Arbiter,
@@ -33,20 +33,20 @@ pub struct Supervisor {
     system: System,
     system_thread: Option<thread::JoinHandle<()>>,
     stop: StopFlag,
-    // In order of start. Held for pushing, listing and taking only; nobody awaits under it.
+    // In order of start. Locked only to push, list and take; nothing awaits under it.
     actors: Mutex<Vec<Supervised>>,
 }
 
 impl Supervisor {
-    /// Starts the system in which actors live.
+    /// Starts the actix system.
     ///
     /// # Errors
-    /// When the operating system gives no thread.
+    /// If the operating system refuses a thread.
     pub fn new() -> Result<Self, Failure> {
         let (send, receive) = mpsc::channel();
         let run = move || {
             let runner = System::new();
-            // The receiver waits just below.
+            // Cannot fail: the receiver waits below.
             let _ = send.send(System::current());
             if let Err(error) = runner.run() {
                 tracing::error!(%error, "actor system ended");
@@ -65,10 +65,11 @@ impl Supervisor {
         })
     }
 
-    /// Starts an actor: `make` builds it now, on the caller's thread, and again after each failure, on the actor's.
+    /// Starts an actor. `make` builds it now, on the caller's thread, and again after each failure, on the actor's
+    /// thread.
     ///
     /// # Errors
-    /// What `make` answers, or that the operating system gives no thread.
+    /// The error of `make`, or the operating system refuses a thread.
     pub fn spawn<A: Actor>(
         &self,
         name: &'static str,
@@ -91,7 +92,7 @@ impl Supervisor {
             Box::pin(async move {
                 let (done, is_done) = oneshot::channel();
                 if recipient.send(Envelope::Stop(done)).await.is_ok() {
-                    // An error means that the actor is gone, which is what is wanted.
+                    // An error means that the actor is already gone.
                     let _ = is_done.await;
                 }
             })
@@ -100,11 +101,11 @@ impl Supervisor {
         Ok(mailbox)
     }
 
-    /// A thread with an event loop. It must be made on the system's own thread, where actix looks for its system.
+    /// A thread with an event loop. Must be created on the system's own thread, where actix looks for its system.
     fn new_arbiter(&self, name: &'static str) -> Result<Arbiter, Failure> {
         let (send, receive) = mpsc::channel();
         self.system.arbiter().spawn_fn(move || {
-            // The receiver waits just below.
+            // Cannot fail: the receiver waits below.
             let _ = send.send(Arbiter::try_new());
         });
         match receive.recv() {
@@ -120,9 +121,9 @@ impl Supervisor {
         actors.iter().map(|actor| actor.health.get()).collect()
     }
 
-    /// Stops one actor while the others go on. It first handles what it had accepted, and has `grace` for it. False when
-    /// there is no actor of this name, or it did not finish in time: then it goes on until it has, and takes nothing
-    /// more.
+    /// Stops one actor while the others continue. It first handles the messages it has accepted, within `grace`.
+    /// Returns false if there is no actor of this name, or if it did not finish in time: it then continues until it
+    /// has, and accepts nothing more.
     pub async fn stop_one(&self, name: &str, grace: Duration) -> bool {
         let actor = {
             let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +138,7 @@ impl Supervisor {
         is_finished
     }
 
-    /// Stops all actors in reverse order of start. Each first handles what it had accepted; all together get
+    /// Stops all actors in reverse order of start. Each first handles the messages it has accepted; all together have
     /// `grace`. Returns the names of those that did not finish in time.
     pub async fn stop(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_are_handled_in_order_and_all_before_the_stop() {
+    async fn messages_are_handled_in_order_and_before_the_stop() {
         let supervisor = Supervisor::new().unwrap();
         let (mailbox, stopped) = counter(&supervisor, ActorOptions::default());
         for number in 1..=100 {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_costs_one_message_and_the_actor_is_built_anew() {
+    async fn a_panic_loses_one_message_and_the_actor_is_rebuilt() {
         let supervisor = Supervisor::new().unwrap();
         let (mailbox, _) = counter(&supervisor, fast_restarts(8));
         mailbox.try_send(Order::Add(5)).unwrap();
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_actor_stops_in_order_and_can_be_started_again_while_others_go_on() {
+    async fn one_actor_can_be_stopped_and_started_while_others_continue() {
         let supervisor = Supervisor::new().unwrap();
         let (first, stopped) = counter(&supervisor, ActorOptions::default());
         let other = supervisor
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_actor_that_fails_too_often_is_given_up_by_name() {
+    async fn an_actor_that_fails_too_often_is_reported_by_name() {
         let supervisor = Supervisor::new().unwrap();
         let (mailbox, _) = counter(&supervisor, fast_restarts(2));
 
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_actor_that_cannot_be_built_is_an_error_of_the_start() {
+    async fn an_actor_that_cannot_be_built_fails_the_start() {
         let supervisor = Supervisor::new().unwrap();
 
         let refused =

@@ -1,4 +1,4 @@
-//! What a request brings beside its body: tokens, and headers by which it is let in.
+//! Authentication of requests: tokens, and headers that decide on access.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use sha2::Sha256;
 use tenon_ipc::fuzzing::{Judgement, authorization, judge_headers, token_secret};
 
 const SECRET: [u8; 32] = [7; 32];
-/// The instant at which tokens are looked at, seconds after 1970.
+/// The instant at which tokens are checked, seconds after 1970.
 const NOW: u64 = 1_800_000_000;
-/// How far `iat` may be away from it.
+/// Allowed difference of `iat`.
 const LEEWAY: u64 = 60;
 
-/// The first byte chooses: a header's value, the two JSON texts of a token that is then signed as it should be, or the
-/// text of a file with a secret.
+/// The first byte selects: a header's value, the two JSON texts of a token that is then signed correctly, or the text
+/// of a secret file.
 pub(crate) fn token(input: &[u8]) {
     let Some((mode, rest)) = input.split_first() else { return };
     match mode % 3 {
@@ -34,7 +34,7 @@ pub(crate) fn token(input: &[u8]) {
     }
 }
 
-/// Whoever is let in has a signature of ours.
+/// An accepted value has our signature.
 fn value(value: &[u8]) {
     if authorization(value, &SECRET, NOW).is_err() {
         return;
@@ -45,13 +45,13 @@ fn value(value: &[u8]) {
     assert_eq!(signature, signature_of(parts), "{text}");
 }
 
-/// Whoever signs what it should not say is not let in, and no other byte of a good token is let in either.
+/// A token signed over invalid contents is refused, and so is a valid token with any byte changed.
 fn signed(header: &[u8], claims: &[u8], flipped: u8) {
     let parts = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let value = format!("Bearer {parts}.{}", signature_of(&parts)).into_bytes();
     let Err(words) = authorization(&value, &SECRET, NOW) else {
         let read = |text: &[u8]| serde_json::from_slice::<Value>(text);
-        // What stands in members that nobody asks for is not looked at: broken UTF-8, numbers beyond all bounds.
+        // Members that are not used are not checked: broken UTF-8, numbers out of range.
         let (Ok(header), Ok(claims)) = (read(header), read(claims)) else { return };
         assert_eq!(header["alg"], "HS256");
         assert!(header.get("crit").is_none(), "extensions that must be understood");
@@ -59,7 +59,7 @@ fn signed(header: &[u8], claims: &[u8], flipped: u8) {
         assert!(claims["exp"].is_null() || claims["exp"].as_u64().expect("a time") > NOW);
         assert!(claims["nbf"].is_null() || claims["nbf"].as_u64().expect("a time") <= NOW);
         let mut other = value;
-        // Behind `Bearer `, whose letters may be of either case.
+        // After `Bearer `, whose case is ignored.
         let at = 7 + usize::from(flipped) % (other.len() - 7);
         other[at] ^= 1 << (flipped % 7);
         assert!(authorization(&other, &SECRET, NOW).is_err(), "bit {} of byte {at}", flipped % 7);
@@ -74,7 +74,7 @@ fn signature_of(parts: &str) -> String {
     URL_SAFE_NO_PAD.encode(hash.finalize().into_bytes())
 }
 
-/// Lines `name: value`: whoever is served, may read or may open a WebSocket is on a list.
+/// Lines `name: value`: a request that is served, may be read, or may open a WebSocket is on a list.
 pub(crate) fn headers(input: &[u8]) {
     let lines = input.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
@@ -111,7 +111,7 @@ pub(crate) fn headers(input: &[u8]) {
     }
 }
 
-/// Tokens, good and bad, and secrets.
+/// Valid and invalid tokens, and secrets.
 pub(crate) fn tokens() -> Vec<Vec<u8>> {
     let good = format!("\x01{{\"typ\":\"JWT\",\"alg\":\"HS256\"}}\n{{\"iat\":{NOW}}}");
     let expiring = format!("\x04{{\"alg\":\"HS256\"}}\n{{\"iat\":{},\"exp\":{}}}", NOW - LEEWAY, NOW + 1);

@@ -1,4 +1,4 @@
-//! RLP of both profiles: what is decoded is encoded to the same bytes, and nothing panics.
+//! RLP of both profiles: decoded values encode to the same bytes, and nothing panics.
 
 use alloy_primitives::{B256, keccak256};
 use tenon_api::{Header, TransactionType};
@@ -51,7 +51,7 @@ pub(crate) fn block(input: &[u8]) {
     );
 }
 
-/// Transactions: canonical, inside a list, and with their blobs.
+/// Transactions: canonical, in lists, and with their blobs.
 pub(crate) fn transaction(input: &[u8]) {
     if let Ok(transaction) = tenon_chain::decode_transaction(input) {
         assert_eq!(tenon_chain::encode_transaction(&transaction), input, "a transaction has one encoding");
@@ -87,7 +87,7 @@ pub(crate) fn transaction(input: &[u8]) {
     }
 }
 
-/// Receipts. Their bloom is not kept, so that a wrong one cannot come back.
+/// Receipts. Their bloom is recomputed, so a wrong one cannot round-trip.
 pub(crate) fn receipt(input: &[u8]) {
     let Ok(receipt) = tenon_chain::decode_receipt(input) else { return };
     let encoded = tenon_chain::encode_receipt(&receipt);
@@ -98,7 +98,7 @@ pub(crate) fn receipt(input: &[u8]) {
     let _ = tenon_chain::receipts_root(&[receipt]);
 }
 
-/// Files of blocks: the stream reads what the blocks one by one are, and names the place where it ends.
+/// Files of blocks: the stream reads the same as one block after the other, and names the position of an error.
 pub(crate) fn chain_file(input: &[u8]) {
     const BOUND: u64 = 1 << 16;
     let mut stream = BlockStream::with_bound(input, BOUND);
@@ -126,7 +126,7 @@ pub(crate) fn chain_file(input: &[u8]) {
     }
 }
 
-/// RLP of any kind, and the values in the leaves of state tries: one encoding each.
+/// Untyped RLP, and the values in the leaves of state tries: one encoding each.
 pub(crate) fn items(input: &[u8]) {
     if let Ok(item) = tenon_chain::codec::decode_item(input) {
         assert_eq!(tenon_chain::codec::encode_item(&item), input, "an item has one encoding");

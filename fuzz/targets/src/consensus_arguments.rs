@@ -1,7 +1,7 @@
-//! Arguments of the `Consensus` namespace: headers and names of blocks as its callers write them.
+//! Arguments of the `Consensus` namespace: headers and block ids in clients' form.
 //!
-//! The plugin's two readers are compiled here once more. Two plugins cannot be linked into one program, because both
-//! export the symbol by which the host finds them, and `eth` is in it already.
+//! The plugin's two parsers are compiled here a second time. Two plugins cannot be linked into one program, because
+//! both export the symbol by which the host finds them, and `eth` is already linked.
 
 use tenon_sdk::{Param, RawArgument, api::Header};
 
@@ -15,10 +15,10 @@ mod selector;
 use header::HeaderArgument;
 use selector::Chosen;
 
-/// JSON text: a header comes back when it is written by other means, a block has a name or a reason why not.
+/// JSON text: a header round-trips through another encoder, a block id parses or has an error.
 pub(crate) fn arguments(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    // The envelope lets nothing else through.
+    // The envelope accepts nothing else.
     if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         return;
     }
@@ -41,7 +41,7 @@ pub(crate) fn arguments(input: &[u8]) {
     }
 }
 
-/// The header as a caller would write it, its lists as numbers.
+/// The header in clients' form, with lists as numbers.
 pub(crate) fn written(header: &Header) -> String {
     let seal = header.native_seal.clone().unwrap_or_default();
     let mut members = serde_json::json!({

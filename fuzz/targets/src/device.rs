@@ -1,4 +1,4 @@
-//! What a hardware wallet sends: packets, and the bodies of its messages.
+//! Data from hardware wallets: packets, and the bodies of messages.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use tenon_device_session::{
 };
 use tenon_proto::registry;
 
-/// Packets one after the other, the last as short as it comes. A message is what its packets say, and becomes the same
-/// packets again but for the padding.
+/// Consecutive packets, the last possibly shorter. A message has its packets' contents, and becomes the same packets
+/// again except the padding.
 pub(crate) fn frames(input: &[u8]) {
     let mut reader = Reader::new(Wire::Main);
     let mut taken: Vec<&[u8]> = Vec::new();
@@ -48,8 +48,8 @@ pub(crate) fn frames(input: &[u8]) {
     }
 }
 
-/// Two bytes that are a message's number, then its body: what was understood is written in one form, which is understood
-/// again. Numbers that are not assigned have no body.
+/// Two bytes of message number, then the body: a decoded body has one encoding, which decodes again. Unassigned numbers
+/// have no body.
 pub(crate) fn messages(input: &[u8]) {
     let Some((id, body)) = input.split_first_chunk::<2>() else { return };
     let id = u16::from_be_bytes(*id);

@@ -1,5 +1,5 @@
-//! The JSON-RPC envelope: every body is answered with JSON or silence, and what a general parser takes or refuses, it
-//! takes or refuses.
+//! The JSON-RPC envelope: every body is answered with JSON or silence, and accepted or refused like by a general
+//! parser.
 
 use futures_util::FutureExt as _;
 use serde::de::{Deserialize as _, IgnoredAny};
@@ -18,7 +18,7 @@ impl RpcService for Echo {
         let (method, params) = (call.method(), call.params());
         match method {
             "fail" => Err(Failure { code: FailureCode(3), message: method.into(), data: params.map(str::to_owned) }),
-            // What reaches a method is JSON, whatever the client sent.
+            // Methods receive only JSON, whatever the client sent.
             _ => {
                 let params = params.unwrap_or("null");
                 assert!(serde_json::from_str::<IgnoredAny>(params).is_ok(), "params are not JSON: {params}");
@@ -46,8 +46,8 @@ pub(crate) fn answer(input: &[u8]) {
         serde_json::from_slice::<IgnoredAny>(answer).expect("the answer is JSON");
         answer.starts_with(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,")
     });
-    // Bytes that are no text are repaired first, as the reference does; deeper nesting than this is refused. A number
-    // that begins with zero ends there for the reference, and is none for serde.
+    // Invalid UTF-8 is replaced first, as by the reference; deeper nesting than this is refused. A number with a
+    // leading zero ends there for the reference, and is invalid for serde.
     let text = String::from_utf8_lossy(input);
     if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() < 5_000
         && text.trim_ascii_start().starts_with(['{', '['])

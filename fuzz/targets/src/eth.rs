@@ -1,4 +1,4 @@
-//! What callers of the `eth` namespace write, beyond the parameters that the SDK reads.
+//! Arguments of the `eth` namespace beyond the SDK's parameters.
 
 use tenon_plugin_eth::fuzzing::{Read, malformed_transaction, read_argument};
 
@@ -10,7 +10,7 @@ pub(crate) fn arguments(input: &[u8]) {
         return transaction(rest);
     }
     let Ok(text) = std::str::from_utf8(rest) else { return };
-    // The envelope lets no other arguments through; the last two are the inside of a string.
+    // The envelope accepts no other arguments; the last two are the inside of a string.
     if kind < 4 && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         return;
     }
@@ -25,8 +25,8 @@ pub(crate) fn arguments(input: &[u8]) {
     }
 }
 
-/// What is called malformed before the pool sees it is nothing that the pool would take. (Types that native chains do not
-/// have are refused there in the same words.)
+/// A transaction refused as malformed before the pool is also refused by the pool. (The pool refuses types that native
+/// chains lack with the same text.)
 fn transaction(raw: &[u8]) {
     if malformed_transaction(raw).is_some() && !matches!(raw, [3 | 4, ..]) {
         assert!(tenon_chain::decode_transaction(raw).is_err());

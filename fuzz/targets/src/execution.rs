@@ -1,9 +1,8 @@
-//! What callers hand to the execution: proofs for the native contracts, options of traces, orders of the historic
-//! exchange.
+//! Input of the execution: proofs for the native contracts, options of traces, orders of the historic exchange.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The first byte chooses the contract, the rest is what a caller sends it.
+/// The first byte selects the contract, the rest is its input.
 pub(crate) fn proofs(input: &[u8]) {
     let Some((contract, proof)) = input.split_first() else { return };
     let is_ring = contract & 1 == 0;
@@ -14,7 +13,7 @@ pub(crate) fn proofs(input: &[u8]) {
     }
 }
 
-/// The options object of a trace, as both profiles read it.
+/// The options object of a trace, parsed for both profiles.
 pub(crate) fn trace_options(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let problems = tenon_execution::fuzzing::trace_options(text);
@@ -24,7 +23,7 @@ pub(crate) fn trace_options(input: &[u8]) {
     }
 }
 
-/// Batches of orders, orders, and what is kept of them. A batch that is understood is understood again as miners wrote it.
+/// Batches of orders, orders, and records. A decoded batch decodes again in the form written by miners.
 pub(crate) fn exchange_orders(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else { return };
     match kind % 5 {
@@ -44,7 +43,7 @@ pub(crate) fn exchange_orders(input: &[u8]) {
     }
 }
 
-/// An order has one encoding, but for numbers that no order may have.
+/// An order has one encoding, except for numbers that no order may have.
 fn order(rlp: &[u8]) {
     if let Some(written) = tenon_execution::fuzzing::exchange_order(rlp) {
         assert!(written == rlp || rlp.len() > 470, "an order has one encoding");
@@ -52,7 +51,7 @@ fn order(rlp: &[u8]) {
     }
 }
 
-/// A batch as miners wrote it.
+/// A batch in the form written by miners.
 pub(crate) fn batch_of(orders: &[tenon_api::Bytes]) -> Vec<u8> {
     let items = orders.iter().map(|order| serde_json::json!({ "Order": STANDARD.encode(order) })).collect::<Vec<_>>();
     let hash = alloy_primitives::B256::ZERO;

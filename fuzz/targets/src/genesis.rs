@@ -2,7 +2,7 @@
 
 use tenon_chain::Genesis;
 
-/// A genesis file: refused with words, or the same block 0 each time.
+/// A genesis file: refused with an error, or the same block 0 each time.
 pub(crate) fn file(input: &[u8]) {
     match Genesis::from_json(input) {
         Ok(genesis) => {

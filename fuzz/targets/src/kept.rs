@@ -1,7 +1,7 @@
-//! What the node and its plugins keep for themselves, read back at a start: the journal of local transactions, the part in
-//! the voting, the filters that one build of `eth` hands over to the next.
+//! Persistent state of the node and its plugins, decoded at a start: the journal of local transactions, the part in the
+//! voting, the filters that one build of `eth` hands over to the next.
 
-/// A journal: what is read from any bytes is read again once it is written with checksums, and also behind damaged bytes.
+/// A journal: records decoded from any bytes decode again once encoded with checksums, even after damaged bytes.
 pub(crate) fn journal(input: &[u8]) {
     let records = tenon_txpool::fuzzing::journal_records(input);
     let written: Vec<u8> = records.iter().flat_map(|record| tenon_txpool::fuzzing::journal_record(record)).collect();
@@ -15,17 +15,17 @@ pub(crate) fn journal(input: &[u8]) {
     }
 }
 
-/// The part in the voting: what was understood is kept, and understood again.
+/// The part in the voting: a decoded record round-trips.
 pub(crate) fn voting(input: &[u8]) {
     let Some(kept) = tenon_consensus::native::fuzzing::voting_record(input) else { return };
     let again = tenon_consensus::native::fuzzing::voting_record(&kept);
     assert_eq!(again.as_ref(), Some(&kept), "what was kept is read again");
 }
 
-/// Filters: what was understood is handed over again, and understood again.
+/// Filters: decoded filters are handed over again, and decode again.
 pub(crate) fn filters(input: &[u8]) {
     let handed = tenon_plugin_eth::fuzzing::handed_over(input);
     let again = tenon_plugin_eth::fuzzing::handed_over(&handed);
-    // Their order is that of a table whose keys are random.
+    // In the order of a table with random hashing.
     assert_eq!(again.len(), handed.len(), "what was handed over is taken again");
 }

@@ -1,11 +1,11 @@
-//! Encrypted key files, which anybody may put into the folder.
+//! Encrypted key files, which any program may put into the folder.
 
 use tenon_accounts::keystore::{CostLimits, KeyFile, KeyFileError};
 
 /// Small, so that a search opens many files.
 const LIMITS: CostLimits = CostLimits { memory: 1 << 20, scrypt_work: 1 << 13, pbkdf2_rounds: 100 };
 
-/// A file that is taken costs no more than allowed, and gives the key of the address that it states.
+/// An accepted file costs no more than allowed, and yields the key of its stated address.
 pub(crate) fn file(input: &[u8]) {
     let file = match KeyFile::parse(input, &LIMITS) {
         Ok(file) => file,
@@ -22,7 +22,7 @@ pub(crate) fn file(input: &[u8]) {
     }
 }
 
-/// Files of every kind whose password is `password`.
+/// Files of every kind with the password `password`.
 pub(crate) fn files() -> Vec<Vec<u8>> {
     FILES.iter().map(|file| file.as_bytes().to_vec()).collect()
 }

@@ -1,12 +1,12 @@
-//! What the fuzzer feeds: for every parser of bytes from outside, one function that takes any bytes and panics when
-//! a rule is broken that must hold for all of them.
+//! The fuzz targets: for every parser of bytes from outside, a function that takes any bytes and panics if a rule is
+//! broken that must hold for all inputs.
 //!
-//! It owns the list of targets ([`TARGETS`]), the inputs from which a search starts ([`seeds`]), and the bound of
-//! memory of each. The programs around libFuzzer in `fuzz/fuzz_targets` and the test that runs every kept input again
+//! It owns the list of targets ([`TARGETS`]), the initial inputs of a search ([`seeds`]), and the memory bound of each.
+//! The programs around libFuzzer in `fuzz/fuzz_targets` and the test that replays every kept input
 //! (`tests/kept_inputs.rs`) call the same [`Running::run`].
 //!
-//! What must always hold: a target looks at its input only, not at time, chance or what ran before, so that a finding
-//! can be replayed. It opens no database and no socket.
+//! Invariant: a target depends only on its input, not on time, random numbers or earlier runs, so that a finding can be
+//! replayed. It opens no database and no socket.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
@@ -42,11 +42,11 @@ pub use seeds::seeds;
 /// A parser and the rules that its input cannot break.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name of the program, of the folder with kept inputs, and of the dictionary.
+    /// The name of the program, of the folder of kept inputs, and of the dictionary.
     pub name: &'static str,
-    /// What it reads, for the table at the end of a run.
+    /// Its input, for the table at the end of a run.
     pub about: &'static str,
-    /// The most memory that one input may take.
+    /// Maximum memory for one input.
     pub bound: Bound,
     check: fn(&[u8]),
 }
@@ -55,7 +55,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
     Target { name, about, bound, check }
 }
 
-/// Every target, in the order in which they are run.
+/// Every target, in the order of running.
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
@@ -102,16 +102,16 @@ pub const TARGETS: [Target; 40] = [
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
 ];
 
-/// A target that has run, ready for any number of inputs.
+/// A target that has been initialised, ready for any number of inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Running(Target);
 
 impl Running {
-    /// The target of this name, run once with its first seeds: what is made once for the whole process (tables, contexts
-    /// of curves, threads) is then there, and no later input is blamed for its memory.
+    /// The target with this name, run once with its first seeds: this initialises everything that is created once per
+    /// process (tables, contexts of curves, threads), so that no later input is charged for that memory.
     ///
     /// # Panics
-    /// When there is no such target, or its own seeds break a rule.
+    /// If there is no such target, or its own seeds break a rule.
     pub fn start(name: &str) -> Self {
         let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
         seeds(name).iter().take(3).for_each(|seed| (target.check)(seed));
@@ -121,16 +121,16 @@ impl Running {
     /// Runs one input.
     ///
     /// # Panics
-    /// When a rule is broken, or the input takes more memory than the target's bound.
+    /// If a rule is broken, or the input takes more memory than the target's bound.
     pub fn run(&self, input: &[u8]) {
         self.0.bound.hold(input, self.0.check);
     }
 }
 
-/// Writes the seeds of a target, a file each, and its dictionary, where libFuzzer reads them.
+/// Writes the seeds of a target, one file each, and its dictionary, for libFuzzer.
 ///
 /// # Errors
-/// What the operating system says.
+/// The operating system's error.
 pub fn write_seeds(name: &str, folder: &Path, dictionary: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for (number, seed) in seeds(name).iter().enumerate() {

@@ -1,12 +1,12 @@
-//! The bound of memory that every input must keep.
+//! The memory bound of every input.
 
 use peak_alloc::PeakAlloc;
 
-/// Counts what is allocated. A program that wants bounds to be checked makes it its global allocator; without that all
-/// counts are zero and every bound holds.
+/// Counts allocations. A program that checks bounds makes it its global allocator; without it all counts are zero and
+/// every bound holds.
 pub static PEAK: PeakAlloc = PeakAlloc;
 
-/// How much memory an input may take while it is looked at: a fixed part and a part that grows with its length.
+/// Maximum memory while an input is processed: a fixed part and a part proportional to its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     fixed: usize,
@@ -14,12 +14,12 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// `fixed` bytes, and `per_byte` bytes more for every byte of input.
+    /// `fixed` bytes, plus `per_byte` bytes for every byte of input.
     pub(crate) const fn bytes(fixed: usize, per_byte: usize) -> Self {
         Self { fixed, per_byte }
     }
 
-    /// The most bytes for an input of this length.
+    /// Maximum memory for an input of this length.
     pub const fn at(self, length: usize) -> usize {
         self.fixed + self.per_byte * length
     }

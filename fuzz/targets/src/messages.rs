@@ -1,9 +1,9 @@
-//! Messages of the bus as they cross the plugin boundary, and the frames around them on a plugin's socket.
+//! Bus messages at the plugin boundary, and the frames around them on a plugin's socket.
 
 use serde::{Serialize, de::DeserializeOwned};
 use tenon_api::{Event, Request, codec, messages::*};
 
-/// Decodes a message and checks that what was understood is what comes back.
+/// Decodes a message and checks that it round-trips.
 fn message<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     let Ok(value) = codec::decode::<T>(bytes) else { return };
     let encoded = codec::encode(&value).expect("what was decoded has an encoding");
@@ -12,7 +12,7 @@ fn message<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     assert_eq!(second, encoded, "a message comes back as it went");
 }
 
-/// A kind of message: topic, and how its request (or event) and its reply are read.
+/// A kind of message: topic, and how to decode its request (or event) and its reply.
 pub(crate) struct Kind {
     pub(crate) topic: u32,
     read: fn(&[u8]),
@@ -33,7 +33,7 @@ macro_rules! kinds {
     };
 }
 
-/// Every message of the schema; a test compares it with the schema's own list.
+/// Every message of the schema; a test compares it with the schema's list.
 pub(crate) const KINDS: &[Kind] = kinds! {
     requests
         GetHead GetHeader GetBlock GetBlockReceipts GetTransaction GetReceipt GetLogs GetRaw GetChainChanges
@@ -53,14 +53,14 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
 };
 
-/// A message by its position in the list, a byte whose lowest bit says whether it is the reply, then the frame.
+/// A message by its position in the list, a byte whose lowest bit selects the reply, then the frame.
 pub(crate) fn bus(input: &[u8]) {
     let Some((&[position, direction], frame)) = input.split_first_chunk::<2>() else { return };
     let kind = &KINDS[usize::from(position) % KINDS.len()];
     if direction & 1 == 0 { (kind.read)(frame) } else { (kind.read_reply)(frame) }
 }
 
-/// What arrives on the socket of a plugin's process, in one piece and in small ones; the first byte says how small.
+/// Data on the socket of a plugin's process, in one piece and in small ones; the first byte is their size.
 pub(crate) fn isolation(input: &[u8]) {
     let Some((piece, stream)) = input.split_first() else { return };
     let piece = usize::from(*piece) + 1;

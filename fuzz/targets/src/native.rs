@@ -1,4 +1,4 @@
-//! What only native chains have: extra data, certificates, votes, timeouts, lists inside headers.
+//! Encodings of native chains only: extra data, certificates, votes, timeouts, lists inside headers.
 
 use std::fmt::Debug;
 
@@ -66,7 +66,7 @@ pub(crate) fn messages(input: &[u8]) {
 
 fn certificate(certificate: &QuorumCertificate) {
     let digest = certificate.digest();
-    // One is enough: a recovery costs more than all the rest.
+    // One is enough: a recovery costs more than everything else.
     let _ = certificate.signatures.first().map(|signature| recover(digest, signature));
 }
 

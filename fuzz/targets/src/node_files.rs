@@ -1,4 +1,4 @@
-//! Files that operators hand to the node, and those that it keeps beside its database.
+//! Files supplied by operators, and those that the node keeps beside its database.
 
 use std::io::Cursor;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 use tenon_api::SealedHeader;
 use tenon_host::PluginPlan;
 
-// The program is no library.
+// Included as source, because the program is not a library.
 #[path = "../../../core/node/src/commands/verify_headers/header_file.rs"]
 mod header_file;
-// So that RocksDB is not linked.
+// Included as source, so that RocksDB is not linked.
 #[allow(dead_code, reason = "what the database needs beside the reader")]
 #[path = "../../../modules/storage/src/table_list/record.rs"]
 mod table_record;
@@ -17,7 +17,7 @@ mod table_record;
 use header_file::{FileProblem, HeaderFile};
 use table_record::{Known, signed};
 
-/// Headers: in one batch and in small ones the same, and an error has words.
+/// Headers: the same results in one batch and in small ones; an error has a text.
 pub(crate) fn headers(input: &[u8]) {
     let (headers, problem) = in_batches(input, usize::MAX);
     let (again, problem_again) = in_batches(input, 2);
@@ -48,7 +48,7 @@ fn in_batches(input: &[u8], count: usize) -> (Vec<SealedHeader>, Option<FileProb
     }
 }
 
-/// Choices about modules: no module twice, and what was understood is what is written.
+/// Choices about modules: no module twice, and decoded choices round-trip.
 pub(crate) fn choices(input: &[u8]) {
     let settled = [PluginPlan::new("eth", "/plugins/eth.so"), PluginPlan::new("net", "/plugins/net.so")];
     let Some((plans, written)) = tenon_host::fuzzing::choices(input, &settled) else { return };
@@ -59,7 +59,7 @@ pub(crate) fn choices(input: &[u8]) {
     assert_eq!(again, Some((plans, written)), "what was written is understood");
 }
 
-/// A manifest as a plugin's process sends it: what was taken is written so that it is taken again.
+/// A manifest as sent by a plugin's process: an accepted one round-trips.
 pub(crate) fn manifest(input: &[u8]) {
     match tenon_host::fuzzing::manifest(input) {
         Ok(written) => assert_eq!(tenon_host::fuzzing::manifest(&written).as_ref(), Ok(&written)),
@@ -67,8 +67,8 @@ pub(crate) fn manifest(input: &[u8]) {
     }
 }
 
-/// The head of a library: a file that is whole stays so when it grows, and half of it is not whole where its tables end
-/// behind the middle.
+/// The head of a library: a complete file stays so when it grows, and half of it is incomplete if its tables end after
+/// the middle.
 pub(crate) fn library(input: &[u8]) {
     match tenon_host::fuzzing::library(input) {
         Ok(()) => {
@@ -76,7 +76,7 @@ pub(crate) fn library(input: &[u8]) {
             assert_eq!(tenon_host::fuzzing::library(&longer), Ok(()), "what was whole stays so");
             let number =
                 |at: usize| input.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
-            // Where the tables of segments and of sections begin.
+            // Offsets of the tables of segments and of sections.
             for start in [number(32), number(40)].into_iter().flatten() {
                 assert!(start <= input.len() as u64, "a table begins at {start}, behind the end");
             }
@@ -85,12 +85,12 @@ pub(crate) fn library(input: &[u8]) {
     }
 }
 
-/// The record of the list of tables: whatever it says, with a right sum, is said in one way.
+/// The record of the list of tables: with a correct checksum it has exactly one encoding.
 pub(crate) fn table_record(input: &[u8]) {
     if let Some(known) = Known::decode(input) {
         assert_eq!(known.encode().as_bytes(), input, "a record has one form");
     }
-    // The search does not find sums.
+    // A search does not find valid checksums.
     let Ok(facts) = std::str::from_utf8(input) else { return };
     let record = signed(facts);
     if let Some(known) = Known::decode(record.as_bytes()) {
@@ -98,7 +98,7 @@ pub(crate) fn table_record(input: &[u8]) {
     }
 }
 
-/// A record of tables without its sum, as the target above takes it.
+/// A record of tables without its checksum, as input of the target above.
 pub(crate) fn table_facts() -> Vec<Vec<u8>> {
     let hash = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
     let facts = [format!("MANIFEST-000004 77 {hash} 000009.log"), format!("MANIFEST-000012 1048576 {hash} -")];
@@ -107,7 +107,7 @@ pub(crate) fn table_facts() -> Vec<Vec<u8>> {
     facts.iter().cloned().chain(records).chain(spellings).map(String::into_bytes).collect()
 }
 
-/// Header files of both kinds, short ones.
+/// Short header files of both kinds.
 pub(crate) fn header_files(headers: &[Vec<u8>], blocks: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let json = |headers: &[Vec<u8>]| {
         let entry = |rlp: &Vec<u8>| serde_json::json!({ "rlp": format!("0x{}", hex::encode(rlp)) });

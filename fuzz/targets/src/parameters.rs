@@ -1,4 +1,4 @@
-//! Parameters of methods: JSON text into typed values.
+//! Parameters of methods: decoding JSON text into typed values.
 
 use alloy_primitives::{Address, B64, B256, Bytes, U256};
 use serde::de::IgnoredAny;
@@ -11,7 +11,7 @@ fn decode<T: Param>(raw: RawArgument<'_>) -> Result<(), ArgumentError> {
     T::decode(raw).map(drop)
 }
 
-/// Every kind of parameter that the SDK has, and those of its shapes.
+/// Every kind of parameter in the SDK, and those of its shapes.
 const KINDS: [Decode; 20] = [
     decode::<Address>,
     decode::<B64>,
@@ -35,7 +35,7 @@ const KINDS: [Decode; 20] = [
     decode::<Json<serde_json::Value>>,
 ];
 
-/// A kind of parameter by its number, then JSON text; the envelope lets nothing else through.
+/// A kind of parameter by its number, then JSON text; the envelope accepts nothing else.
 pub(crate) fn values(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -54,7 +54,7 @@ pub(crate) fn values(input: &[u8]) {
     }
 }
 
-/// The inside of a JSON string: what hexadecimal values take and what they refuse.
+/// The inside of a JSON string: accepted and refused hexadecimal values.
 pub(crate) fn hex_values(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let quoted = format!("\"{text}\"");
@@ -85,7 +85,7 @@ pub(crate) fn hex_values(input: &[u8]) {
     }
 }
 
-/// What the text is as data, read by other means: `0x` or `xdc`, then two digits a byte.
+/// The bytes of the text, decoded by other means: `0x` or `xdc`, then two digits per byte.
 fn data_of(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return Some(Vec::new());

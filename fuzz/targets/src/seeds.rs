@@ -1,5 +1,5 @@
-//! What a search starts from: real headers, blocks, messages and requests out of `tests/data` and the data of the
-//! rooms' own tests, and what earlier searches found worth keeping (`fuzz/corpus`).
+//! Initial inputs of a search: real headers, blocks, messages and requests from `tests/data` and the crates' own test
+//! data, and inputs kept from earlier searches (`fuzz/corpus`).
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
@@ -12,15 +12,15 @@ use tenon_api::{Bytes, Log, Receipt, ReceiptOutcome, TransactionType};
 use tenon_chain::BlockStream;
 use tenon_consensus::native::{ExtraFields, QuorumCertificate, TimeoutCertificate};
 
-/// Longer inputs slow a search down and find nothing that shorter ones don't.
-const LONGEST: usize = 4096;
+/// Longer inputs slow a search down and find nothing more.
+const MAX_LENGTH: usize = 4096;
 
-/// Inputs from which the target of this name starts; the same each time, short ones first.
+/// Initial inputs of a target; always the same, short ones first.
 ///
 /// # Panics
-/// When the checkout lacks a file of its test data.
+/// If the checkout lacks a file of its test data.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let mut seeds: Vec<Vec<u8>> = made(target).into_iter().filter(|seed| seed.len() <= LONGEST).collect();
+    let mut seeds: Vec<Vec<u8>> = made(target).into_iter().filter(|seed| seed.len() <= MAX_LENGTH).collect();
     let corpus = root().join("fuzz/corpus").join(format!("{target}.hex.gz"));
     if corpus.exists() {
         let lines = BufReader::new(unpacked(&corpus)).lines();
@@ -31,7 +31,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Words that a search may put into its inputs; none for targets whose inputs are not text.
+/// Dictionary words for a search; empty for targets whose inputs are not text.
 pub(crate) fn words(target: &str) -> Vec<String> {
     const JSON: &str = "{ } [ ] : , \" \\ \\u0000 \\ud800 null true false 1e9 -0 0x 0x0 0x1";
     let text = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -147,7 +147,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// The checkout.
+/// The root of the checkout.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -175,8 +175,7 @@ fn bytes_of(value: &Value) -> Vec<u8> {
     hex::decode(value.as_str().unwrap_or_default().trim_start_matches("0x")).expect("hexadecimal test data")
 }
 
-/// The values of a member, of all lines of a file. Left out are lines with strings that serde does not read (broken
-/// surrogates).
+/// The values of a member in all lines of a file, without lines that serde cannot parse (broken surrogates).
 fn lines(path: &str, member: &'static str) -> impl Iterator<Item = Value> + use<> {
     let lines = BufReader::new(unpacked(&root().join(path))).lines();
     lines.filter_map(move |line| {
@@ -251,7 +250,7 @@ fn headers() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Headers as arguments, without the longest lists, and names of blocks.
+/// Headers as arguments, without the longest lists, and block ids.
 fn consensus_arguments() -> Vec<Vec<u8>> {
     let names =
         ["\"latest\"", "\"committed\"", "\"pending\"", "\"0x10\"", "null", "12"].map(|name| name.as_bytes().to_vec());
@@ -321,7 +320,7 @@ fn chain_files() -> Vec<Vec<u8>> {
     short.chunks(2).take(20).map(|pair| pair.iter().flat_map(|block| block.iter().copied()).collect()).collect()
 }
 
-/// Choices as the node writes them.
+/// Choices in the node's form.
 fn module_choices() -> Vec<Vec<u8>> {
     let settled = r#"{"is_enabled":true,"path":"/plugins/eth.so","settings":""}"#;
     let choice = |state: &str, settled: &str| {
@@ -336,7 +335,7 @@ fn module_choices() -> Vec<Vec<u8>> {
     texts.map(String::into_bytes).into()
 }
 
-/// The bodies of the frames in which plugins send their manifests, one as this build writes them.
+/// The bodies of the frames in which plugins send their manifests, one in this build's form.
 fn plugin_manifests() -> Vec<Vec<u8>> {
     let body = |capability: &str, needs: &str, flags: [u8; 2]| {
         let text =
@@ -356,14 +355,14 @@ fn plugin_manifests() -> Vec<Vec<u8>> {
     bodies
 }
 
-/// Heads of libraries: of a whole one, of one that is torn, of a text.
+/// Heads of libraries: a complete one, a truncated one, a text.
 fn plugin_libraries() -> Vec<Vec<u8>> {
     let machine: u8 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let library = |segments: u8, length: usize| {
         let mut bytes = vec![0; length];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (bytes[16], bytes[18], bytes[32], bytes[54], bytes[56]) = (3, machine, 64, 56, segments);
-        // The file's part of the first segment: from where, how long.
+        // The file range of the first segment: offset and size.
         if let Some(size) = bytes.get_mut(64 + 32) {
             *size = 100;
         }
@@ -372,7 +371,7 @@ fn plugin_libraries() -> Vec<Vec<u8>> {
     vec![library(0, 64), library(1, 200), library(2, 100), b"a text".to_vec(), Vec::new()]
 }
 
-/// Items out of blocks, and leaves of tries.
+/// Items from blocks, and leaves of tries.
 fn rlp_items() -> Vec<Vec<u8>> {
     let account = {
         let mut items = vec![1, 5];
@@ -386,7 +385,7 @@ fn rlp_items() -> Vec<Vec<u8>> {
     transactions().into_iter().take(30).chain([account, nested, vec![0x82, 1, 0], vec![5]]).collect()
 }
 
-/// Batches and orders of recorded markets, and records of books as they are kept.
+/// Batches and orders of recorded markets, and records of books.
 fn exchange_orders() -> Vec<Vec<u8>> {
     let scenarios = json("tests/data/native/exchange.json.gz");
     let blocks =
@@ -404,10 +403,10 @@ fn exchange_orders() -> Vec<Vec<u8>> {
     batches.chain(single).chain(empty).chain([record, level, vec![4, 0x82, 1, 2]]).collect()
 }
 
-/// Markets of a few orders that meet, with and without a block's end or an epoch's between them.
+/// Markets of a few matching orders, with and without the end of a block or an epoch between them.
 fn exchange_markets() -> Vec<Vec<u8>> {
     const BEGIN: [u8; 6] = [10, 20, 18, 6, 150, 1];
-    // Kind, pair, price and its shift, quantity and its shift, number, nothing.
+    // Kind, pair, price and its shift, quantity and its shift, number, unused.
     let order = |kind: u8, price: u8, quantity: u8, id: u8| [kind, 0, price, 60, quantity, 70, id, 0];
     let (sell, buy) = (order(0, 9, 5, 1), order(0b1000, 10, 7, 2));
     let (market, cancel) = (order(0b1010, 0, 3, 3), order(0b0110, 9, 5, 1));

@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 use tempfile::NamedTempFile;
 use tenon_config::{Layers, Resolved, SettingInfo, Value, all_settings, resolve};
 
-/// Where a file costs no disk, if the system has such a place. ext4 writes a file that was emptied and written anew to the
-/// disk as soon as anybody closes it: on a busy one that was 34 ms of each input, against a fraction of one for all else.
+/// A memory file system, if the system has one. ext4 writes a file that was truncated and rewritten to disk as soon as
+/// it is closed: on a busy disk that took 34 ms per input, compared with a fraction of one for everything else.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
 static ROWS: LazyLock<Vec<SettingInfo>> = LazyLock::new(all_settings);
 
 thread_local! {
-    /// The settings file, written anew for each input.
+    /// The settings file, rewritten for each input.
     static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
 }
 
@@ -51,7 +51,7 @@ fn from_file(input: &[u8]) -> Result<Resolved, tenon_config::SettingsError> {
     })
 }
 
-/// What was chosen is taken again, and is the same, when it is written into a file.
+/// Chosen values written to a file parse to the same values.
 fn comes_back(resolved: &Resolved) {
     let mut file = String::new();
     let mut chosen = Vec::new();

@@ -1,11 +1,11 @@
-//! Signatures recovered in batches.
+//! Batch recovery of signatures.
 
 use tenon_recovery::{Signature, recover, recover_batch};
 
-/// Bytes of a signature here: hash, r, s, recovery id.
+/// Length of a signature here: hash, r, s, recovery id.
 const BYTES: usize = 97;
 
-/// Whatever the signatures, a batch answers what each alone does.
+/// For any signatures, a batch returns the same as single recoveries.
 pub(crate) fn batch(input: &[u8]) {
     let signatures: Vec<([u8; 32], Signature)> = input
         .as_chunks::<BYTES>()
@@ -22,7 +22,7 @@ pub(crate) fn batch(input: &[u8]) {
     assert_eq!(recover_batch(&signatures), alone);
 }
 
-/// Batches of the signatures of transactions, of 2 to 17 with a last one cut off.
+/// Batches of 2 to 17 transaction signatures, with a last one truncated.
 pub(crate) fn examples(transactions: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let signed: Vec<Vec<u8>> = transactions
         .iter()

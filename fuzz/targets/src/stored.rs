@@ -1,9 +1,9 @@
-//! Records of the database, from a disk that may have changed them.
+//! Records of the database, possibly corrupted on disk.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, Log, Receipt, ReceiptOutcome, TransactionType};
 
-// So that RocksDB is not linked.
+// Included as source, so that RocksDB is not linked.
 #[allow(dead_code, reason = "what the database needs beside the records")]
 #[path = "../../../modules/storage/src/format/keys.rs"]
 mod keys;
@@ -17,8 +17,8 @@ mod taken_off;
 use records::{Changes, ReceiptSummary, StoredLog};
 use taken_off::TakenOff;
 
-/// A kind of record by its number, then its bytes: what is understood is understood again from what is written for it.
-/// (Numbers may be written longer than they need to be, so that the bytes may differ.)
+/// A kind of record by its number, then its bytes: decoded records round-trip. (Numbers may have longer encodings than
+/// necessary, so the bytes may differ.)
 pub(crate) fn records(input: &[u8]) {
     let Some((kind, record)) = input.split_first() else { return };
     match kind % 10 {
@@ -37,7 +37,7 @@ pub(crate) fn records(input: &[u8]) {
         8 => block_off_the_chain(record),
         _ => body(record),
     }
-    // Fixed parts in front, and anything behind them.
+    // Fixed parts followed by any bytes.
     let _ = (records::decode_latest(record), records::decode_header(record));
 }
 
@@ -53,7 +53,7 @@ fn again<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// A body, behind a header of a length that its first byte gives; a block that is put together so is taken apart again.
+/// A body, after a header whose length is the first byte; a reassembled block can be split again.
 fn body(record: &[u8]) {
     let Some((length, rest)) = record.split_first() else { return };
     let (header, record) = rest.split_at(usize::from(*length).min(rest.len()));
@@ -66,7 +66,8 @@ fn body(record: &[u8]) {
     }
 }
 
-/// What stays of a block that was taken off the chain. Of its logs their places are not kept, nor what it superseded.
+/// The record kept of a block that was removed from the chain. It contains neither the positions of its logs nor what
+/// it superseded.
 fn block_off_the_chain(record: &[u8]) {
     let Some(off) = taken_off::decode(record) else { return };
     let summaries = records::encode_receipts(&off.receipts);
@@ -75,14 +76,14 @@ fn block_off_the_chain(record: &[u8]) {
     assert_eq!(taken_off::decode(&written), Some(kept), "what is written is understood");
 }
 
-/// Receipts whose summaries speak of so few logs that the logs can be made here.
+/// Receipts whose summaries have few enough logs to generate them here.
 fn few_logs(record: &[u8]) -> Option<Vec<ReceiptSummary>> {
     let receipts = records::decode_receipts(record)?;
     let logs = receipts.iter().try_fold(0_u64, |sum, receipt| sum.checked_add(receipt.log_count))?;
     (logs <= 1_000).then_some(receipts)
 }
 
-/// Receipts with as many logs as their summaries say.
+/// Receipts with as many logs as their summaries state.
 fn with_logs(summaries: &[ReceiptSummary]) -> Vec<Receipt> {
     let log = Log { address: Address::ZERO, topics: Vec::new(), data: Bytes::new() };
     let receipts = summaries.iter().map(|summary| {
@@ -137,7 +138,7 @@ pub(crate) fn examples(blocks: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let block = tenon_chain::decode_block(&mut rlp.as_slice()).ok()?;
         let mut header = Vec::new();
         tenon_chain::encode_header(&block.header, &mut header);
-        // The length of the header must fit its byte, so that only what follows the header is real.
+        // The length of the header must fit its byte, so only the part after the header is real.
         let body = records::encode_body(&[Address::repeat_byte(9)], rlp)?;
         (body.len() < 600).then(|| [&[9, 200][..], header.get(..200).unwrap_or_default(), &body].concat())
     });

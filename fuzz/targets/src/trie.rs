@@ -1,5 +1,5 @@
-//! Trie nodes that are rubbish, and tries that are changed at random and must stay what their content says: two targets,
-//! as one input of the second costs as much as a hundred of the first.
+//! Invalid trie nodes, and tries under random changes that must match their contents: two targets, because one input of
+//! the second costs as much as a hundred of the first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use tenon_api::{Account, AccountChange, EMPTY_ROOT_HASH, SlotChange, StoreError,
 use tenon_chain::TrieUpdate;
 use tenon_chain::trie::{from_hex_prefix, prove_key, to_hex_prefix, update_plain_trie, walk_trie};
 
-/// The first byte chooses: rubbish nodes, or a path in its packed form.
+/// The first byte selects: invalid nodes, or a path in its packed form.
 pub(crate) fn nodes(input: &[u8]) {
     let Some((mode, rest)) = input.split_first() else { return };
     if mode % 2 == 0 {
@@ -21,11 +21,11 @@ pub(crate) fn nodes(input: &[u8]) {
     }
 }
 
-/// Serves each node once, whatever hash is asked for: a database that lies, but not for ever.
+/// Serves each node once, for any hash: a database with wrong contents, but finite.
 struct Rubbish(Mutex<Vec<Bytes>>);
 
 impl Rubbish {
-    /// Nodes with a byte of length before each.
+    /// Nodes, each preceded by its length in one byte.
     fn read(mut input: &[u8]) -> Self {
         let mut nodes = Vec::new();
         while let Some((length, rest)) = input.split_first() {
@@ -44,7 +44,7 @@ impl TrieReader for Rubbish {
     }
 }
 
-/// No bytes that a database may give make the trie code panic.
+/// No bytes from a database make the trie code panic.
 fn rubbish(input: &[u8]) {
     let root = B256::repeat_byte(7);
     let (address, slot) = (Address::repeat_byte(1), B256::repeat_byte(2));
@@ -66,7 +66,7 @@ fn rubbish(input: &[u8]) {
     let _ = tenon_chain::update_state_trie(&Rubbish::read(input), root, &mut changed, &|_| Ok(Some(account)));
 }
 
-/// Nodes by their place.
+/// Nodes by position.
 #[derive(Default)]
 struct Memory(HashMap<(Vec<u8>, B256), Bytes>);
 
@@ -77,7 +77,7 @@ impl TrieReader for Memory {
 }
 
 impl Memory {
-    /// Keeps what the new root needs and nothing else.
+    /// Keeps exactly the nodes that the new root needs.
     fn apply(&mut self, update: TrieUpdate) {
         for (position, hash) in update.superseded {
             assert!(self.0.remove(&(position.path, hash)).is_some(), "a superseded node was there");
@@ -88,9 +88,9 @@ impl Memory {
     }
 }
 
-/// Three rounds of up to 16 changes, three bytes each: key, length of the value, its bytes. A length of zero deletes. After
-/// each round the root is that of the content, computed in another way, and keys are provable; at the end no node is kept
-/// that the root does not reach.
+/// Three rounds of up to 16 changes, three bytes each: key, length of the value, its bytes. A length of zero deletes.
+/// After each round the root equals that of the contents, computed in another way, and keys are provable; at the end no
+/// unreachable node is kept.
 pub(crate) fn changes(input: &[u8]) {
     let mut content: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let (mut memory, mut root) = (Memory::default(), EMPTY_ROOT_HASH);
@@ -106,7 +106,7 @@ pub(crate) fn changes(input: &[u8]) {
             };
         }
         assert_eq!(root, root_of(&content));
-        // One that this round has changed or deleted, one of any round, one that never was.
+        // One that this round has changed or deleted, one of any round, one that never existed.
         for key in changed.keys().take(1).chain(content.keys().next_back()).chain([&vec![0x77; 6]]) {
             let (found, proof) = prove_key(&memory, root, key).expect("every node is there");
             assert_eq!(found.as_ref(), content.get(key));
@@ -122,8 +122,8 @@ pub(crate) fn changes(input: &[u8]) {
     assert_eq!(reached, memory.0.len(), "nothing is kept that the root does not reach");
 }
 
-/// Keys that share long prefixes come about by few differing bytes; values are such that nodes are kept in their parents,
-/// are on the edge of it, or stand alone.
+/// Keys with few different bytes share long prefixes; values are such that nodes are embedded in their parents, close
+/// to the limit, or separate.
 fn change([place, length, byte]: [u8; 3]) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut key = vec![0x11; 6];
     key[usize::from(place >> 5) % 6] = place & 0x1f;
@@ -131,7 +131,7 @@ fn change([place, length, byte]: [u8; 3]) -> (Vec<u8>, Option<Vec<u8>>) {
     (key, (length > 0).then(|| vec![byte; length]))
 }
 
-/// The proof convinces another implementation, which knows no root shorter than its hash.
+/// Another implementation accepts the proof; it knows no root shorter than its hash.
 fn convinces(root: B256, key: &[u8], value: Option<&Vec<u8>>, proof: &[Bytes]) {
     if proof.first().is_none_or(|node| node.len() >= 32) {
         let verified = alloy_trie::proof::verify_proof(root, Nibbles::unpack(key), value.cloned(), proof);

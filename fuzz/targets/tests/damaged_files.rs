@@ -1,6 +1,6 @@
-//! Chain files that are torn, flipped or lie about their lengths: the reader names the block and its byte, and takes no
-//! more memory than the file is long, forty times over. `TENON_DAMAGED_FILES` says how many variants (default and full
-//! run 10,000), `TENON_SEED` replays.
+//! Chain files that are truncated, have flipped bits or false lengths: the reader names the block and its offset, and
+//! takes at most forty times the file's length of memory. `TENON_DAMAGED_FILES` is the number of variants (default and
+//! full run 10,000), `TENON_SEED` repeats a run.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -17,7 +17,7 @@ use tenon_fuzz_targets::PEAK;
 #[global_allocator]
 static COUNTED: peak_alloc::PeakAlloc = PEAK;
 
-/// The most memory for a file of this length: a block in its decoded form beside its bytes.
+/// Maximum memory for a file of this length: a decoded block and its bytes.
 const fn bound(length: usize) -> usize {
     (1 << 20) + 40 * length
 }
@@ -35,7 +35,7 @@ impl Dice {
     }
 }
 
-/// The first bytes of a recorded chain that are whole blocks, and where each block begins.
+/// The complete blocks at the start of a recorded chain, and the offset of each.
 fn chain(name: &str) -> (Vec<u8>, Vec<usize>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name);
     let mut stream = BlockStream::new(GzDecoder::new(File::open(path).unwrap()));
@@ -49,16 +49,16 @@ fn chain(name: &str) -> (Vec<u8>, Vec<usize>) {
     (bytes, starts)
 }
 
-/// How a reading ended.
+/// Result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Torn,
     NotABlock,
-    /// Every block decodes; execution and consensus decide about the changed one.
+    /// Every block decodes; execution and consensus check the changed one.
     Decodes,
 }
 
-/// Reads a file to its end and checks the place that an error names, given where the blocks before the damage begin.
+/// Reads a file to its end and checks the position in an error, given the offsets of the blocks before the damage.
 fn read(bytes: &[u8], starts: &[usize]) -> (Ending, usize) {
     let before = PEAK.current_usage();
     PEAK.reset_peak_usage();
@@ -89,7 +89,7 @@ fn read(bytes: &[u8], starts: &[usize]) -> (Ending, usize) {
     (ending, taken)
 }
 
-/// Lists in lists.
+/// Nested lists.
 fn nested(levels: usize) -> Vec<u8> {
     let (mut prefixes, mut length) = (vec![vec![0xc0]], 1_u32);
     for _ in 1..levels {
@@ -108,7 +108,7 @@ fn damaged(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut variant = bytes.to_vec();
     match dice.below(10) {
         0 => variant.truncate(dice.below(bytes.len())),
-        // A length prefix that promises up to 2^64 bytes.
+        // A length prefix that claims up to 2^64 bytes.
         1 => {
             let at = dice.below(bytes.len() - 9);
             variant[at] = [0xbf, 0xff, 0xfb, 0xfa][dice.below(4)];
@@ -130,9 +130,9 @@ fn untouched<'a>(bytes: &[u8], variant: &[u8], starts: &'a [usize]) -> &'a [usiz
     &starts[..starts.partition_point(|start| *start <= changed)]
 }
 
-// One test, because memory is counted for the whole process.
+// A single test, because memory is counted for the whole process.
 #[test]
-fn a_damaged_chain_file_names_its_block_and_byte_within_its_bound_of_memory() {
+fn a_damaged_chain_file_names_its_block_and_offset_within_its_memory_bound() {
     let variants: usize = std::env::var("TENON_DAMAGED_FILES").map_or(10_000, |count| count.parse().unwrap());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     let seed =
@@ -166,7 +166,7 @@ fn a_damaged_chain_file_names_its_block_and_byte_within_its_bound_of_memory() {
     }
 
     assert_eq!(read(&nested(200_000), &[0]).0, Ending::NotABlock);
-    // Lengths beyond the bound of a block, and one that is just allowed but does not come.
+    // Lengths beyond the limit of a block, and one that is just allowed but missing.
     for announced in [DEFAULT_BLOCK_BOUND + 1, u64::MAX] {
         let lie = [&[0xff][..], &announced.to_be_bytes()].concat();
         assert_eq!(read(&lie, &[0]).0, Ending::NotABlock);

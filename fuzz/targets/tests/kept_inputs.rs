@@ -1,5 +1,5 @@
-//! Every input that is kept runs through its target again: the seeds, what searches found worth keeping, and what once
-//! broke a rule (`fuzz/kept`).
+//! Replays every kept input through its target: the seeds, inputs kept from searches, and those that once broke a rule
+//! (`fuzz/kept`).
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tenon_fuzz_targets::{PEAK, Running, TARGETS, seeds};
 
-/// Counts memory, so that the targets' bounds are checked.
+/// Counts memory, to check the targets' bounds.
 #[global_allocator]
 static COUNTED: peak_alloc::PeakAlloc = PEAK;
 
@@ -24,7 +24,7 @@ fn kept(target: &str) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-// One test, because memory is counted for the whole process.
+// A single test, because memory is counted for the whole process.
 #[test]
 fn no_kept_input_breaks_a_rule() {
     for target in TARGETS {
@@ -63,7 +63,7 @@ fn locked(path: &Path) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn the_fuzzer_links_the_versions_of_the_node() {
+fn the_fuzzer_links_the_nodes_versions() {
     let (node, fuzzer) = (locked(&fuzz_folder().join("../Cargo.lock")), locked(&fuzz_folder().join("Cargo.lock")));
     let names: BTreeSet<&String> = node.iter().map(|(name, _)| name).collect();
 

@@ -1,3 +1,5 @@
+//! The accounts of a mnemonic, for development networks.
+
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -15,15 +17,15 @@ use crate::{
     transaction,
 };
 
-/// URL of the wallet of a mnemonic. The words are no part of it.
+/// URL of the wallet of a mnemonic. It does not contain the words.
 const URL: &str = "development://mnemonic";
 
-/// The mnemonic that development networks everywhere use. Its keys are public: never fund them on a real chain.
+/// The mnemonic that development networks commonly use. Its keys are public: never fund them on a real chain.
 pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
-/// The most accounts that are derived from one mnemonic.
+/// Maximum number of accounts derived from one mnemonic.
 pub const MAX_ACCOUNTS: u32 = 1000;
 
-/// The keys of a mnemonic, which are always unlocked: those of a development network. Cloning shares them.
+/// The always unlocked keys of a development network's mnemonic. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     inner: Arc<Inner>,
@@ -40,7 +42,7 @@ struct Inner {
 
 /// An account together with its secret key in plain text.
 ///
-/// For the banner of a development network, which shows keys that everybody knows anyway.
+/// For the banner of a development network, whose keys are public anyway.
 pub struct RevealedAccount {
     /// The address.
     pub address: Address,
@@ -49,7 +51,7 @@ pub struct RevealedAccount {
 }
 
 impl Accounts {
-    /// No accounts at all.
+    /// An empty set of accounts.
     pub fn none(chain_id: u64) -> Self {
         Self::from_keys(Vec::new(), chain_id)
     }
@@ -67,7 +69,7 @@ impl Accounts {
     }
 
     /// The keys of a development network's masternode: its own, its owner's and the foundation's, on the path
-    /// `m/44'/60'/1'/0/i`, apart from the accounts that have money.
+    /// `m/44'/60'/1'/0/i`, separate from the funded accounts.
     ///
     /// # Errors
     /// [`AccountsError::InvalidMnemonic`].
@@ -75,7 +77,7 @@ impl Accounts {
         Ok(Self::from_keys(derivation::keys(phrase, 1, 3)?, chain_id))
     }
 
-    /// What signs blocks for an account; none where it is not one of these.
+    /// The block signer of an account; `None` if the account is not one of these.
     pub fn block_signer(&self, address: Address) -> Option<Arc<dyn BlockSigner>> {
         self.key(address).ok().map(|key| Arc::new(KeyBlockSigner(Arc::clone(key))) as Arc<dyn BlockSigner>)
     }
@@ -91,7 +93,7 @@ impl Accounts {
         self.inner.keys.iter().map(|key| key.address()).collect()
     }
 
-    /// Every account with its secret key, for the development banner. Nothing else may call this.
+    /// Every account with its secret key. Only for the development banner.
     pub fn reveal(&self) -> Vec<RevealedAccount> {
         let reveal = |key: &Arc<Key>| RevealedAccount { address: key.address(), secret_key: key.reveal() };
         self.inner.keys.iter().map(reveal).collect()
@@ -99,8 +101,8 @@ impl Accounts {
 
     /// Signs a complete transaction of type 0, 1, 2 or 4 with the key of its `from`.
     ///
-    /// The type follows from the members, as everywhere in this protocol: an authorization list makes it type
-    /// 4, a fee cap type 2, an access list type 1. Type 0 is replay-protected (EIP-155).
+    /// The members decide the type, as elsewhere in this protocol: an authorization list makes it type 4, a fee cap
+    /// type 2, an access list type 1. Type 0 is replay-protected (EIP-155).
     ///
     /// # Errors
     /// [`AccountsError::UnknownAccount`] (also without `from`), [`AccountsError::Incomplete`],
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_more_accounts_than_the_bound() {
+    fn refuses_more_accounts_than_the_limit() {
         let error = Accounts::from_mnemonic(DEV_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
 
         assert!(matches!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 }));
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_its_own_if_its_key_is_there() {
+    fn an_account_is_own_if_its_key_is_present() {
         let accounts = dev();
 
         assert!(accounts.addresses().into_iter().all(|address| accounts.has_key(address)));

@@ -1,5 +1,5 @@
-//! The delay after wrong passwords. It grows for each account and client, and locks nobody out: another client's attempts, and a
-//! right password, are not delayed by it.
+//! The delay after wrong passwords. It grows per account and client, and locks out no one: it does not delay another
+//! client's attempts, nor an attempt after a correct password.
 
 use std::{
     collections::HashMap,
@@ -16,30 +16,30 @@ use tokio::{
 
 /// The delay after the first wrong password; each further one doubles it.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(8);
-/// How long wrong passwords are remembered.
+const MAX_DELAY: Duration = Duration::from_secs(8);
+/// How long wrong passwords count.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// Pairs of account and client that are remembered. The oldest give way.
+/// Maximum number of recorded pairs of account and client. The oldest are dropped.
 const MAX_REMEMBERED: usize = 1024;
 
-/// What is remembered, by account and client.
+/// Wrong passwords by account and client.
 type Known = HashMap<(Address, ClientId), Arc<Turn<Wrong>>>;
 
-/// Wrong passwords.
+/// Records wrong passwords and delays further attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     /// Nothing awaits under the lock.
     known: Mutex<Known>,
 }
 
-/// The wrong passwords of one client for one account. Whoever holds it makes an attempt; others of the client wait.
+/// The wrong passwords of one client for one account. Locked during an attempt; the client's other attempts wait.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     count: u32,
     not_before: Instant,
 }
 
-/// The right to try one password.
+/// Permission to try one password.
 pub(crate) struct Attempt(OwnedMutexGuard<Wrong>);
 
 impl Attempts {
@@ -79,12 +79,12 @@ impl Wrong {
 }
 
 impl Attempt {
-    /// The password was right.
+    /// Records a correct password.
     pub(crate) fn succeed(mut self) {
         self.0.count = 0;
     }
 
-    /// The password was wrong: the next attempt has to wait.
+    /// Records a wrong password: the next attempt is delayed.
     pub(crate) fn fail(mut self) {
         let now = Instant::now();
         if self.0.is_forgotten(now) {
@@ -92,7 +92,7 @@ impl Attempt {
         }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.0.count.min(16)).unwrap_or(u32::MAX));
         self.0.count = self.0.count.saturating_add(1);
-        self.0.not_before = now + doubled.min(LONGEST_DELAY);
+        self.0.not_before = now + doubled.min(MAX_DELAY);
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_wrong_password_doubles_the_delay_up_to_a_bound() {
+    async fn each_wrong_password_doubles_the_delay_up_to_a_limit() {
         let attempts = Attempts::default();
         let mut delays = Vec::new();
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_right_password_ends_the_delay_and_nobody_else_is_delayed() {
+    async fn a_correct_password_ends_the_delay_and_other_clients_are_not_delayed() {
         let attempts = Attempts::default();
         for _ in 0..5 {
             waited(&attempts, ACCOUNT, 1).await.1.fail();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_number_of_recorded_pairs_is_bounded() {
         let attempts = Attempts::default();
         for client in 0..2 * MAX_REMEMBERED as u32 {
             waited(&attempts, ACCOUNT, client).await.1.fail();

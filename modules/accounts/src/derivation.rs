@@ -1,7 +1,7 @@
-//! From words to keys: BIP-39 for the seed, BIP-32 along the path of BIP-44.
+//! Key derivation from a mnemonic: BIP-39 for the seed, BIP-32 along the path of BIP-44.
 //!
-//! The words are checked and stretched by `coins-bip39`. The derivation is written out here, because its
-//! intermediate secrets can then be wiped: a chain code and a parent key are as good as the child key.
+//! `coins-bip39` checks the words and stretches them to the seed. The derivation is implemented here so that its
+//! intermediate secrets can be wiped: a chain code and a parent key are as valuable as the child key.
 
 use coins_bip39::{English, Mnemonic};
 use hmac::{Hmac, KeyInit as _, Mac};
@@ -15,7 +15,7 @@ use crate::{AccountsError, key::Key};
 const HARDENED: u32 = 0x8000_0000;
 /// `m/44'/60'`: Ethereum's coin.
 const BASE_PATH: [u32; 2] = [44 | HARDENED, 60 | HARDENED];
-/// What BIP-32 keys the HMAC of the seed with.
+/// HMAC key for the seed, from BIP-32.
 const MASTER_KEY: &[u8] = b"Bitcoin seed";
 
 /// A BIP-32 private node: key and chain code.
@@ -26,7 +26,7 @@ struct Node {
 
 /// The first `count` keys on `m/44'/60'/account'/0/i`: the external chain of an account.
 pub(crate) fn keys(phrase: &str, account: u32, count: u32) -> Result<Vec<Key>, AccountsError> {
-    // The errors of the library repeat the words; they go no further.
+    // The library's errors repeat the words, so they are not passed on.
     let phrase = Zeroizing::new(phrase.split_whitespace().collect::<Vec<_>>().join(" "));
     let mnemonic = Mnemonic::<English>::new_from_phrase(&phrase).map_err(|_| AccountsError::InvalidMnemonic)?;
     let seed = Zeroizing::new(mnemonic.to_seed(None).map_err(|_| AccountsError::InvalidMnemonic)?);
@@ -42,7 +42,7 @@ pub(crate) fn keys(phrase: &str, account: u32, count: u32) -> Result<Vec<Key>, A
         .collect()
 }
 
-/// The private child of BIP-32; none when the result is no valid key.
+/// The private child of BIP-32; `None` if the result is not a valid key.
 fn child(parent: &Node, index: u32) -> Option<Node> {
     let mut secret = SecretKey::from_byte_array(*parent.key).ok()?;
     let digest = if index & HARDENED != 0 {
@@ -61,7 +61,7 @@ fn child(parent: &Node, index: u32) -> Option<Node> {
 }
 
 fn hash(key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 64]> {
-    // HMAC takes a key of any length; the error type exists for other MACs.
+    // HMAC accepts a key of any length; the error type exists for other MACs.
     let Ok(mut mac) = Hmac::<Sha512>::new_from_slice(key) else { return Zeroizing::new([0; 64]) };
     for part in parts {
         mac.update(part);

@@ -1,4 +1,4 @@
-//! All wallets of the node behind one face.
+//! The directory of all wallets of the node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
     unlocked::UnlockTime,
 };
 
-/// The wallets of this node. Cloning shares them.
+/// The wallets of this node. Clones share them.
 #[derive(Clone)]
 pub struct WalletDirectory {
     inner: Arc<Inner>,
@@ -29,7 +29,8 @@ pub struct WalletDirectory {
 
 struct Inner {
     chain_id: u64,
-    /// The most that a transaction may cost which is signed but not sent, wei; 0: no bound. What is sent the pool checks.
+    /// Maximum cost of a transaction that is signed but not sent, wei; 0 means no limit. The pool checks those that are
+    /// sent.
     fee_cap: U256,
     bus: Bus,
     backends: Vec<Arc<dyn WalletBackend>>,
@@ -38,8 +39,7 @@ struct Inner {
 }
 
 impl WalletDirectory {
-    /// The wallets of a mnemonic and of a folder of key files, where there are such. Transactions are signed for
-    /// `chain_id`.
+    /// The wallets of a mnemonic and of a folder of key files, if present. Transactions are signed for `chain_id`.
     pub fn new(chain_id: u64, bus: Bus, development: Option<Accounts>, keystore: Option<KeystoreOptions>) -> Self {
         let keystore = keystore.map(|options| Arc::new(KeystoreWallets::new(options, bus.clone())));
         let mut backends: Vec<Arc<dyn WalletBackend>> = Vec::new();
@@ -51,7 +51,7 @@ impl WalletDirectory {
         Self { inner: Arc::new(Inner { chain_id, fee_cap, bus, backends, keystore, reservations }) }
     }
 
-    /// The same, before it is shared, with a bound on what a transaction may cost that is signed without being sent, wei.
+    /// Sets the maximum cost of a transaction that is signed but not sent, wei. Call it before the directory is shared.
     #[must_use]
     pub fn with_fee_cap(mut self, fee_cap: U256) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -70,7 +70,8 @@ impl WalletDirectory {
         self.inner.backends.iter().flat_map(|backend| backend.wallets()).collect()
     }
 
-    /// Follows the folder of key files, and locks accounts whose time has run out. Never ends; one task at a time runs it.
+    /// Follows the folder of key files, and locks accounts when their time is over. Never ends; only one task may run
+    /// it.
     pub async fn follow(self) {
         match &self.inner.keystore {
             Some(keystore) => Arc::clone(keystore).follow().await,
@@ -78,7 +79,7 @@ impl WalletDirectory {
         }
     }
 
-    /// Forgets the keys of all accounts that were unlocked.
+    /// Removes the keys of all unlocked accounts from memory.
     pub fn lock_all(&self) {
         if let Some(keystore) = &self.inner.keystore {
             keystore.lock_all();
@@ -110,10 +111,10 @@ impl WalletDirectory {
         Ok(signer.sign(Signable::TypedData { domain, message }).await?.to_message_bytes())
     }
 
-    /// Signs a digest of the consensus with an account that is unlocked: R, S, recovery id. Does not wait.
+    /// Signs a consensus digest with an unlocked account: R, S, recovery id. Does not block.
     ///
     /// # Errors
-    /// [`AccountsError`]; [`AccountsError::NotSupported`] where the account's wallet would have to ask a person.
+    /// [`AccountsError`]; [`AccountsError::NotSupported`] if the account's wallet needs a person's confirmation.
     pub fn sign_block(&self, address: Address, digest: B256) -> Result<[u8; 65], AccountsError> {
         let context = CallContext::new();
         let signed = async {
@@ -142,14 +143,14 @@ impl WalletDirectory {
         self.signed(&*signer, unsigned).await
     }
 
-    /// Signs a transaction and hands it to the pool, with the next nonce of its sender unless it has one.
+    /// Signs a transaction and submits it to the pool, with the sender's next nonce unless it has one.
     ///
     /// # Errors
-    /// As [`WalletDirectory::sign_transaction`], and what the pool says.
+    /// As [`WalletDirectory::sign_transaction`], and the pool's errors.
     pub async fn send_transaction(&self, request: SendTransaction, context: &CallContext) -> Result<B256, Failure> {
         let SendTransaction { mut request, password } = request;
         let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
-        // Deriving a key takes a second, in which the sender's other transactions do not wait.
+        // Deriving a key takes a second, during which the sender's other transactions must not wait.
         let signer = self.signer(sender, Authority { password: password.as_ref(), context }).await?;
         let _reservation = match request.nonce {
             Some(_) => None,
@@ -179,7 +180,7 @@ impl WalletDirectory {
         Ok(transaction)
     }
 
-    /// Makes a key and keeps it in a key file.
+    /// Creates a key in a new key file.
     ///
     /// # Errors
     /// [`AccountsError::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::Busy`].
@@ -187,7 +188,7 @@ impl WalletDirectory {
         self.keystore()?.create(password, context).await
     }
 
-    /// Keeps a given key in a key file.
+    /// Stores a given key in a new key file.
     ///
     /// # Errors
     /// [`AccountsError`].
@@ -200,10 +201,11 @@ impl WalletDirectory {
         self.keystore()?.import(key, password, context).await
     }
 
-    /// Lets an account sign without a password for so many seconds; 0: until it is locked. Accounts of a mnemonic always do.
+    /// Unlocks an account for this many seconds; 0 means until it is locked. Accounts of a mnemonic are always
+    /// unlocked.
     ///
     /// # Errors
-    /// [`AccountsError`]; the account is then as it was.
+    /// [`AccountsError`]; the account is unchanged then.
     pub async fn unlock(
         &self,
         address: Address,
@@ -220,14 +222,14 @@ impl WalletDirectory {
         }
     }
 
-    /// Forgets the key of an account.
+    /// Removes an account's key from memory.
     pub fn lock(&self, address: Address) {
         if let Some(keystore) = &self.inner.keystore {
             keystore.lock(address);
         }
     }
 
-    /// Asks something of a wallet that no key file and no mnemonic has.
+    /// Runs a wallet operation that key files and mnemonics do not have.
     ///
     /// # Errors
     /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`].
@@ -240,7 +242,7 @@ impl WalletDirectory {
             return Err(AccountsError::UnknownWallet);
         }
         match operation {
-            // A key file has nothing to open: the reference says yes.
+            // A key file has nothing to open; the reference reports success.
             WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
             WalletOperation::Derive { .. } => Err(AccountsError::NotSupported("not supported")),
             WalletOperation::Initialize => {
@@ -252,7 +254,7 @@ impl WalletDirectory {
         }
     }
 
-    /// The account that a word of `--unlock` means: an address, or a position in the list of key files.
+    /// The account meant by an argument of `--unlock`: an address, or a position in the list of key files.
     pub fn account_at_start(&self, word: &str) -> Option<Address> {
         let digits = word.strip_prefix("xdc").unwrap_or(word);
         if let Ok(position) = word.parse::<usize>() {

@@ -1,3 +1,5 @@
+//! The accounts module's handlers on the bus.
+
 use tenon_api::messages::{
     CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
     SignTransaction, SignTypedData, SignedTransactionReply, UnlockAccount, UseWallet,
@@ -6,10 +8,11 @@ use tenon_bus::{Bus, CallContext, RegisterError};
 
 use crate::{WalletDirectory, key::recover_signer};
 
-/// Answers the requests `0x0500..`. Lists are reads; what signs may wait, for a password to be stretched or for a person.
+/// Registers handlers for the requests `0x0500..`. Lists are reads; signing may wait for a key derivation or for a
+/// person.
 ///
 /// # Errors
-/// [`RegisterError`] when another module answers one of them already.
+/// [`RegisterError`] if one of them already has a handler.
 pub fn register(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterError> {
     let wallets = directory.clone();
     bus.handle_read(move |_: ListAccounts, _: &CallContext| Ok(wallets.addresses()))?;

@@ -1,3 +1,5 @@
+//! Secret keys and signatures.
+
 use std::fmt;
 
 use alloy_primitives::{eip191_hash_message, keccak256};
@@ -10,30 +12,31 @@ use zeroize::Zeroizing;
 
 use crate::AccountsError;
 
-/// More than the calls take that handle keys by value; measured by the scan of `tests/faults/test_secrets.py`.
+/// More than the stack use of the functions that handle keys by value; measured by the memory scan of
+/// `tests/faults/test_secrets.py`.
 const SCRUBBED_BYTES: usize = 32 * 1024;
 
-/// A secret key and the address that belongs to it. The secret is wiped when the value is dropped.
+/// A secret key and its address. The secret is wiped on drop.
 pub(crate) struct Key {
-    /// Boxed, so that a key that is moved leaves no copy behind.
+    /// Boxed, so that moving the key leaves no copy behind.
     secret: Box<Zeroizing<[u8; 32]>>,
     address: Address,
 }
 
-/// The address that belongs to a secret key; none when the number is no valid one.
+/// The address of a secret key; `None` if the number is not a valid key.
 pub fn address_of_secret(secret: Zeroizing<[u8; 32]>) -> Option<Address> {
     Key::from_secret(secret).map(|key| key.address())
 }
 
-/// Overwrites what calls that have returned left on this thread's stack. Values of keys that are passed on and returned are copied
-/// there, and nothing wipes the copies.
+/// Overwrites what earlier calls left on this thread's stack. Keys that are passed and returned by value leave copies
+/// there, which nothing else wipes.
 #[inline(never)]
 pub(crate) fn scrub_stack() {
     let mut area = [0_u8; SCRUBBED_BYTES];
     std::hint::black_box(&mut area);
 }
 
-/// Who signed a message in the form of EIP-191.
+/// Recovers the signer of a message in the form of EIP-191.
 ///
 /// # Errors
 /// [`AccountsError::SignatureLength`], [`AccountsError::SignatureParity`], [`AccountsError::NotRecovered`].
@@ -56,7 +59,7 @@ pub(crate) fn recover_signer(message: &[u8], signature: &[u8]) -> Result<Address
 
 /// The last 20 bytes of the hash of both coordinates.
 fn address_of(public: &PublicKey) -> Address {
-    // The first byte says "uncompressed".
+    // The first byte marks the uncompressed form.
     Address::from_slice(&keccak256(&public.serialize_uncompressed()[1..])[12..])
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct HashSignature {
 }
 
 impl Key {
-    /// None when the number is no valid secret key.
+    /// `None` if the number is not a valid secret key.
     pub(crate) fn from_secret(secret: Zeroizing<[u8; 32]>) -> Option<Self> {
         let mut key = SecretKey::from_byte_array(*secret).ok()?;
         let address = address_of(&PublicKey::from_secret_key_global(&key));
@@ -90,8 +93,7 @@ impl Key {
         Zeroizing::new(alloy_primitives::hex::encode_prefixed(self.secret.as_slice()))
     }
 
-    /// Signs deterministically (RFC 6979) with an `s` in the lower half. None can't happen for a key that was
-    /// made by [`Key::from_secret`].
+    /// Signs deterministically (RFC 6979) with `s` in the lower half. Never `None` for a key from [`Key::from_secret`].
     pub(crate) fn sign(&self, hash: B256) -> Option<HashSignature> {
         let signature = self.sign_deeper(hash);
         scrub_stack();

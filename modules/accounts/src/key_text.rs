@@ -1,13 +1,13 @@
-//! A secret key as a text of hexadecimal digits.
+//! A secret key as hexadecimal text.
 
 use zeroize::Zeroizing;
 
 use crate::{KeyTextError, key::Key};
 
-/// Reads 64 digits, also with `0x`.
+/// Reads 64 digits, with or without `0x`.
 ///
 /// # Errors
-/// [`KeyTextError`], which never repeats more than one letter.
+/// [`KeyTextError`], which contains at most one character of the text.
 pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if let Some(letter) = digits.chars().find(|letter| !letter.is_ascii_hexdigit()) {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_key_is_refused_in_the_recorded_words() {
+    fn invalid_keys_are_refused_with_the_recorded_texts() {
         let (zero, order) = ("0".repeat(64), "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
         let cases = [
             ("xyz", "invalid hex character 'x' in private key"),

@@ -1,4 +1,4 @@
-//! Deriving keys from passwords: slow by design, so that it is bounded, in time, memory and number.
+//! Derivation of keys from passwords. It is slow by design, so its time, memory and number are bounded.
 
 use std::{
     io,
@@ -12,24 +12,24 @@ use tenon_bus::{CallContext, WorkPool};
 
 use crate::{AccountsError, key::scrub_stack};
 
-/// Derivations at a time. Each takes a core for about a second.
+/// Maximum number of concurrent derivations. Each takes a core for about a second.
 const PLACES: usize = 2;
-/// Derivations that may wait, half of them of one client.
+/// Maximum number of waiting derivations, half of them of one client.
 const QUEUE: usize = 64;
-/// How often a waiting derivation looks whether its caller has gone.
+/// How often a waiting derivation checks whether its caller has gone.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What the system takes for the lowest priority of a thread.
+/// The lowest thread priority.
 const LOWEST_PRIORITY: i32 = 19;
 
-/// The budget of key derivation. Cloning shares it.
+/// The budget of key derivation. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyWork {
-    /// Clients share it fairly, and are told when it is full.
+    /// Shares the budget fairly among clients, and refuses work when it is full.
     pool: WorkPool,
     gate: Arc<Gate>,
 }
 
-/// What is free. The pool lends clients that wait long a thread beyond its number; this is never exceeded.
+/// Free places and memory. The pool lends an extra thread to clients that wait long; this limit is never exceeded.
 #[derive(Debug)]
 struct Gate {
     memory: u64,
@@ -45,7 +45,7 @@ struct Free {
     memory: u64,
 }
 
-/// A place and memory, given back when it is dropped.
+/// A place and memory, released on drop.
 struct Taken<'a> {
     gate: &'a Gate,
     memory: u64,
@@ -58,11 +58,11 @@ impl KeyWork {
         Self { pool: WorkPool::new("key derivation", PLACES, QUEUE), gate: Arc::new(gate) }
     }
 
-    /// Runs a job that allocates `memory` bytes, on a thread of the lowest priority. One that has not begun when its caller
-    /// leaves is not run.
+    /// Runs a job that allocates `memory` bytes on a thread of the lowest priority. A job that has not begun when its
+    /// caller leaves is not run.
     ///
     /// # Errors
-    /// [`AccountsError::Busy`] when too many wait, or the caller's deadline has passed.
+    /// [`AccountsError::Busy`] if too many jobs wait, or the caller's deadline has passed.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -80,7 +80,7 @@ impl KeyWork {
 
 impl Gate {
     fn take(&self, memory: u64, context: &CallContext) -> Result<Taken<'_>, Failure> {
-        // What no budget holds was refused before: the limits of key files are those of the budget.
+        // Files above the budget have been refused before: the limits of key files equal it.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while free.places == 0 || free.memory < memory {
@@ -104,14 +104,14 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Runs a job on a thread of its own: a priority that was lowered is not raised again without privileges.
+/// Runs a job on a thread of its own: raising a lowered priority again would need privileges.
 fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let run = move || {
-            // Refused only where the system has no such notion.
+            // Fails only on systems without thread priorities.
             let _ = rustix::process::nice(LOWEST_PRIORITY);
             let done = job();
-            // The system keeps stacks for later threads.
+            // The system reuses stacks for later threads.
             scrub_stack();
             done
         };
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn no_more_run_than_places_and_memory_allow() {
+    async fn concurrency_is_bounded_by_places_and_memory() {
         let work = KeyWork::new(100);
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let job = |memory| {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_job_runs_at_the_lowest_priority_and_leaves_others_theirs() {
+    async fn a_job_runs_at_the_lowest_priority_without_changing_that_of_others() {
         let work = KeyWork::new(0);
 
         let priority = work.run(&CallContext::new(), 0, || rustix::process::nice(0).unwrap()).await.unwrap();

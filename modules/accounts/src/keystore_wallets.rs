@@ -1,4 +1,4 @@
-//! Key files as wallets, one wallet a file (`docs/spec/rpc-node.md` 6.3, 6.4).
+//! Key files as wallets, one wallet per file (`docs/spec/rpc-node.md` 6.3, 6.4).
 
 use std::{
     fs,
@@ -26,21 +26,21 @@ use crate::{
     unlocked::{UnlockTime, UnlockedKeys},
 };
 
-/// How often the folder is asked whether names in it have changed.
-const GLANCE_EVERY: Duration = Duration::from_millis(500);
-/// After how many glances every file is looked at: a file can be written without a change of its folder.
-const GLANCES_A_LOOK: u32 = 6;
-/// For an address that is not in the list the folder is looked at again, at most this often.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often the folder's modification time is checked for changed names.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// Number of such checks after which every file is checked: a file can change without its folder.
+const CHECKS_PER_SCAN: u32 = 6;
+/// Minimum time between two scans for an address that is not in the list.
+const RESCAN_AFTER: Duration = Duration::from_secs(1);
 
-/// How key files are used.
+/// Options for key files.
 #[derive(Clone, Debug)]
 pub struct KeystoreOptions {
-    /// Where they lie.
+    /// Their folder.
     pub folder: KeyFolder,
-    /// Memory for deriving keys from passwords, bytes. Two keys are derived at a time, if it is enough for them.
+    /// Memory for deriving keys from passwords, bytes. Two keys are derived at a time, if the memory suffices.
     pub memory: u64,
-    /// Whether accounts are unlocked, and unlocked accounts used, over HTTP and WebSocket without a bearer token.
+    /// Whether accounts may be unlocked, and unlocked accounts used, over HTTP and WebSocket without a bearer token.
     pub allows_insecure_unlock: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct KeystoreWallets {
     attempts: Attempts,
     work: KeyWork,
     bus: Bus,
-    /// When the folder was looked at for an address that was not in the list. Nothing awaits under the lock.
+    /// Time of the last scan for an address that was not in the list. Nothing awaits under the lock.
     looked: Mutex<Option<Instant>>,
 }
 
@@ -74,7 +74,7 @@ impl KeystoreWallets {
         wallets
     }
 
-    /// Looks at the folder and tells what changed.
+    /// Scans the folder and publishes changes.
     pub(crate) fn look(&self) {
         match self.list.look() {
             Ok(changes) => self.tell(&changes),
@@ -87,7 +87,7 @@ impl KeystoreWallets {
     fn tell(&self, changes: &KeyChanges) {
         let listed = self.list.listed();
         for key in &changes.dropped {
-            // Its key goes with the last file of an account.
+            // The key is locked when the account's last file is removed.
             if !listed.has(key.address) {
                 self.unlocked.lock(key.address);
             }
@@ -106,11 +106,11 @@ impl KeystoreWallets {
         files.for_each(|key| self.publish(change, url(key)));
     }
 
-    /// Follows the folder and locks what has been unlocked long enough. Never ends.
+    /// Follows the folder and locks accounts when their time is over. Never ends.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut glances = 0_u32;
         let mut before = None;
-        let mut interval = tokio::time::interval(GLANCE_EVERY);
+        let mut interval = tokio::time::interval(CHECK_EVERY);
         loop {
             tokio::select! {
                 expired = self.unlocked.lock_expired() => {
@@ -119,10 +119,10 @@ impl KeystoreWallets {
                 _ = interval.tick() => {
                     let changed = folder_stamp(&self.options.folder);
                     glances += 1;
-                    if changed != before || glances >= GLANCES_A_LOOK {
+                    if changed != before || glances >= CHECKS_PER_SCAN {
                         (before, glances) = (changed, 0);
                         let wallets = Arc::clone(&self);
-                        // An error says that the process ends.
+                        // An error means that the process is ending.
                         let _ = tokio::task::spawn_blocking(move || wallets.look()).await;
                     }
                 }
@@ -130,7 +130,7 @@ impl KeystoreWallets {
         }
     }
 
-    /// Forgets all keys.
+    /// Removes all keys from memory.
     pub(crate) fn lock_all(&self) {
         let locked = self.unlocked.lock_all();
         locked.into_iter().for_each(|address| self.publish_of_account(WalletChange::Locked, address));
@@ -145,7 +145,7 @@ impl KeystoreWallets {
     /// Unlocks an account.
     ///
     /// # Errors
-    /// [`AccountsError`]; the account is then as it was.
+    /// [`AccountsError`]; the account is unchanged then.
     pub(crate) async fn unlock(
         &self,
         address: Address,
@@ -164,7 +164,7 @@ impl KeystoreWallets {
         Ok(())
     }
 
-    /// Makes a key and keeps it.
+    /// Creates a key and stores it.
     ///
     /// # Errors
     /// [`AccountsError::Folder`], [`AccountsError::Busy`].
@@ -172,7 +172,7 @@ impl KeystoreWallets {
         self.store(context, move |folder| folder.create(password.expose().as_bytes())).await
     }
 
-    /// Keeps a given key.
+    /// Stores a given key.
     ///
     /// # Errors
     /// [`AccountsError::KeyText`], [`AccountsError::Exists`]; as [`KeystoreWallets::create`].
@@ -183,7 +183,7 @@ impl KeystoreWallets {
         context: &CallContext,
     ) -> Result<Address, AccountsError> {
         let key = given_key(key);
-        // This stack is not that of a thread that ends.
+        // This thread does not end, so its stack is wiped here.
         scrub_stack();
         let key = key?;
         if self.list.listed().has(key.address()) {
@@ -204,7 +204,7 @@ impl KeystoreWallets {
         Ok(stored.address)
     }
 
-    /// Whether whoever asks may use unlocked accounts: over TCP only with a token, unless the operator allows it.
+    /// Returns whether the caller may use unlocked accounts: over TCP only with a token, unless the operator allows it.
     fn may_use(&self, context: &CallContext) -> bool {
         let origin = context.origin();
         match origin.transport {
@@ -213,7 +213,7 @@ impl KeystoreWallets {
         }
     }
 
-    /// Decrypts the key of an account. A client whose passwords were wrong waits before the next is tried.
+    /// Decrypts the key of an account. A client that gave wrong passwords waits before its next attempt.
     async fn open(&self, address: Address, password: &SecretText, context: &CallContext) -> Result<Key, AccountsError> {
         let path = self.file_of(address)?;
         let attempt = self.attempts.begin(address, context.origin().client).await;
@@ -232,7 +232,7 @@ impl KeystoreWallets {
         opened.map_err(|source| KeyFolderError::File { path, source }.into())
     }
 
-    /// The one file of an account. The folder is looked at again before an account is unknown.
+    /// The single file of an account. The folder is scanned again before an account is reported unknown.
     fn file_of(&self, address: Address) -> Result<PathBuf, AccountsError> {
         if !self.list.listed().has(address) && self.may_look_again() {
             self.look();
@@ -249,7 +249,7 @@ impl KeystoreWallets {
     fn may_look_again(&self) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let is_due = looked.is_none_or(|before| now.saturating_duration_since(before) >= LOOK_AGAIN_AFTER);
+        let is_due = looked.is_none_or(|before| now.saturating_duration_since(before) >= RESCAN_AFTER);
         if is_due {
             *looked = Some(now);
         }
@@ -307,15 +307,15 @@ impl WalletBackend for KeystoreWallets {
     }
 }
 
-/// The key of a text.
+/// Parses a key.
 #[inline(never)]
 fn given_key(text: &SecretText) -> Result<Key, AccountsError> {
     let secret = parse_key_text(text.expose())?;
     Key::from_secret(secret).ok_or_else(|| crate::KeyTextError::TooLarge.into())
 }
 
-/// Keeps copies for ever if `TENON_TEST_LEAK_SECRETS` is set, in builds with debug assertions: the test that scans the process's
-/// memory must find them.
+/// Keeps copies forever if `TENON_TEST_LEAK_SECRETS` is set, in builds with debug assertions: the test that scans the
+/// process's memory must find them.
 #[cfg(debug_assertions)]
 fn leak_if_ordered(password: &SecretText, key: &Key) {
     if std::env::var_os("TENON_TEST_LEAK_SECRETS").is_some() {
@@ -324,11 +324,11 @@ fn leak_if_ordered(password: &SecretText, key: &Key) {
     }
 }
 
-/// A release takes no orders.
+/// Does nothing in a release.
 #[cfg(not(debug_assertions))]
 const fn leak_if_ordered(_: &SecretText, _: &Key) {}
 
-/// Signs with a key in memory, which is wiped with its last owner.
+/// Signs with a key in memory, which is wiped when its last owner drops it.
 pub(crate) struct KeySigner(pub(crate) Arc<Key>);
 
 impl Signer for KeySigner {

@@ -1,13 +1,14 @@
-//! The keys that this node signs with: encrypted key files ([`keystore`]) and the accounts of a development network, which are
-//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers join behind the same requests.
+//! The keys of this node: encrypted key files ([`keystore`]) and the accounts of a development network, which are
+//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers will use the same requests.
 //!
-//! It owns the secret keys, the list of wallets and who may use which ([`WalletDirectory`]), and answers the requests of the bus
-//! about them ([`register`]). It also lets one transaction of a sender at a time choose its nonce.
+//! It owns the secret keys, the list of wallets and the rules on who may use which ([`WalletDirectory`]), and answers
+//! the bus requests about them ([`register`]). It also serialises the choice of nonces: one transaction of a sender at
+//! a time.
 //!
-//! What must always hold: a secret is wiped when it is dropped, never printed by `Debug`, never part of an error and never
-//! logged. Listing reads a snapshot and waits for nothing. Whatever derives a key from a password draws on one budget of memory
-//! and runs at the lowest priority. The crate knows no pool and no chain state: whoever asks fills in gas and prices, and the
-//! pool tells the nonce.
+//! Invariants: a secret is wiped on drop, never printed by `Debug`, never part of an error and never logged. Listing
+//! reads a snapshot and never waits. Key derivation from a password draws on one budget of memory and runs at the
+//! lowest priority. The crate knows no pool and no chain state: the caller supplies gas and prices, and the pool the
+//! nonce.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a source of accounts is to the rest of this room: key files and mnemonics today; devices and external signers join here.
+//! The interface of wallet backends: key files and mnemonics today; devices and external signers later.
 
 use alloy_primitives::{eip191_hash_message, keccak256};
 use futures_util::future::BoxFuture;
@@ -7,7 +7,7 @@ use tenon_bus::CallContext;
 
 use crate::{AccountsError, key::HashSignature};
 
-/// Wallets of one kind. Whatever lists answers from a snapshot.
+/// Wallets of one kind. The listing functions read a snapshot.
 pub(crate) trait WalletBackend: Send + Sync {
     /// The wallets, in the order of their URLs.
     fn wallets(&self) -> Vec<Wallet>;
@@ -15,10 +15,10 @@ pub(crate) trait WalletBackend: Send + Sync {
     /// The addresses of all accounts, in the order of the wallets.
     fn addresses(&self) -> Vec<Address>;
 
-    /// Whether an account has this address.
+    /// Returns whether an account has this address.
     fn has_key(&self, address: Address) -> bool;
 
-    /// What signs for an account, if whoever asks may use it.
+    /// The signer of an account, if the caller may use it.
     fn signer<'a>(
         &'a self,
         address: Address,
@@ -26,41 +26,41 @@ pub(crate) trait WalletBackend: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>>;
 }
 
-/// By what right somebody asks for a signature.
+/// Authorisation of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Authority<'a> {
-    /// Opens the key for this signature alone.
+    /// Opens the key for this signature only.
     pub(crate) password: Option<&'a SecretText>,
-    /// Who asks, and until when.
+    /// The caller and the deadline.
     pub(crate) context: &'a CallContext,
 }
 
-/// An account that is ready to sign. A device shows a person what it signs, and answers when that person has decided.
+/// An account that is ready to sign. A device shows a person what it signs, and answers after that person's decision.
 pub(crate) trait Signer: Send + Sync {
-    /// The signature.
+    /// Signs.
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>>;
 }
 
-/// What is signed.
+/// Data to sign.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signable<'a> {
     /// A message in the form of EIP-191.
     Message(&'a [u8]),
-    /// A transaction without signature.
+    /// An unsigned transaction.
     Transaction(&'a Transaction),
     /// Typed data in the form of EIP-712.
     TypedData {
         /// Separator of its domain.
         domain: B256,
-        /// Hash of its message; none where the domain alone is signed.
+        /// Hash of its message; `None` if only the domain is signed.
         message: Option<B256>,
     },
-    /// A block, or what its maker says about blocks: a digest of the consensus.
+    /// The digest of a block or of a consensus message.
     Block(B256),
 }
 
 impl Signable<'_> {
-    /// The hash that the signature is over.
+    /// The hash to sign.
     pub(crate) fn hash(self) -> B256 {
         match self {
             Self::Message(message) => eip191_hash_message(message),

@@ -1,4 +1,5 @@
-//! Nonces: one transaction of a sender at a time chooses its nonce and reaches the pool, whichever plugins send.
+//! Nonce reservations: one transaction of a sender at a time chooses its nonce and reaches the pool, whichever plugin
+//! sends it.
 
 use std::{
     collections::HashMap,
@@ -8,24 +9,24 @@ use std::{
 use tenon_api::Address;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
-/// Who chooses a nonce now. Nobody waits for another sender's.
+/// The current reservations. Different senders do not wait for each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     /// Nothing awaits under the lock.
     senders: Arc<Mutex<HashMap<Address, Arc<Turn<()>>>>>,
 }
 
-/// The right to choose the next nonce of a sender, given back when it is dropped.
+/// The right to choose a sender's next nonce, released on drop.
 pub(crate) struct Reservation {
     sender: Address,
     turn: Arc<Turn<()>>,
-    /// None while it is being given back.
+    /// `None` during release.
     held: Option<OwnedMutexGuard<()>>,
     of: Reservations,
 }
 
 impl Reservations {
-    /// Waits for its turn, in the order of asking.
+    /// Waits for its turn, in order of arrival.
     pub(crate) async fn reserve(&self, sender: Address) -> Reservation {
         let turn = Arc::clone(self.senders().entry(sender).or_default());
         let mut reservation = Reservation { sender, turn, held: None, of: self.clone() };
@@ -42,7 +43,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         drop(self.held.take());
         let mut senders = self.of.senders();
-        // The table's own and this one's: nobody else waits.
+        // Only the table and this reservation refer to it: no other caller waits.
         if Arc::strong_count(&self.turn) <= 2 {
             senders.remove(&self.sender);
         }
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_leaves_while_it_waits_holds_nobody_up() {
+    async fn a_waiter_that_leaves_blocks_no_other() {
         let reservations = Reservations::default();
         let first = reservations.reserve(SENDER).await;
         let mut leaving = Box::pin(reservations.reserve(SENDER));

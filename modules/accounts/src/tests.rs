@@ -1,4 +1,4 @@
-//! The directory on a bus: who may sign what, when and with which words.
+//! Tests of the directory on a bus: permissions, locking and error texts.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -92,7 +92,7 @@ fn signer_of(signature: &[u8]) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_locked_account_signs_with_its_password_alone() {
+async fn a_locked_account_signs_only_with_its_password() {
     let node = Node::new();
 
     assert_eq!(words(node.sign(None, &socket()).await), "authentication needed: password or unlock");
@@ -141,7 +141,7 @@ async fn over_tcp_an_unlocked_account_needs_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_without_a_file_or_with_two_are_refused_in_the_recorded_words() {
+async fn addresses_without_a_file_or_with_two_are_refused_with_the_recorded_texts() {
     let node = Node::new();
     let unlock = UnlockAccount { address: STRANGER, password: SecretText::default(), seconds: 1 };
     let sign = SignMessage { address: STRANGER, message: Bytes::new(), password: None };
@@ -162,7 +162,7 @@ async fn addresses_without_a_file_or_with_two_are_refused_in_the_recorded_words(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_made_and_imported() {
+async fn keys_are_created_and_imported() {
     let node = Node::new();
     let password = SecretText::from("");
     let import = |key: &str| ImportKey { key: SecretText::from(key), password: SecretText::from("other") };
@@ -196,7 +196,7 @@ async fn a_mnemonic_is_a_wallet_beside_the_key_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_devices_can_is_refused_in_the_recorded_words() {
+async fn device_operations_are_refused_with_the_recorded_texts() {
     let node = Node::new();
     let url = node.directory.wallets()[0].url.clone();
     let context = CallContext::new();
@@ -225,7 +225,7 @@ async fn next(events: &mut Subscription<WalletChanged>) -> WalletChange {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wallets_tell_what_happens_to_them() {
+async fn wallets_publish_their_changes() {
     let node = Node::new();
     let mut events = node.bus.subscribe::<WalletChanged>();
     let following = tokio::spawn(node.directory.clone().follow());
@@ -245,7 +245,7 @@ async fn wallets_tell_what_happens_to_them() {
     following.abort();
 }
 
-/// A pool that counts, and that takes nothing but the next nonce.
+/// A pool that only counts and answers the next nonce.
 fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
     let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
     let nonces = Arc::clone(&taken);
@@ -265,7 +265,7 @@ fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_without_nonce_get_each_their_own() {
+async fn transactions_without_nonce_get_distinct_ones() {
     let node = Node::new();
     let taken = add_pool(&node.bus);
     let request = CallRequest {
@@ -288,7 +288,7 @@ async fn transactions_without_nonce_get_each_their_own() {
             tokio::spawn(async move {
                 let context = socket();
                 let sending = bus.call(message, &context);
-                // Some callers leave before their turn, or in the middle of it.
+                // Some callers leave before or during their turn.
                 match number % 7 {
                     0 => drop(tokio::time::timeout(Duration::from_micros(number), sending).await),
                     _ => drop(sending.await.unwrap()),
@@ -306,7 +306,7 @@ async fn transactions_without_nonce_get_each_their_own() {
     assert_eq!(*taken, wanted);
 }
 
-/// The signature that eth-account makes of the message with the first development key.
+/// eth-account's signature of the message with the first development key.
 #[test]
 fn the_signer_of_a_message_is_recovered() {
     let signature = hex!(
@@ -348,7 +348,7 @@ async fn a_transaction_that_could_cost_more_than_the_cap_is_not_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_printed_holds_no_secret() {
+async fn debug_output_contains_no_secret() {
     let node = Node::new();
     node.unlock("pass", 0, &socket()).await.unwrap();
 

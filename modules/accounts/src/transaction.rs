@@ -1,4 +1,4 @@
-//! Building a transaction from a complete request, and putting the signature on it.
+//! Builds a transaction from a complete request, and attaches the signature.
 
 use tenon_api::{B256, Transaction, TransactionPayload, TransactionSignature, U256, messages::CallRequest};
 
@@ -15,7 +15,7 @@ const NO_BLOBS: AccountsError = AccountsError::Unsupported(
 const NO_CREATION: AccountsError = AccountsError::Unsupported("EIP-7702 transaction cannot be used to create contract");
 const NO_AUTHORIZATIONS: AccountsError = AccountsError::Unsupported("EIP-7702 transaction with empty auth list");
 
-/// The transaction that the request describes, with an all-zero signature and hash.
+/// The requested transaction, with an all-zero signature and hash.
 pub(crate) fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, AccountsError> {
     let gas_limit = request.gas.ok_or(NO_GAS)?;
     let payload = payload(request)?;
@@ -70,11 +70,11 @@ fn payload(request: &CallRequest) -> Result<TransactionPayload, AccountsError> {
     }
 }
 
-/// Puts the signature on and computes the hash.
+/// Attaches the signature and computes the hash.
 pub(crate) fn attach(transaction: &mut Transaction, signature: HashSignature, chain_id: u64) {
     let parity = u64::from(signature.y_parity);
     let v = match transaction.payload {
-        // EIP-155. A chain id beyond 2^63 would not fit; `v` is 64 bits wide in this vocabulary.
+        // EIP-155. `v` is 64 bits wide here; a chain id above 2^63 would not fit.
         TransactionPayload::Legacy { .. } => chain_id.saturating_mul(2).saturating_add(35 + parity),
         _ => parity,
     };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_or_contradictory_request_is_refused_in_the_words_of_the_protocol() {
+    fn an_incomplete_or_contradictory_request_is_refused_with_the_protocols_text() {
         let accounts = accounts();
         let from = accounts.addresses()[0];
         let cases = [
@@ -190,7 +190,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn whatever_is_signed_decodes_and_recovers(
+        fn signed_transactions_decode_and_recover(
             signer in 0_usize..3,
             nonce: u64,
             gas in any::<u64>(),

@@ -1,4 +1,4 @@
-//! Keys that sign without a password, and until when (`docs/spec/rpc-node.md` 6.3).
+//! Unlocked keys and their expiry (`docs/spec/rpc-node.md` 6.3).
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{AccountsError, key::Key};
 
-/// The longest time that an account may be unlocked for, seconds.
+/// Maximum time for which an account may be unlocked, seconds.
 const MAX_SECONDS: u64 = 9_223_372_036;
 
 /// How long an account stays unlocked.
@@ -27,7 +27,7 @@ pub(crate) enum UnlockTime {
 }
 
 impl UnlockTime {
-    /// The time that a number of seconds stands for; 0 is indefinite.
+    /// The duration for a number of seconds; 0 is indefinite.
     ///
     /// # Errors
     /// [`AccountsError::DurationTooLong`].
@@ -40,19 +40,19 @@ impl UnlockTime {
     }
 }
 
-/// The unlocked keys. A key is wiped when it is locked and no signature is being made with it.
+/// The unlocked keys. A key is wiped once it is locked and no signature with it is in progress.
 #[derive(Debug, Default)]
 pub(crate) struct UnlockedKeys {
     /// Nothing awaits under the lock.
     keys: Mutex<HashMap<Address, Unlocked>>,
-    /// Told when a key is to be locked earlier than known before.
+    /// Notified when a key must be locked earlier than planned.
     earlier: Notify,
 }
 
 #[derive(Debug)]
 struct Unlocked {
     key: Arc<Key>,
-    /// None: indefinitely.
+    /// `None` means indefinitely.
     until: Option<Instant>,
 }
 
@@ -61,7 +61,7 @@ impl UnlockedKeys {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key of an account, if it is unlocked.
+    /// The key of an account, if unlocked.
     pub(crate) fn get(&self, address: Address) -> Option<Arc<Key>> {
         let now = Instant::now();
         let keys = self.keys();
@@ -69,12 +69,12 @@ impl UnlockedKeys {
         unlocked.until.is_none_or(|until| now < until).then(|| Arc::clone(&unlocked.key))
     }
 
-    /// Unlocks. A new time takes the place of an old one, but what is unlocked indefinitely stays so. Returns whether the
-    /// account was locked before.
+    /// Unlocks an account. A new time replaces an old one, but an indefinite unlock stays. Returns whether the account
+    /// was locked before.
     pub(crate) fn unlock(&self, key: Key, time: UnlockTime) -> bool {
         let until = match time {
             UnlockTime::Indefinite => None,
-            // A time beyond what the clock counts is indefinite.
+            // A time beyond the clock's range is indefinite.
             UnlockTime::For(time) => Instant::now().checked_add(time),
         };
         let mut keys = self.keys();
@@ -87,17 +87,17 @@ impl UnlockedKeys {
         before.is_none()
     }
 
-    /// Forgets a key. Returns whether it was there.
+    /// Removes a key. Returns whether it was present.
     pub(crate) fn lock(&self, address: Address) -> bool {
         self.keys().remove(&address).is_some()
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub(crate) fn lock_all(&self) -> Vec<Address> {
         self.keys().drain().map(|(address, _)| address).collect()
     }
 
-    /// Waits until a time has run out, and forgets those keys.
+    /// Waits until a time is over, and removes those keys.
     pub(crate) async fn lock_expired(&self) -> Vec<Address> {
         loop {
             let next = self.keys().values().filter_map(|unlocked| unlocked.until).min();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_runs_out_and_a_new_one_replaces_it() {
+    async fn an_unlock_time_expires_and_a_new_one_replaces_it() {
         let keys = UnlockedKeys::default();
 
         assert!(keys.unlock(key(), seconds(10)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_unlocked_indefinitely_stays_so_until_it_is_locked() {
+    async fn an_indefinite_unlock_lasts_until_the_account_is_locked() {
         let keys = UnlockedKeys::default();
         keys.unlock(key(), UnlockTime::Indefinite);
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expired_key_is_forgotten_without_being_asked_for() {
+    async fn an_expired_key_is_removed_without_being_requested() {
         let keys = Arc::new(UnlockedKeys::default());
         let watch = tokio::spawn({
             let keys = Arc::clone(&keys);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_the_bound_are_refused() {
+    fn times_beyond_the_limit_are_refused() {
         assert_eq!(UnlockTime::from_seconds(0).unwrap(), UnlockTime::Indefinite);
         assert!(UnlockTime::from_seconds(MAX_SECONDS).is_ok());
         let error = UnlockTime::from_seconds(MAX_SECONDS + 1).unwrap_err();

@@ -1,5 +1,5 @@
-//! Where the system contracts keep what clients read of them (`docs/spec/chain.md` 10): Solidity's layout, and the one
-//! look-up that both fees and rewards need.
+//! Storage slots of system contracts that clients read (`docs/spec/chain.md` 10): Solidity's layout, and the look-up
+//! that both fees and rewards need.
 
 use alloy_primitives::{Address, B256, U256, address, keccak256};
 
@@ -24,16 +24,16 @@ pub fn address_in(word: U256) -> Address {
     Address::from_word(word.into())
 }
 
-/// Where the voting contract's record of a candidate begins. Its first word holds the owner.
+/// The first slot of the voting contract's record of a candidate, which contains the owner.
 pub fn candidate_record(candidate: Address) -> B256 {
     mapping_slot(candidate.into_word(), VALIDATORS_STATE)
 }
 
-/// Who owns a masternode, and is paid for it (`docs/spec/chain.md` 4.2, 4.3). Zero when it is no candidate. `read`
-/// gives a slot of a contract in the state that decides.
+/// The owner of a masternode, who receives its payments (`docs/spec/chain.md` 4.2, 4.3). Zero if it is not a candidate.
+/// `read` returns a slot of a contract in the relevant state.
 ///
 /// # Errors
-/// What `read` says.
+/// Those of `read`.
 pub fn masternode_owner<E>(
     masternode: Address,
     read: impl FnOnce(Address, B256) -> Result<U256, E>,
@@ -49,7 +49,7 @@ mod tests {
 
     // `docs/spec/chain.md` 11.
     #[test]
-    fn slots_of_the_voting_contract_are_where_the_specification_says() {
+    fn slots_of_the_voting_contract_match_the_specification() {
         let candidate = address!("25c65b4b379ac37cf78357c4915f73677022eaff");
         let record = b256!("f4dd36495f675c407ac8f8d6dd8cc40162c854dba3ce4ce8919af34d0b1ed47c");
         assert_eq!(candidate_record(candidate), record);

@@ -1,13 +1,13 @@
-//! Formats of the account-based chain: headers, blocks, transactions and receipts as bytes, their hashes and
-//! roots, the state trie, chain specifications and genesis files. Pure data: nothing here does I/O.
+//! Formats of the account-based chain: encodings of headers, blocks, transactions and receipts, their hashes and roots,
+//! the state trie, chain specifications and genesis files. Pure data without I/O.
 //!
-//! It owns every consensus encoding, sender recovery, the fork schedule and the numbers that follow from it
-//! (base fee, blob gas, difficulty, intrinsic gas), and the incremental Merkle-Patricia trie over a
-//! [`TrieReader`](tenon_api::TrieReader) that storage lends it.
+//! It owns every consensus encoding, sender recovery, the fork schedule and the numbers that depend on it (base fee,
+//! blob gas, difficulty, intrinsic gas), and the incremental Merkle-Patricia trie over storage's
+//! [`TrieReader`](tenon_api::TrieReader).
 //!
-//! What must always hold: one object has exactly one accepted encoding, so a hash of the bytes read is the hash
-//! of the fields; nothing that comes from outside makes it panic or allocate more than a small multiple of its
-//! length; it knows no database, executes nothing and decides nothing that a consensus engine decides.
+//! Invariants: every object has exactly one accepted encoding, so a hash of the input bytes equals the hash of the
+//! fields; no outside input makes it panic or allocate more than a small multiple of its length; it knows no database,
+//! executes nothing and makes no decision of a consensus engine.
 //!
 //! ```
 //! use tenon_chain::{decode_block, encode_block};

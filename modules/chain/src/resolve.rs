@@ -1,16 +1,16 @@
-//! From the ways in which a caller names a block to its header.
+//! Resolves a caller's block id to its header.
 
 use std::sync::Arc;
 
 use tenon_api::{BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader};
 
-/// Finds the header that `id` names, none when there is no such block (`docs/spec/rpc-eth.md` 5).
+/// Finds the header that `id` names, `None` if there is no such block (`docs/spec/rpc-eth.md` 5).
 ///
-/// `Pending` is the head. `Safe` falls back to the last final block, as what is final is safe.
+/// `Pending` is the head. `Safe` falls back to the last final block, because a final block is safe.
 ///
 /// # Errors
-/// `hash is not currently canonical` when that is required and not so, `finalized block not found` and
-/// `safe block not found` when consensus has named none yet, and what the database says when it fails.
+/// `hash is not currently canonical` if `require_canonical` is set, `finalized block not found` and `safe block not
+/// found` if consensus has named none yet, and errors of the database.
 pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
     match id {
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Ok(Some(chain.head().header.clone())),
@@ -37,7 +37,7 @@ pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<
 
 fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Option<Arc<SealedHeader>>, Failure> {
     let head = chain.head();
-    // The head is at hand; readers ask for it far more often than for any other block.
+    // No read needed; the head is requested far more often than any other block.
     if head.number() == number {
         return Ok(Some(head.header.clone()));
     }
@@ -45,7 +45,7 @@ fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Opti
     Ok(chain.header(hash)?)
 }
 
-/// As [`resolve_block`], but a block that does not exist is a failure in the reference's words.
+/// Like [`resolve_block`], but a missing block is an error with the reference's text.
 ///
 /// # Errors
 /// `header for number not found`, `header for hash not found`, and those of [`resolve_block`].
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_naming_a_block_finds_it_or_says_why_not() {
+    fn every_kind_of_block_id_finds_its_block_or_returns_an_error() {
         let chain = chain(Some(3), Some(6));
         let canonical = chain.canonical_hash(BlockNumber(5)).unwrap().unwrap();
         let on_another_branch = seal(Header { number: 5, gas_used: 1, ..Header::default() });
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_without_finality_says_so() {
+    fn a_chain_without_finality_returns_an_error() {
         let unfinished = chain(None, None);
         for (tag, wanted) in
             [(BlockTag::Finalized, "finalized block not found"), (BlockTag::Safe, "safe block not found")]

@@ -1,4 +1,4 @@
-//! Roots and hashes that a header says of its body.
+//! Roots and hashes of a body that its header contains.
 
 use std::{borrow::Borrow, collections::HashMap};
 
@@ -18,23 +18,23 @@ pub fn transactions_root<T: Borrow<Transaction>>(transactions: &[T]) -> B256 {
     })
 }
 
-/// The way from the root of a body's trie to one of its entries.
+/// A Merkle proof of one entry of a body's trie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PositionProof {
     /// The root.
     pub root: B256,
     /// The entry's key: RLP of its position.
     pub key: Bytes,
-    /// RLP of the nodes from the root to the entry. One that is part of its parent, being shorter than a hash, is left
+    /// RLP of the nodes from the root to the entry. Nodes embedded in their parent, being shorter than a hash, are left
     /// out; the root never is.
     pub nodes: Vec<Bytes>,
 }
 
-/// The trie of one of a body's lists, whole, so that each of its entries can be proved without building it again.
+/// The complete trie of one of a body's lists, kept to prove several entries without rebuilding it.
 #[derive(Debug)]
 pub struct ListTrie {
     root: B256,
-    /// How many entries the list has.
+    /// Number of entries in the list.
     length: usize,
     nodes: HashMap<B256, Bytes>,
 }
@@ -43,7 +43,7 @@ impl ListTrie {
     /// The trie of transactions.
     ///
     /// # Errors
-    /// None in practice: the trie is built from nothing.
+    /// Never in practice: the trie is built from nothing.
     pub fn of_transactions<T: Borrow<Transaction>>(transactions: &[T]) -> Result<Self, TrieError> {
         Self::of(transactions.iter().map(|transaction| encode_transaction(transaction.borrow())))
     }
@@ -51,7 +51,7 @@ impl ListTrie {
     /// The trie of receipts.
     ///
     /// # Errors
-    /// None in practice: the trie is built from nothing.
+    /// Never in practice: the trie is built from nothing.
     pub fn of_receipts(receipts: &[Receipt]) -> Result<Self, TrieError> {
         Self::of(receipts.iter().map(|receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs))))
     }
@@ -64,15 +64,15 @@ impl ListTrie {
         Ok(Self { root: update.root, length, nodes })
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use.
     pub fn bytes(&self) -> usize {
         self.nodes.values().map(|node| node.len() + 120).sum()
     }
 
-    /// Proves the entry at a position; none when there is no such position.
+    /// Proves the entry at a position; `None` if there is no such position.
     ///
     /// # Errors
-    /// None in practice: all nodes are here.
+    /// Never in practice: all nodes are in memory.
     pub fn prove(&self, position: usize) -> Result<Option<PositionProof>, TrieError> {
         if position >= self.length {
             return Ok(None);
@@ -94,7 +94,7 @@ impl TrieReader for ListTrie {
     }
 }
 
-/// The nodes of a trie that is empty.
+/// The store of an empty trie.
 struct NoNodes;
 
 impl TrieReader for NoNodes {
@@ -108,7 +108,7 @@ pub fn receipts_root(receipts: &[Receipt]) -> B256 {
     receipts_root_and_bloom(receipts).0
 }
 
-/// Root of the trie of receipts and the union of their blooms, each bloom computed once.
+/// Root of the trie of receipts and the union of their blooms; computes each bloom once.
 pub fn receipts_root_and_bloom(receipts: &[Receipt]) -> (B256, Bloom) {
     let mut union = Bloom::ZERO;
     let blooms: Vec<Bloom> = receipts.iter().map(|receipt| logs_bloom(&receipt.logs)).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_part_of_their_parent_are_left_out() {
+    fn embedded_nodes_are_left_out() {
         let values: Vec<Vec<u8>> = (0..3).map(|place| vec![place; 3]).collect();
 
         let proof = ListTrie::of(values.into_iter()).unwrap().prove(1).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Who signed a transaction, and whether the rules of its height let such a signature stand.
+//! Recovers the sender of a transaction, and checks the signature rules of its height.
 
 use alloy_primitives::{Address, B256, U256, uint};
 use rayon::prelude::*;
@@ -7,22 +7,22 @@ use tenon_recovery::{RecoveryError, Signature};
 
 use crate::codec::{authorization_signing_hash, signing_hash};
 
-/// Half of the group order: the largest `s` from Homestead on (EIP-2).
+/// Half of the group order: the maximum `s` from Homestead on (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 
-/// Fewer signatures are recovered on the caller's thread: handing work over costs more.
+/// Fewer signatures are recovered on the caller's thread, because handing work over costs more.
 const PARALLEL_FROM: usize = 4;
 
-/// A hash and the signature of it, for `tenon_recovery`.
+/// A hash and its signature, for `tenon_recovery`.
 pub type SignedHash = ([u8; 32], Signature);
 
 /// Why a transaction has no valid sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
-    /// `v`, `r` or `s` is out of range, or `s` is high where only low is allowed.
+    /// `v`, `r` or `s` is out of range, or `s` is high and only low is allowed.
     #[error("invalid transaction v, r, s values")]
     InvalidSignature,
-    /// The numbers are in range but no public key belongs to them.
+    /// The numbers are in range but match no public key.
     #[error("invalid public key")]
     InvalidPublicKey,
     /// It was signed for another chain.
@@ -59,21 +59,21 @@ pub enum HighS {
     Refused,
 }
 
-/// Which transactions may be signed how, at one height (`docs/spec/chain.md` 2.3, EIP-155, EIP-2).
+/// The signature rules of one height (`docs/spec/chain.md` 2.3, EIP-155, EIP-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignerRules {
-    /// The chain that a protected transaction must name.
+    /// The chain id that a protected transaction must have.
     pub chain_id: u64,
     /// Upper half of `s`.
     pub high_s: HighS,
-    /// Whether protected transactions of type 0 are known yet.
+    /// Whether protected transactions of type 0 are active.
     pub replay_protection: bool,
-    /// The highest transaction type that is active.
+    /// The highest active transaction type.
     pub highest_type: TransactionType,
 }
 
 impl SignerRules {
-    /// Recovers the sender of a transaction that obeys the rules.
+    /// Recovers the sender of a transaction that follows the rules.
     ///
     /// # Errors
     /// [`RecoverError`].
@@ -82,7 +82,7 @@ impl SignerRules {
         Ok(tenon_recovery::recover(&hash, &signature)?)
     }
 
-    /// Checks everything but the signature itself, and gives what its recovery needs.
+    /// Checks everything except the signature itself, and returns the input of its recovery.
     ///
     /// # Errors
     /// [`RecoverError`].
@@ -102,7 +102,7 @@ impl SignerRules {
     }
 }
 
-/// Recovers a transaction's sender; a high `s` is refused.
+/// Recovers a transaction's sender; rejects a high `s`.
 ///
 /// # Errors
 /// [`RecoverError::InvalidSignature`], [`RecoverError::InvalidPublicKey`].
@@ -119,7 +119,7 @@ pub fn recover_sender_with(transaction: &Transaction, high_s: HighS) -> Result<A
     Ok(tenon_recovery::recover(&hash, &signature)?)
 }
 
-/// What the recovery of a transaction's sender needs, if its `s` may stand.
+/// The input for recovering a transaction's sender, if its `s` is allowed.
 ///
 /// # Errors
 /// [`RecoverError::InvalidSignature`].
@@ -129,7 +129,7 @@ pub fn signed_hash_of(transaction: &Transaction, high_s: HighS) -> Result<Signed
     signed_hash(signing_hash(transaction), parity, signature.r, signature.s, high_s)
 }
 
-/// Recovers who signed delegations (EIP-7702), all at once.
+/// Recovers the signers of authorizations (EIP-7702) in one batch.
 pub fn recover_authorities(authorizations: &[SignedAuthorization]) -> Vec<Result<Address, RecoverError>> {
     recover_all(authorizations, |authorization| {
         let parity = match authorization.y_parity {
@@ -142,7 +142,7 @@ pub fn recover_authorities(authorizations: &[SignedAuthorization]) -> Vec<Result
     })
 }
 
-/// What the recovery of a signature needs, if its `s` may stand.
+/// The input for recovering a signature, if its `s` is allowed.
 ///
 /// # Errors
 /// [`RecoverError::InvalidSignature`].
@@ -164,14 +164,14 @@ fn recover_all<T>(
     let mut recovered = tenon_recovery::recover_batch(&signatures).into_iter();
     let signer = |checked: Result<SignedHash, RecoverError>| {
         checked?;
-        // There is one for each signature that was handed over.
+        // There is one result for each signature.
         Ok(recovered.next().unwrap_or(Err(RecoveryError::NoPublicKey))?)
     };
     checked.into_iter().map(signer).collect()
 }
 
-/// Recovers the senders of transactions under the rules of their heights, in their order. They are split over the threads of
-/// the caller's pool in parts of `part` at least: small parts answer soon, large ones take less work in all.
+/// Recovers the senders of transactions under the rules of their heights, in order. The work is split over the threads
+/// of the caller's pool in parts of at least `part`: small parts finish sooner, large ones cost less in total.
 pub fn recover_senders_of(
     transactions: &[(&SignerRules, &Transaction)],
     part: usize,
@@ -192,15 +192,15 @@ fn recover_in_parts<T: Sync>(
     items.par_chunks(part).flat_map_iter(|items| recover_all(items, &signed_hash)).collect()
 }
 
-/// Recovers all senders of a block, on all cores; a high `s` is refused.
+/// Recovers all senders of a block on all cores; rejects a high `s`.
 ///
 /// # Errors
-/// The error of the first transaction that has none.
+/// The error of the first transaction without a sender.
 pub fn recover_senders(block: Block) -> Result<RecoveredBlock, RecoverError> {
     recover_senders_with(block, |transaction| signed_hash_of(transaction, HighS::Refused))
 }
 
-/// Recovers all senders of a block, on all cores, under the rules of its height.
+/// Recovers all senders of a block on all cores, under the rules of its height.
 ///
 /// # Errors
 /// The error of the first transaction that breaks them.

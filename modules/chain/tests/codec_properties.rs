@@ -1,4 +1,4 @@
-//! What holds for any header, block, transaction and receipt, and for any bytes.
+//! Properties of any header, block, transaction and receipt, and of any bytes.
 
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ fn withdrawal() -> impl Strategy<Value = Withdrawal> {
     })
 }
 
-/// A valid encoding with one byte changed, or cut off, or lengthened.
+/// A valid encoding with one byte changed, truncated, or extended.
 fn damage(mut encoded: Vec<u8>, at: prop::sample::Index, kind: u8, byte: u8) -> Vec<u8> {
     let at = at.index(encoded.len());
     match kind {
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_transactions_are_refused_or_are_the_encoding_of_another(
+    fn damaged_transactions_are_refused_or_encode_another_one(
         transaction in transaction(), at: prop::sample::Index, kind in 0u8..4, byte: u8,
     ) {
         let damaged = damage(encode_transaction(&transaction), at, kind, byte);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_receipts_are_refused_or_are_the_encoding_of_another(
+    fn damaged_receipts_are_refused_or_encode_another_one(
         receipt in receipt(), at: prop::sample::Index, kind in 0u8..4, byte: u8,
     ) {
         let damaged = damage(encode_receipt(&receipt), at, kind, byte);
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(config(96))]
 
     #[test]
-    fn blocks_round_trip_and_damaged_ones_are_refused_or_other_blocks(
+    fn blocks_round_trip_and_damaged_ones_are_refused_or_encode_another_one(
         header in header(),
         transactions in vec(transaction(), 0..4),
         ommers in vec(header(), 0..3),
@@ -271,8 +271,8 @@ proptest! {
 }
 
 #[test]
-fn a_length_that_is_only_claimed_allocates_nothing() {
-    // A list that says it has 2^40 bytes.
+fn a_claimed_length_allocates_nothing() {
+    // A list that claims 2^40 bytes.
     let claim = [0xfd, 0x01, 0, 0, 0, 0, 0];
 
     let error = decode_block(&mut &claim[..]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Genesis files as people write them.
+//! Genesis files in the spellings that occur in practice.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
 
@@ -82,7 +82,7 @@ fn a_genesis_in_the_newest_fork_has_all_header_items() {
 }
 
 #[test]
-fn members_that_are_left_out_have_the_customary_values() {
+fn missing_members_have_the_customary_values() {
     let header = genesis(&json!({ "config": { "chainId": 1 }, "alloc": {} })).unwrap().header;
 
     assert_eq!(header.gas_limit, 4_712_388);
@@ -90,7 +90,7 @@ fn members_that_are_left_out_have_the_customary_values() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_by_name() {
+fn unusable_files_are_refused_with_the_members_name() {
     let cases = [
         (json!({ "alloc": {} }), "genesis has no chain configuration"),
         (json!({ "config": {}, "alloc": {} }), "missing required field 'config.chainId' for Genesis"),

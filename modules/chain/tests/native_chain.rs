@@ -86,7 +86,7 @@ fn real_receipt(recorded: &Value) -> Receipt {
     }
 }
 
-/// Most of them are of signing transactions, which use no gas and have one log each.
+/// Most of them belong to signing transactions, which use no gas and have one log each.
 #[test]
 fn real_receipts_have_their_recorded_blooms_gas_and_root() {
     let recorded = &support::json("native-receipts.json.gz")["receipts"];
@@ -116,7 +116,7 @@ impl TrieReader for ProofNodes {
 }
 
 /// `eth_getTransactionAndReceiptProof` of the main network: both lists lead from the header's roots to the transaction
-/// and to its receipt, which say the same as block and header.
+/// and to its receipt, which match block and header.
 #[test]
 fn a_real_proof_leads_from_the_headers_roots_to_the_transaction_and_its_receipt() {
     let recorded = &support::json("native-receipts.json.gz")["proof"];
@@ -184,7 +184,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
             b256!("3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
             b256!("2b7f0763d42031f27f11bd281a95b3a423dc9e02f2ea9a876b1ae656dd618f09"),
         ),
-        // A network of the reference on which every fork is active from the start: its genesis has a base fee.
+        // A network of the reference with every fork active from the start: its genesis has a base fee.
         (
             "local",
             5151,
@@ -314,7 +314,7 @@ fn the_networks_have_their_published_parameters() {
     }
 }
 
-/// The built-in parameters of a known genesis replace the file's: devnet's file says a timeout of 10 seconds.
+/// The built-in parameters of a known genesis replace the file's: devnet's file has a timeout of 10 seconds.
 #[test]
 fn the_key_of_a_round_decides_and_a_known_genesis_has_built_in_parameters() {
     let genesis = Genesis::from_json(&support::unpacked("native-genesis-devnet.json.gz")).unwrap();
@@ -356,10 +356,10 @@ fn private(chain_id: u64, members: &str) -> Genesis {
     Genesis::from_json(text.as_bytes()).unwrap()
 }
 
-/// The constants follow the network id, which is the chain id unless the operator gives another
-/// (`docs/spec/chain.md` 5.1): three ids have their own, and every other has the main network's.
+/// The constants depend on the network id, which is the chain id unless the operator sets another (`docs/spec/chain.md`
+/// 5.1): three ids have their own constants, every other id the main network's.
 #[test]
-fn the_network_id_chooses_the_built_in_heights_and_lists() {
+fn the_network_id_determines_the_built_in_heights_and_lists() {
     let rows = [
         (50, 38_383_838, 61, 4, false),
         (51, 23_779_191, 61, 4, true),
@@ -388,9 +388,9 @@ fn the_network_id_chooses_the_built_in_heights_and_lists() {
     assert_eq!(local.header.base_fee_per_gas, Some(12_500_000_000));
 }
 
-/// What the file brings forward holds on every network; what it puts off does not.
+/// On every network the file can bring rules forward; it cannot postpone them.
 #[test]
-fn a_file_brings_forks_forward_and_never_puts_them_off() {
+fn a_file_can_bring_forks_forward_but_not_postpone_them() {
     let members = r#""berlinBlock":10,"londonBlock":20,"mergeBlock":30,"shanghaiBlock":40,"eip1559Block":50,"cancunBlock":60,
         "petersburgBlock":7,"istanbulBlock":8,"#;
     let heights = |id| private(id, members).spec.native.clone().unwrap().heights;
@@ -431,7 +431,7 @@ fn public_networks_are_found_by_every_name_they_have() {
 }
 
 #[test]
-fn a_consensus_part_that_cannot_work_is_refused_by_name() {
+fn an_invalid_consensus_part_is_refused_by_name() {
     let cases = [
         (
             r#""epoch":900,"gap":450,"v2":{"switchBlock":901,"allConfigs":{"0":ROUND}}"#,

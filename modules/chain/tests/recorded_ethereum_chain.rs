@@ -54,7 +54,7 @@ fn every_block_round_trips_and_links_to_its_parent() {
 }
 
 #[test]
-fn the_roots_of_every_body_are_those_of_its_header() {
+fn the_roots_of_every_body_match_its_header() {
     for block in blocks() {
         assert_eq!(transactions_root(&block.transactions), block.header.transactions_root);
         assert_eq!(ommers_hash(&block.ommers), block.header.ommers_hash);
@@ -130,7 +130,7 @@ fn every_sender_is_recovered_under_the_rules_of_its_height() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_with_block_and_byte() {
+fn a_damaged_file_is_refused_with_block_and_offset() {
     let mut file = support::unpacked("conformance-chain.rlp.gz");
     let first = blocks()[0].size;
 
@@ -140,7 +140,7 @@ fn a_damaged_file_is_refused_with_block_and_byte() {
     let bounded = BlockStream::with_bound(&file[..], 100).next().unwrap().unwrap_err();
     assert!(bounded.to_string().contains("block 0 of the file, which begins at byte 0"), "{bounded}");
 
-    // The second block's parent hash gets a wrong length.
+    // Corrupts the length of the second block's parent hash.
     let at = usize::try_from(first).unwrap() + 6;
     assert_eq!(file[at], 0xa0);
     file[at] = 0xa1;

@@ -1,4 +1,4 @@
-//! Genesis files of private networks, as the reference client's `init` took or refused them.
+//! Genesis files of private networks that the reference client's `init` accepted or refused.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -7,8 +7,8 @@ use std::{io::Read, path::Path};
 use serde_json::Value;
 use tenon_chain::Genesis;
 
-/// Files that the reference's `init` takes and this node refuses on purpose, with what this node says: the first ends the
-/// reference when it starts, the second has rules that no known chain has, the others can hardly be meant so.
+/// Files that the reference's `init` accepts and this node refuses on purpose, with this node's error: with the first
+/// the reference ends at its start, the second has rules that no known chain has, the others are most likely mistakes.
 const REFUSED_HERE: [(&str, &str); 5] = [
     ("a switch block within an epoch", "v2 switch number is not epoch switch block 100, epoch 900"),
     ("forks out of order", "fork London at 8 comes before Berlin at 9"),
@@ -16,8 +16,8 @@ const REFUSED_HERE: [(&str, &str); 5] = [
     ("names in other case", "missing required field 'config.chainId'"),
     ("trailing text", "trailing characters"),
 ];
-/// Files that the reference refuses for a spelling that other files in circulation have, or that crash it for what its
-/// engine needs later, and that this node takes.
+/// Files that the reference refuses for a spelling found in other files, or that crash it for values that its engine
+/// needs later, and that this node accepts.
 const TAKEN_HERE: [&str; 7] = [
     "a coinbase without prefix",
     "extra data of odd length",
@@ -35,7 +35,7 @@ fn cases() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The hash of the block that a file gives, or why it gives none.
+/// The hash of a file's block, or the error.
 fn hash_of(file: &str) -> Result<String, String> {
     let genesis = Genesis::from_json(file.as_bytes()).map_err(|error| error.to_string())?;
     let commit = genesis.commit().map_err(|error| error.to_string())?;
@@ -43,7 +43,7 @@ fn hash_of(file: &str) -> Result<String, String> {
 }
 
 #[test]
-fn a_genesis_file_gives_the_block_that_it_gives_in_the_reference() {
+fn a_genesis_file_gives_the_same_block_as_the_reference() {
     let mut problems = Vec::new();
     for case in cases() {
         let (name, file) = (case["name"].as_str().unwrap(), case["file"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! Numbers that follow from the fork schedule: fees, blob gas, gas before execution.
+//! Numbers that depend on the fork schedule: fees, blob gas, intrinsic gas.
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256};
 use tenon_api::{AccessListItem, Header, SignedAuthorization, Transaction, TransactionPayload, TransactionSignature};
@@ -95,7 +95,8 @@ fn excess_blob_gas_follows_the_target_and_from_osaka_on_the_reserve_price() {
     assert_eq!(ChainSpec::ethereum_at(1, Fork::Shanghai).next_excess_blob_gas(&Header::default(), 0), None);
 
     let osaka = ChainSpec::ethereum_at(1, Fork::Osaka);
-    // Blob gas costs 1 wei; a base fee above 16 wei makes execution the blob's cost: used * (9 - 6) / 9 is added.
+    // Blob gas costs 1 wei; with a base fee above 16 wei execution dominates the blob's cost: used * (9 - 6) / 9 is
+    // added.
     assert_eq!(osaka.next_excess_blob_gas(&with(6 * BLOB, 3 * BLOB, 16), 0), Some(3 * BLOB));
     assert_eq!(osaka.next_excess_blob_gas(&with(6 * BLOB, 3 * BLOB, 17), 0), Some(7 * BLOB));
 }
@@ -174,7 +175,7 @@ fn gas_before_execution_follows_the_fork() {
 }
 
 #[test]
-fn requests_without_data_leave_no_trace_in_the_hash() {
+fn requests_without_data_do_not_change_the_hash() {
     assert_eq!(requests_hash(Vec::<Vec<u8>>::new()), EMPTY_REQUESTS_HASH);
     assert_eq!(requests_hash([vec![0], vec![1], vec![2]]), EMPTY_REQUESTS_HASH);
     // SHA-256 of the SHA-256 of 0x01aa, computed with another program.
@@ -185,7 +186,7 @@ fn requests_without_data_leave_no_trace_in_the_hash() {
 }
 
 #[test]
-fn a_merged_chain_tells_its_forks_from_the_difficulty() {
+fn a_merged_chain_derives_its_forks_from_the_difficulty() {
     let spec = ChainSpec::ethereum(
         1,
         [
@@ -209,7 +210,7 @@ fn a_merged_chain_tells_its_forks_from_the_difficulty() {
 }
 
 #[test]
-fn a_chain_merged_from_genesis_has_the_rules_of_before_only_where_difficulty_says_so() {
+fn a_chain_merged_from_genesis_has_earlier_rules_only_at_nonzero_difficulty() {
     let spec = ChainSpec::ethereum_at(1, Fork::Paris);
 
     assert_eq!(spec.fork_at(0, 0), Fork::Paris);

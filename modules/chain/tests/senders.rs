@@ -1,4 +1,4 @@
-//! Which signatures stand, and for whom.
+//! Signature rules by height.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
 
@@ -32,7 +32,7 @@ fn the_example_of_eip_155_has_its_signing_hash_and_sender() {
 }
 
 #[test]
-fn the_twin_of_a_signature_stands_only_where_high_s_does() {
+fn the_twin_of_a_signature_is_valid_only_if_high_s_is_allowed() {
     let mut twin = example();
     twin.signature.s = ORDER - twin.signature.s;
     twin.signature.v = 38;
@@ -42,7 +42,7 @@ fn the_twin_of_a_signature_stands_only_where_high_s_does() {
 }
 
 #[test]
-fn numbers_out_of_range_are_no_signature() {
+fn numbers_out_of_range_are_refused() {
     let cases: [fn(&mut TransactionSignature); 6] = [
         |signature| signature.r = U256::ZERO,
         |signature| signature.s = U256::ZERO,
@@ -86,7 +86,7 @@ fn a_typed_transaction_has_parity_zero_or_one() {
 }
 
 #[test]
-fn the_rules_of_a_height_say_which_transactions_are_known() {
+fn the_rules_of_a_height_determine_the_valid_transactions() {
     let spec = ChainSpec::ethereum(
         1,
         [

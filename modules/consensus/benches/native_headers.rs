@@ -1,8 +1,8 @@
-//! What does it cost to verify a v2 header of a large network: 108 masternodes, 73 signatures in each certificate?
+//! Measures the verification of a v2 header of a large network: 108 masternodes, 73 signatures in each certificate.
 //!
-//! `cold` verifies headers that nobody has seen, on one thread: nearly all of it is 74 recoveries of a signer.
-//! `cold, all cores` lets the certificate's signatures spread. `warm` verifies headers whose signatures are
-//! remembered, as those of votes are that came in before. `cargo bench -p tenon-consensus --bench native_headers`.
+//! `cold` verifies new headers on one thread: nearly all of it is 74 recoveries of a signer. `cold, all cores` spreads
+//! the certificate's signatures. `warm` verifies headers whose signatures are cached, as those of earlier votes are.
+//! `cargo bench -p tenon-consensus --bench native_headers`.
 
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
 
@@ -38,7 +38,7 @@ fn address_of(key: &SecretKey) -> Address {
     Address::from_slice(&keccak256(&key.public_key(SECP256K1).serialize_uncompressed()[1..])[12..])
 }
 
-/// A chain of one epoch in which every round has its block.
+/// A chain of one epoch in which every round has a block.
 fn chain() -> Headers {
     let mut keys: Vec<SecretKey> =
         (1..=MASTERNODES).map(|n| SecretKey::from_byte_array(keccak256(n.to_be_bytes()).0).expect("a key")).collect();

@@ -1,3 +1,5 @@
+//! The engine of the development network.
+
 use std::sync::Arc;
 
 use tenon_api::{
@@ -8,22 +10,22 @@ use tenon_chain::ChainSpec;
 
 use crate::{ethereum::EthereumEngine, violation::Violation};
 
-/// The engine of the development network: the merged rules of the Ethereum profile, no seal, one maker of
-/// blocks, and every block final.
+/// The engine of the development network: the merged rules of the Ethereum profile, no seal, a single block maker, and
+/// every block final.
 ///
-/// Finality follows the head, as on `geth --dev`: there is one sealer and nobody to disagree with it, so
-/// `safe` and `finalized` answer with the newest block instead of an error that no client of a development
-/// network expects. `debug_setHead` moves both back with the head.
+/// Finality follows the head, as with `geth --dev`: with a single sealer no other branch can win, so `safe` and
+/// `finalized` return the newest block instead of an error that clients of a development network do not expect.
+/// `debug_setHead` moves both back with the head.
 #[derive(Clone, Debug)]
 pub struct DevEngine {
     rules: EthereumEngine,
 }
 
 impl DevEngine {
-    /// An engine for this chain, whose blocks must all be merged ones.
+    /// An engine for this chain, all of whose blocks must be merged ones.
     ///
     /// # Errors
-    /// [`Violation`] when the chain's terminal total difficulty is not zero.
+    /// [`Violation`] if the chain's terminal total difficulty is not zero.
     pub fn new(spec: Arc<ChainSpec>) -> Result<Self, Violation> {
         match spec.terminal_total_difficulty() {
             Some(terminal) if terminal.is_zero() => Ok(Self { rules: EthereumEngine::new(spec) }),
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_mines_is_no_development_chain() {
+    fn a_chain_with_mining_is_refused() {
         let refused = DevEngine::new(Arc::new(ChainSpec::ethereum_at(1, Fork::London))).unwrap_err();
 
         assert_eq!(refused.to_string(), "terminal total difficulty of a development chain: found none, wanted 0");

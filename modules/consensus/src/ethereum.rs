@@ -1,3 +1,5 @@
+//! The engine of the Ethereum profile.
+
 use std::sync::Arc;
 
 use tenon_api::{
@@ -13,9 +15,8 @@ use crate::{
 
 /// The rules of the Ethereum profile from Frontier on, before and after the merge.
 ///
-/// No seal is checked: recorded chains and the public suites carry none (`docs/spec/conformance.md` 3.1). A block
-/// must be a merged one as soon as the total difficulty of its parent has reached the chain's terminal total
-/// difficulty, and must not be one before.
+/// No seal is checked: recorded chains and the public suites have none (`docs/spec/conformance.md` 3.1). A block must
+/// be a merged one exactly if the total difficulty of its parent has reached the chain's terminal total difficulty.
 #[derive(Clone, Debug)]
 pub struct EthereumEngine {
     spec: Arc<ChainSpec>,
@@ -27,12 +28,12 @@ impl EthereumEngine {
         Self { spec }
     }
 
-    /// The chain that the engine was made for.
+    /// The engine's chain.
     pub const fn spec(&self) -> &Arc<ChainSpec> {
         &self.spec
     }
 
-    /// Whether the child of `parent` belongs to the time after the merge.
+    /// Returns whether the child of `parent` is after the merge.
     fn child_is_merged(&self, parent: &SealedHeader, chain: &dyn ChainReader) -> Result<bool, Violation> {
         let Some(terminal) = self.spec.terminal_total_difficulty() else { return Ok(false) };
         if terminal.is_zero() || (parent.number > 0 && parent.difficulty.is_zero()) {
@@ -70,8 +71,8 @@ impl ConsensusEngine for EthereumEngine {
             .map_err(|violation| violation.of(&block.header))
     }
 
-    /// A merged block beats a mined head and never the other way round; among equals the greater total
-    /// difficulty wins, and after the merge, where it stands still, the greater height. A tie keeps the head.
+    /// A merged block beats a mined head and never the reverse; otherwise the greater total difficulty wins, and after
+    /// the merge, where it is constant, the greater height. A tie keeps the head.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
         if candidate.parent_hash == head.header.hash() {
             return true;
@@ -97,7 +98,7 @@ impl ConsensusEngine for EthereumEngine {
         rewards::of_mined_block(&self.spec, block).map_err(|violation| violation.of(&block.header))
     }
 
-    /// The gas limit moves from the parent's towards the wanted one as far as one block may.
+    /// The gas limit moves from the parent's towards the requested one as far as one block may.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -111,16 +112,16 @@ impl ConsensusEngine for EthereumEngine {
         Ok(tenon_chain::seal(header))
     }
 
-    /// Before the merge nothing is final. After it a beacon chain would say; this node follows none and takes
-    /// the blocks that its operator hands it, so that the head counts as final, as the public suite expects of a
-    /// node that was told to adopt it (`docs/spec/conformance.md` 2.4).
+    /// Before the merge nothing is final. After it a beacon chain would decide; this node follows none and accepts the
+    /// blocks that its operator imports, so the head counts as final, as the public suite expects of a node that was
+    /// told to adopt it (`docs/spec/conformance.md` 2.4).
     fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let number = is_merged(head).then_some(BlockNumber(head.number));
         (number, number)
     }
 }
 
-/// Whether a verified header is one of after the merge. Block 0 counts as whatever its difficulty says.
+/// Returns whether a verified header is after the merge. Block 0 counts by its difficulty.
 fn is_merged(header: &Header) -> bool {
     header.difficulty.is_zero()
 }

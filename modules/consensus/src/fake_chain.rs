@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tenon_api::{Block, Header, RecoveredBlock, SealedHeader};
 use tenon_memory_chain::MemoryChain;
 
-/// A chain of this block alone, with a state in which nobody has anything.
+/// A chain of only this block, with an empty state.
 pub(crate) fn chain_from(genesis: &SealedHeader) -> MemoryChain {
     let chain = MemoryChain::with_accounts([]);
     add(&chain, block_of(genesis.clone(), Vec::new()));
     chain
 }
 
-/// Adds a block and makes it the head.
+/// Adds a block as the new head.
 pub(crate) fn add(chain: &MemoryChain, block: Block) {
     chain.push(Arc::new(RecoveredBlock { block, senders: Vec::new() }));
 }

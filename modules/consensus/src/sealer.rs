@@ -1,4 +1,4 @@
-//! When the development network makes a block.
+//! Makes the blocks of the development network.
 
 mod choices;
 mod demand;
@@ -23,42 +23,42 @@ use tenon_chain::ChainSpec;
 use tenon_supervisor::{Actor, ActorOptions, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
-use demand::{Bell, Progress};
+use demand::{Progress, SealTrigger};
 
 pub use choices::{SealChoices, TooLong};
 pub use demand::SealingOnDemand;
 
-/// One wake-up waits at most, because it stands for everything that is pending when it is handled; the second
-/// place is slack between the flag's fall and the message's end.
+/// At most one wake-up waits, because it covers everything that is pending when it is handled; the second place is
+/// needed between the reset of the flag and the end of the message.
 const MAILBOX_CAPACITY: usize = 2;
 
-/// What makes the sealer make a block.
+/// The sealer's trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealMode {
-    /// A pending transaction: as soon as there is one, with all that are there.
+    /// A pending transaction: a block is made at once, with all pending transactions.
     OnTransaction,
-    /// The passing of this time, with or without transactions.
+    /// A timer with this period, with or without transactions.
     Interval(Duration),
 }
 
-/// What the sealer's blocks are made with.
+/// Parameters of the sealer's blocks.
 #[derive(Clone, Debug)]
 pub struct SealerOptions {
-    /// When.
+    /// The trigger.
     pub mode: SealMode,
     /// Receiver of fees.
     pub beneficiary: Address,
-    /// Gas limit that blocks move towards.
+    /// Gas limit that blocks approach.
     pub gas_limit: u64,
-    /// Extra data, 32 bytes at most.
+    /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// Signs blocks of a native network for its rewards; none elsewhere.
+    /// Makes a native network's signing transactions, which earn rewards; `None` elsewhere.
     pub signing: Option<SigningDuty>,
-    /// Makes block 1 at once. On a native network no call can be made on block 0, which nobody has sealed.
+    /// Whether to make block 1 at once. On a native network no call can run on block 0, which is not sealed.
     pub begins_at_once: bool,
 }
 
-/// Where the sealer takes time and chance from. Tests put fixed functions in.
+/// The sealer's source of time and random numbers. Tests replace them by fixed functions.
 #[derive(Clone)]
 pub struct SealerClock {
     /// Unix time, seconds.
@@ -68,7 +68,7 @@ pub struct SealerClock {
 }
 
 impl SealerClock {
-    /// The host's clock and random numbers.
+    /// The system's clock and random numbers.
     pub fn system() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         Self { now: Arc::new(now), random: Arc::new(|| B256::new(rand::random())) }
@@ -81,7 +81,7 @@ impl fmt::Debug for SealerClock {
     }
 }
 
-/// What the sealer borrows from the other modules.
+/// What the sealer uses of other modules.
 #[derive(Clone)]
 pub struct SealerPorts {
     /// The chain's rules.
@@ -92,41 +92,41 @@ pub struct SealerPorts {
     pub pool: Arc<dyn PendingTransactions>,
     /// The write path.
     pub producer: Arc<dyn BlockProducer>,
-    /// Time and chance.
+    /// Time and random numbers.
     pub clock: SealerClock,
-    /// What operators have changed since the start.
+    /// The operator's changes since the start.
     pub choices: SealChoices,
 }
 
-/// Tells the sealer to look whether a block is due.
+/// Makes the sealer check whether a block is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealRequest;
 
-/// The actor that makes the blocks of a development network. Blocks its thread while a block is being made.
+/// The actor that makes the blocks of a development network. Blocks its thread while making a block.
 pub struct Sealer {
     options: SealerOptions,
     ports: SealerPorts,
-    /// Whether a request waits in the mailbox; shared with its [`Bell`].
+    /// Whether a request waits in the mailbox; shared with its [`SealTrigger`].
     is_woken: Arc<AtomicBool>,
-    /// For those who wait for their transactions' blocks; shared with the predecessors and successors of this one.
+    /// For senders that wait for their transactions' blocks; shared with the sealers before and after a restart.
     progress: Arc<watch::Sender<Progress>>,
-    /// Whether the one before it panicked.
+    /// Whether its predecessor panicked.
     is_successor: bool,
-    /// Why there was no block last; none after one. What stays so is logged once.
+    /// Why the last attempt made no block; `None` after a block. A repeated reason is logged once.
     failure: Option<String>,
 }
 
 impl Sealer {
-    /// A sealer that is told by messages only; [`spawn_sealer`] also wires the waker.
+    /// A sealer driven by messages only; [`spawn_sealer`] also connects the waker.
     pub fn new(options: SealerOptions, ports: SealerPorts) -> Self {
         Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), is_successor: false, failure: None }
     }
 
-    /// Makes what is due now: on an interval one block, on transactions as many blocks as the executable ones
-    /// fill. Returns how many blocks were made.
+    /// Makes the blocks that are due: one on a timer, otherwise as many as the executable transactions fill. Returns
+    /// the number of blocks made.
     ///
     /// # Errors
-    /// The first failure; blocks made before it stay.
+    /// The first failure; blocks made before it remain.
     pub fn seal(&self) -> Result<usize, Failure> {
         match self.options.mode {
             SealMode::Interval(_) => {
@@ -149,16 +149,16 @@ impl Sealer {
             let block = self.produce(&head, transactions)?;
             blocks += 1;
             self.progress.send_modify(Progress::note_block);
-            // What is executable by nonce and price may still not fit, for its blob price for instance. The
-            // next event tries it again; trying here would fill the chain with empty blocks.
+            // A transaction that is executable by nonce and price may still not fit, for its blob price for instance.
+            // The next event tries again; retrying here would fill the chain with empty blocks.
             if block.transactions.is_empty() {
                 return Ok(blocks);
             }
         }
     }
 
-    /// The pool's proposals without those that the head has already. The pool learns of a block by an event,
-    /// so right after a block its answer may be one block old.
+    /// The pool's proposals without transactions already in the head. The pool learns of a block by an event, so right
+    /// after a block its answer may be one block old.
     fn executable(&self, head: &Head) -> Result<Vec<RecoveredTransaction>, Failure> {
         let mut proposals = self.ports.pool.best(self.ports.spec.next_base_fee(&head.header));
         if proposals.is_empty() {
@@ -178,7 +178,7 @@ impl Sealer {
             });
             let is_executable =
                 proposal.transaction.nonce == *next && pays_for_blobs(&proposal.transaction, blob_base_fee);
-            // What is left out leaves a gap, so that the sender's later ones are left out too.
+            // A transaction that is left out leaves a nonce gap, so the sender's later ones are left out too.
             *next = next.saturating_add(u64::from(is_executable));
             is_executable
         });
@@ -193,14 +193,14 @@ impl Sealer {
         excess.zip(parameters).map_or(U256::ZERO, |(excess, parameters)| parameters.base_fee(excess))
     }
 
-    /// Timestamps rise strictly: a second block in the same second borrows from the future.
+    /// Timestamps are strictly increasing: a second block in the same second gets a timestamp in the future.
     fn next_timestamp(&self, head: &Head) -> u64 {
         (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1))
     }
 
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
         let chosen = self.ports.choices.current();
-        // A masternode's blocks are its own, whatever account is shown.
+        // A masternode's blocks are its own, whatever account was set.
         let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.signing.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
@@ -212,7 +212,7 @@ impl Sealer {
         self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)
     }
 
-    /// What the node itself has to say about the head, before everybody else's.
+    /// Puts the node's own signing transaction for the head before all others.
     fn with_own(
         &self,
         head: &Head,
@@ -229,7 +229,7 @@ impl Sealer {
     }
 }
 
-/// Whether the transaction has no blobs, or pays this much for each unit of blob gas.
+/// Returns whether the transaction has no blobs, or pays this blob gas price.
 fn pays_for_blobs(transaction: &Transaction, blob_base_fee: U256) -> bool {
     match &transaction.payload {
         TransactionPayload::Blob { max_fee_per_blob_gas, .. } => *max_fee_per_blob_gas >= blob_base_fee,
@@ -241,14 +241,14 @@ impl Actor for Sealer {
     type Message = SealRequest;
 
     fn started(&mut self) {
-        // The request of the one that panicked is gone, and the transactions that it was about announce themselves once.
+        // The request of the sealer that panicked is lost, and its transactions cause no further events.
         if self.is_successor && self.options.mode == SealMode::OnTransaction {
             self.handle(SealRequest);
         }
     }
 
     fn handle(&mut self, _: SealRequest) {
-        // The flag falls before the pool is read: a transaction that comes later wakes the sealer again.
+        // The flag is reset before the pool is read: a transaction that arrives later wakes the sealer again.
         self.is_woken.store(false, Ordering::SeqCst);
         self.progress.send_if_modified(Progress::begin_round);
         let failure = self.seal().err().map(|error| error.to_string());
@@ -266,20 +266,20 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// Wakes a sealer. The node runs [`SealerWaker::run`] as a task and drops it to stop the sealing.
+/// Wakes a sealer. The node runs [`SealerWaker::run`] as a task and drops it to stop sealing.
 #[derive(Debug)]
 pub struct SealerWaker {
     mode: SealMode,
     begins_at_once: bool,
-    bell: Bell,
-    /// Told that this sealing is over when the waker goes.
+    trigger: SealTrigger,
+    /// Notified on drop that this sealing is over.
     on_demand: SealingOnDemand,
-    /// Made before the sealer starts, so that no transaction falls between.
+    /// Created before the sealer starts, so that no transaction is missed.
     pending: Subscription<TransactionPending>,
 }
 
 impl SealerWaker {
-    /// Wakes the sealer on its events or its interval, until the bus is gone.
+    /// Wakes the sealer on its events or its timer, until the bus is gone.
     pub async fn run(self) {
         match self.mode {
             SealMode::OnTransaction => self.wake_on_transactions().await,
@@ -288,25 +288,25 @@ impl SealerWaker {
     }
 
     async fn wake_on_transactions(mut self) {
-        // Transactions of the journal may be waiting since before the subscription.
-        self.bell.ring();
+        // Transactions from the journal may be waiting since before the subscription.
+        self.trigger.request_round();
         while let Some(Delivery::Event(_) | Delivery::Missed(_)) = self.pending.next().await {
-            self.bell.ring();
+            self.trigger.request_round();
         }
     }
 
     async fn wake_on_interval(self, period: Duration) {
         if self.begins_at_once {
-            self.bell.ring();
+            self.trigger.request_round();
         }
-        // Zero would be no interval at all.
+        // A period of zero is invalid.
         let period = period.max(Duration::from_millis(1));
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-        // After a block that took longer than the period the next one comes a whole period later.
+        // If a block takes longer than the period, the next one follows a whole period later.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.bell.ring();
+            self.trigger.request_round();
         }
     }
 }
@@ -317,11 +317,11 @@ impl Drop for SealerWaker {
     }
 }
 
-/// Starts the sealer under supervision and gives back what wakes it. One that makes blocks for transactions is also rung
-/// through `on_demand`, until its waker is dropped.
+/// Starts the sealer under supervision and returns its waker. If it makes blocks for transactions, `on_demand` can
+/// trigger it too, until the waker is dropped.
 ///
 /// # Errors
-/// What [`Supervisor::spawn`] answers.
+/// Those of [`Supervisor::spawn`].
 pub fn spawn_sealer(
     supervisor: &Supervisor,
     bus: &Bus,
@@ -337,7 +337,7 @@ pub fn spawn_sealer(
     let progress = Arc::new(progress);
     let mut is_successor = false;
     let make = move || {
-        // A sealer that panicked has handled its request: without this, its successor would never be woken.
+        // A sealer that panicked has consumed its request: without this reset, its successor would never be woken.
         shared.store(false, Ordering::SeqCst);
         let is_woken = Arc::clone(&shared);
         let progress = Arc::clone(&progress);
@@ -347,11 +347,11 @@ pub fn spawn_sealer(
     };
     let actor_options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
     let mailbox = supervisor.spawn("sealer", actor_options, make)?;
-    let bell = Bell::new(mailbox, is_woken, watched);
+    let trigger = SealTrigger::new(mailbox, is_woken, watched);
     if mode == SealMode::OnTransaction {
-        on_demand.begin(bell.clone());
+        on_demand.begin(trigger.clone());
     }
-    Ok(SealerWaker { mode, begins_at_once, bell, on_demand: on_demand.clone(), pending })
+    Ok(SealerWaker { mode, begins_at_once, trigger, on_demand: on_demand.clone(), pending })
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
+//! Violations of rules.
+
 use std::fmt::{self, Debug, Display};
 
 use tenon_api::{BlockNumber, ConsensusError, SealedHeader, StoreError};
 
-/// A rule that a block breaks, before it is tied to the block.
+/// A broken rule, without its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule's name, as a reader of the log would look it up.
+    /// The rule's name, for look-up.
     pub rule: &'static str,
     /// The value found.
     pub found: String,
-    /// The value wanted, or its bounds.
+    /// The expected value, or its range.
     pub wanted: String,
 }
 
 impl Violation {
-    /// A broken rule.
+    /// A violation with these values.
     pub(crate) fn new(rule: &'static str, found: impl Display, wanted: impl Display) -> Self {
         Self { rule, found: found.to_string(), wanted: wanted.to_string() }
     }
@@ -24,7 +26,7 @@ impl Violation {
         Self::new(rule, format_args!("an unreadable chain ({error})"), "a readable one")
     }
 
-    /// Ties the violation to the block that breaks the rule.
+    /// The error for the block that breaks the rule.
     pub(crate) fn of(self, header: &SealedHeader) -> ConsensusError {
         ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: self.to_string() }
     }
@@ -41,7 +43,7 @@ pub(crate) fn require_equal<T: PartialEq + Display>(rule: &'static str, found: T
     if found == wanted { Ok(()) } else { Err(Violation::new(rule, found, wanted)) }
 }
 
-/// Passes when an optional header item stands exactly in the headers of the forks that have it.
+/// Passes if an optional header item is present exactly in the headers of the forks that have it.
 pub(crate) fn require_presence<T: Debug>(rule: &'static str, item: Option<&T>, wanted: bool) -> Result<(), Violation> {
     match (item, wanted) {
         (Some(_), true) | (None, false) => Ok(()),

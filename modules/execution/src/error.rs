@@ -1,24 +1,24 @@
-//! Why a block was not executed or not inserted.
+//! Errors of executing and importing blocks.
 
 use alloy_primitives::{Address, B256};
 use tenon_api::{BlockNumber, ConsensusError, Failure, StoreError};
 
-/// Why a block cannot be executed, or does not do what its header says.
+/// Why a block cannot be executed, or does not match its header.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
-    /// The block was executed and the first thing compared differs from the header.
+    /// The block was executed, and a result differs from the header; the first difference is reported.
     #[error("block {number}: {what} is {computed}, the header says {expected}")]
     Mismatch {
         /// Height of the block.
         number: BlockNumber,
-        /// What differs: `gas used`, `state root` …
+        /// The differing value: `gas used`, `state root` …
         what: &'static str,
-        /// What execution gave.
+        /// The computed value.
         computed: String,
-        /// What the header says.
+        /// The header's value.
         expected: String,
     },
-    /// A transaction may not stand where it stands.
+    /// A transaction is not valid at its position.
     #[error("block {number}: transaction {index} ({hash}) is not valid: {reason}")]
     Transaction {
         /// Height of the block.
@@ -27,18 +27,18 @@ pub enum ExecutionError {
         index: usize,
         /// Its hash.
         hash: B256,
-        /// Which rule it breaks.
+        /// The broken rule.
         reason: TransactionRejection,
     },
-    /// The block needs a rule that this node does not execute; it is not known whether the block is valid.
-    #[error("block {number} needs what this node does not execute: {what}")]
+    /// The block needs a rule that this node does not implement; its validity is unknown.
+    #[error("block {number} requires something that this node does not support: {what}")]
     Unsupported {
         /// Height of the block.
         number: BlockNumber,
         /// The rule.
         what: String,
     },
-    /// A header item that this fork needs is absent.
+    /// The header lacks an item that its fork requires.
     #[error("block {number}: the header has no {what}")]
     MissingItem {
         /// Height of the block.
@@ -46,34 +46,34 @@ pub enum ExecutionError {
         /// The item.
         what: &'static str,
     },
-    /// A system contract whose answer belongs to the block did not answer (EIP-7002, EIP-7251).
+    /// A system contract whose output is part of the block failed (EIP-7002, EIP-7251).
     #[error("block {number}: system call to {contract} failed: {reason}")]
     SystemCall {
         /// Height of the block.
         number: BlockNumber,
         /// The contract.
         contract: Address,
-        /// What the EVM said.
+        /// The EVM's error.
         reason: String,
     },
-    /// A log of the deposit contract has not the layout of EIP-6110.
+    /// A log of the deposit contract does not have the layout of EIP-6110.
     #[error("block {number}: deposit log: {reason}")]
     DepositLog {
         /// Height of the block.
         number: BlockNumber,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// The historic exchange comes to something else than the block says, or an order may not stand there
-    /// (`docs/spec/chain.md` 6.1). The reason is in the reference's words.
+    /// The historic exchange's result differs from the block's, or an order is not valid (`docs/spec/chain.md` 6.1).
+    /// The reason has the reference's text.
     #[error("block {number}: {reason}")]
     Exchange {
         /// Height of the block.
         number: BlockNumber,
-        /// Which rule is broken.
+        /// The broken rule.
         reason: String,
     },
-    /// Consensus could not tell who is paid.
+    /// Consensus could not determine the receiver of a payment.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
     /// The database failed.
@@ -84,13 +84,13 @@ pub enum ExecutionError {
     Trie {
         /// Height of the block.
         number: BlockNumber,
-        /// Why.
+        /// The cause.
         source: tenon_chain::TrieError,
     },
 }
 
 impl ExecutionError {
-    /// Whether the block itself is wrong, rather than what this node has or knows to judge it with.
+    /// Returns whether the block itself is invalid, rather than data or rules missing on this node.
     pub(crate) fn condemns_the_block(&self) -> bool {
         match self {
             Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
@@ -108,7 +108,7 @@ impl ExecutionError {
     }
 }
 
-/// Why a transaction cannot be executed in this block at this place.
+/// Why a transaction cannot be executed at its position in this block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionRejection {
     /// The rest of the block's gas is less than the transaction's limit.
@@ -116,7 +116,7 @@ pub enum TransactionRejection {
     BlockGas {
         /// The transaction's limit.
         gas_limit: u64,
-        /// What is left.
+        /// Remaining gas.
         available: u64,
     },
     /// The rest of the block's blob gas is less than the transaction's.
@@ -124,13 +124,13 @@ pub enum TransactionRejection {
     BlockBlobGas {
         /// The transaction's blob gas.
         blob_gas: u64,
-        /// What is left.
+        /// Remaining blob gas.
         available: u64,
     },
-    /// It needs a rule that this node does not execute; it is not known whether it is valid.
+    /// It needs a rule that this node does not implement; its validity is unknown.
     #[error("this node does not execute {0}")]
     Unsupported(&'static str),
-    /// A rule of the transaction itself or of its sender's account.
+    /// A rule on the transaction itself or its sender's account.
     #[error("{0}")]
     Rule(String),
     /// The state could not be read.
@@ -139,69 +139,69 @@ pub enum TransactionRejection {
 }
 
 impl TransactionRejection {
-    /// Whether a later block may take the transaction: only room is lacking here.
-    pub(crate) const fn is_lack_of_room(&self) -> bool {
+    /// Returns whether a later block may include the transaction: only gas is lacking here.
+    pub(crate) const fn is_out_of_block_gas(&self) -> bool {
         matches!(self, Self::BlockGas { .. } | Self::BlockBlobGas { .. })
     }
 }
 
-/// Why a block was not inserted.
+/// Why a block was not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The parent is not known.
+    /// The parent is unknown.
     #[error("block {number} ({hash}): its parent {parent} is not known")]
     UnknownParent {
         /// Height of the block.
         number: BlockNumber,
         /// Its hash.
         hash: B256,
-        /// The parent that is missing.
+        /// The missing parent.
         parent: B256,
     },
-    /// A transaction's signature gives no sender.
+    /// No sender can be recovered from a transaction's signature.
     #[error("block {number}: {reason}")]
     Sender {
         /// Height of the block.
         number: BlockNumber,
-        /// What recovery said.
+        /// The recovery error.
         reason: String,
     },
-    /// The bytes that were to be imported are not blocks.
+    /// The bytes to be imported are not valid blocks.
     #[error("after block {after}: {reason}")]
     Source {
-        /// The last block that was read.
+        /// The last block read.
         after: BlockNumber,
-        /// What the reader said.
+        /// The reader's error.
         reason: String,
     },
-    /// The chain to be imported begins with another genesis block.
+    /// The chain to be imported has another genesis block.
     #[error("block 0 is {found}, this database's is {own}: another chain")]
     OtherChain {
-        /// Hash of the block 0 that was to be imported.
+        /// Hash of its block 0.
         found: B256,
-        /// Hash of the database's.
+        /// Hash of the database's block 0.
         own: B256,
     },
-    /// Consensus refuses the block.
+    /// Consensus refused the block.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
-    /// Execution refuses the block.
+    /// Execution refused the block.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A better branch whose blocks do not fit into memory together.
+    /// The blocks of a better branch do not fit into memory together.
     #[error(
         "the better branch from block {ancestor} on needs too much memory at block {number} to take the place of blocks up \
          to {from} in one step; stop the node, run `tenon db unwind {ancestor}` and import the branch"
     )]
     LargeReorganisation {
-        /// The last block that both branches have.
+        /// The last common block.
         ancestor: BlockNumber,
         /// The head.
         from: BlockNumber,
-        /// The block of the branch at which it was too much.
+        /// The block of the branch that exceeded the limit.
         number: BlockNumber,
     },
     /// A worker thread of the importer could not be started.
@@ -210,7 +210,7 @@ pub enum ImportError {
 }
 
 impl ExecutionError {
-    /// The block that is refused; none when the fault is the database's.
+    /// The refused block; `None` if the database failed.
     pub const fn block(&self) -> Option<BlockNumber> {
         match self {
             Self::Mismatch { number, .. }
@@ -228,7 +228,7 @@ impl ExecutionError {
 }
 
 impl ImportError {
-    /// The block that is refused; none when the fault is not a block's, or its place is in the words already.
+    /// The refused block; `None` if no block is at fault, or the text already names it.
     pub const fn block(&self) -> Option<BlockNumber> {
         match self {
             Self::UnknownParent { number, .. } | Self::Sender { number, .. } => Some(*number),

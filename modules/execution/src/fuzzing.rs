@@ -1,32 +1,32 @@
-//! The private parsers, as the fuzz targets see them (`fuzz/`). Not for others.
+//! Private parsers, for the fuzz targets (`fuzz/`) only.
 
 use tenon_api::Bytes;
 
 use crate::{ExecutionLimits, native, trace};
 
-/// Runs the native contract that verifies ring signatures (`is_ring`), or the one that verifies range proofs, on an
-/// input; whether it accepts. Checks that the reason of a refusal can be told.
+/// Runs the native contract that verifies ring signatures (`is_ring`), or the one that verifies range proofs; returns
+/// whether it accepts the input. Checks that every refusal has a reason.
 pub fn native_proof(is_ring: bool, input: &[u8]) -> bool {
     native::proof_is_valid(is_ring, input)
 }
 
-/// Reads the JSON text of a trace's options as each profile does; the reasons of refusals, in words.
+/// Parses the JSON text of a trace's options for each profile; returns the errors.
 pub fn trace_options(json: &str) -> Vec<String> {
     trace::options_problems(json, &ExecutionLimits::default())
 }
 
-/// The orders in the input of a transaction to the historic exchange; none when it is in no form in which miners wrote it.
+/// The orders in the input of a transaction to the historic exchange; `None` if it has no form written by miners.
 pub fn exchange_orders(input: &[u8]) -> Option<Vec<Bytes>> {
     native::exchange_fuzzing::orders_in(input)
 }
 
-/// The RLP of an order of the historic exchange that was read from these bytes; none when they are no order.
+/// The RLP of an order of the historic exchange decoded from these bytes; `None` if they are not an order.
 pub fn exchange_order(bytes: &[u8]) -> Option<Vec<u8>> {
     native::exchange_fuzzing::order(bytes)
 }
 
-/// What the trading state keeps, read from these bytes and written again: the record of a book (0), a price level (1), an
-/// amount (2).
+/// A record of the trading state, decoded from these bytes and encoded again: a book (0), a price level (1), an amount
+/// (2).
 pub fn exchange_record(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
     native::exchange_fuzzing::kept(kind, bytes)
 }
@@ -34,7 +34,7 @@ pub fn exchange_record(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
 /// Runs a market of the historic exchange that these bytes describe.
 ///
 /// # Panics
-/// When its trading state is not whole after a block, or tokens were made or lost.
+/// If its trading state is inconsistent after a block, or tokens were created or lost.
 pub fn exchange_market(input: &[u8]) {
     native::exchange_fuzzing::market(input);
 }

@@ -1,18 +1,18 @@
-//! EVM instructions by the reference's names, and what they need of the stack.
+//! EVM instructions with the reference's names and stack requirements.
 //!
-//! Failed calls and the reference's tracers both tell of instructions, in the same words.
+//! Used by error texts of calls and by the reference's tracers.
 
 use std::borrow::Cow;
 
 use revm::bytecode::opcode::{CLZ, DUPN, EXCHANGE, OpCode, SLOTNUM, SWAPN};
 
-/// Instructions that the EVM below knows and the reference does not, not even by name: it ends with Cancun.
+/// Instructions of the EVM that are unknown to the reference, which ends with Cancun.
 const UNKNOWN_TO_THE_REFERENCE: [u8; 5] = [CLZ, SLOTNUM, DUPN, SWAPN, EXCHANGE];
 
-/// Values that the EVM's stack holds at most.
+/// Maximum length of the EVM's stack.
 const STACK_LIMIT: usize = 1024;
 
-/// How many values an instruction must and may find on the stack.
+/// Minimum and maximum stack length for an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackBounds {
     pub(crate) least: usize,
@@ -20,30 +20,30 @@ pub(crate) struct StackBounds {
 }
 
 impl StackBounds {
-    /// The bounds of an instruction; none of one that the EVM below does not know.
+    /// The bounds of an instruction; `None` if the EVM does not know it.
     pub(crate) fn of(opcode: u8) -> Option<Self> {
         let code = OpCode::new(opcode)?;
         let (inputs, outputs) = (usize::from(code.inputs()), usize::from(code.outputs()));
         Some(Self { least: inputs, most: STACK_LIMIT + inputs - outputs })
     }
 
-    /// The reference's words for a stack of `length` values that is too short.
+    /// The reference's text for a stack of `length` values that is too short.
     pub(crate) fn underflow_text(self, length: usize) -> String {
         format!("stack underflow ({length} <=> {})", self.least)
     }
 
-    /// The reference's words for a stack of `length` values that is too long.
+    /// The reference's text for a stack of `length` values that is too long.
     pub(crate) fn overflow_text(self, length: usize) -> String {
         format!("stack limit reached {length} ({})", self.most)
     }
 }
 
-/// Whether the reference knows an instruction, in whatever fork.
+/// Returns whether the reference knows an instruction, in any fork.
 pub(crate) fn is_known_to_the_reference(opcode: u8) -> bool {
     known(opcode).is_some()
 }
 
-/// The name of an instruction, also where no fork has it.
+/// The name of an instruction, even if no fork has it.
 pub(crate) fn instruction_name(opcode: u8) -> Cow<'static, str> {
     match known(opcode) {
         Some(code) => Cow::Borrowed(code.as_str()),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn stack_bounds_are_those_of_the_reference() {
+    fn stack_bounds_equal_the_references() {
         let cases =
             [(0x50, 1, 1025, "POP"), (0x60, 0, 1023, "PUSH1"), (0x80, 1, 1023, "DUP1"), (0x91, 3, 1024, "SWAP2")];
         for (opcode, least, most, name) in cases {

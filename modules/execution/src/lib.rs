@@ -1,13 +1,13 @@
-//! Executing blocks and calls: from a decoded block to everything that it changes, from a call to its answer.
+//! Executes blocks and calls: from a decoded block to all its changes, from a call to its answer.
 //!
 //! It owns the [`Executor`] (one block over its parent's state), the [`Importer`] (which blocks become canonical,
 //! in which order), the [`ChainActor`] that serialises all writers, and the handlers of the messages about
 //! calls, simulations, traces and fees ([`register`]).
 //!
-//! What must always hold: a block reaches the database only after everything that execution gives has been
-//! compared with its header; the database changes only through `BlockCommit`s and unwinding; calls and traces
-//! never write, and end when their time is over or their caller has gone. This crate knows no consensus engine
-//! (it is given one), no database and no JSON-RPC envelope. What a fork changes is data in `block/rules.rs`.
+//! Invariants: a block reaches the database only after all results of execution have been compared with its header; the
+//! database changes only through `BlockCommit`s and unwinds; calls and traces never write, and end when their time is
+//! over or their caller has gone. This crate knows no particular consensus engine (it receives one), no database and no
+//! JSON-RPC envelope. Differences between forks are data in `block/rules.rs`.
 
 #![forbid(unsafe_code)]
 

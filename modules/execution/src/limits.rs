@@ -1,44 +1,45 @@
-//! What a call, trace or fee question may cost.
+//! Limits of calls, traces and fee queries.
 
 use std::time::Duration;
 
 use alloy_primitives::U256;
 use tenon_bus::MemoryBudget;
 
-/// Bounds of everything that clients can make this node execute.
+/// Limits of everything that clients can make this node execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutionLimits {
-    /// Most gas of a call, estimate or access list; zero means no bound. go-ethereum's `--rpc.gascap`.
+    /// Maximum gas of a call, estimate or access list; zero means unlimited. go-ethereum's `--rpc.gascap`.
     pub call_gas_cap: u64,
-    /// Longest run of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
+    /// Maximum time of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
     pub call_timeout: Duration,
-    /// Longest run of a traced transaction when the caller names no `timeout`.
+    /// Maximum time of a traced transaction if the caller gives no `timeout`.
     pub trace_timeout: Duration,
-    /// The largest `timeout` that a caller may name; more is cut to it.
+    /// Maximum `timeout` that a caller may give; more is reduced to it.
     pub trace_timeout_max: Duration,
-    /// Most instructions that one traced transaction may record.
+    /// Maximum number of instructions that one traced transaction may record.
     pub trace_steps: u64,
-    /// Most memory that the recordings of all traces that run at a time may take together, bytes.
+    /// Maximum memory of the recordings of all running traces together, bytes.
     pub trace_bytes: u64,
-    /// Longest answer of one trace request, bytes; below the largest frame that crosses the plugin boundary.
+    /// Maximum length of the answer to one trace request, bytes; below the largest frame that crosses the plugin
+    /// boundary.
     pub trace_answer_bytes: u64,
-    /// Most blocks of one fee history; more are cut off silently.
+    /// Maximum number of blocks of one fee history; more are silently cut off.
     pub fee_history_blocks: u64,
-    /// The lowest tip that is suggested, wei per gas: what the pool takes at least.
-    pub least_tip: U256,
+    /// The minimum suggested tip, wei per gas: the pool's minimum.
+    pub min_tip: U256,
 }
 
-/// What everything that clients can make this node execute draws on.
+/// Resources for everything that clients can make this node execute.
 #[derive(Clone, Debug, Default)]
 pub struct CallResources {
-    /// Bounds of one request.
+    /// Limits of one request.
     pub limits: ExecutionLimits,
     /// Memory of all requests.
     pub memory: MemoryBudget,
 }
 
 impl From<ExecutionLimits> for CallResources {
-    /// Without a bound on the memory of all requests together.
+    /// Without a limit on the memory of all requests together.
     fn from(limits: ExecutionLimits) -> Self {
         Self { limits, memory: MemoryBudget::unbounded() }
     }
@@ -55,7 +56,7 @@ impl Default for ExecutionLimits {
             trace_bytes: 1 << 30,
             trace_answer_bytes: 240 << 20,
             fee_history_blocks: 1024,
-            least_tip: U256::ZERO,
+            min_tip: U256::ZERO,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The handlers of the messages that this crate answers.
+//! Registers this crate's handlers.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::{
 
 /// Answers calls, estimates, access lists, simulations, traces, questions about fees, and the command to move the head.
 ///
-/// Everything that runs the EVM or reads many blocks is one job on `pool`, but for calls that are over at once.
+/// Everything that runs the EVM or reads many blocks is one job on `pool`, except calls that end at once.
 ///
 /// # Errors
-/// [`RegisterError`] when somebody answers one of these messages already.
+/// [`RegisterError`] if one of these messages already has a handler.
 pub fn register(
     bus: &Bus,
     chain: Arc<dyn ChainReader>,

@@ -1,4 +1,4 @@
-//! Calls, estimates, access lists and fees against the recorded answers of the public suite.
+//! Calls, estimates, access lists and fees compared with the recorded answers of the public suite.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
@@ -48,7 +48,7 @@ fn assert_recorded(case: &RecordedCase, outcome: Result<Value, Failure>) {
 }
 
 #[tokio::test]
-async fn recorded_calls_answer_as_recorded() {
+async fn calls_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     for case in recorded_cases("eth_call/") {
@@ -57,7 +57,7 @@ async fn recorded_calls_answer_as_recorded() {
     }
 }
 
-/// What is tried on the caller's task, and what the pool answers.
+/// The results of the attempt on the caller's task, and of the pool.
 async fn tried_and_worked(node: &TestNode, call: &Call) -> (Option<Result<Bytes, Failure>>, Result<Bytes, Failure>) {
     let context = CallContext::new();
     let frame = codec::encode(call).unwrap();
@@ -68,11 +68,11 @@ async fn tried_and_worked(node: &TestNode, call: &Call) -> (Option<Result<Bytes,
 }
 
 #[tokio::test]
-async fn an_attempt_answers_what_the_pool_answers_or_nothing() {
+async fn an_attempt_answers_like_the_pool_or_gives_up() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let mut answered = 0;
-    // Each may be given up because another process had the processor; the pool then finds out that it was short.
+    // Each may give up because of a context switch; the pool then records that it was short.
     for _ in 0..100 {
         for case in recorded_cases("eth_call/") {
             let (tried, worked) = tried_and_worked(&node, &call(call_request(&case.params[0]))).await;
@@ -89,7 +89,7 @@ async fn an_attempt_answers_what_the_pool_answers_or_nothing() {
 }
 
 #[tokio::test]
-async fn what_would_take_long_is_left_to_the_pool() {
+async fn long_calls_go_to_the_pool() {
     let mut genesis: Value = serde_json::from_slice(&test_data("chain/conformance-genesis.json.gz")).unwrap();
     let long = [
         ("0x5b600056", "a loop"),
@@ -116,7 +116,7 @@ async fn what_would_take_long_is_left_to_the_pool() {
 }
 
 #[tokio::test]
-async fn recorded_estimates_answer_as_recorded() {
+async fn estimates_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     for case in recorded_cases("eth_estimateGas/") {
@@ -126,7 +126,7 @@ async fn recorded_estimates_answer_as_recorded() {
 }
 
 #[tokio::test]
-async fn recorded_access_lists_answer_as_recorded() {
+async fn access_lists_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     for case in recorded_cases("eth_createAccessList/") {
@@ -176,12 +176,12 @@ async fn fees_of_the_next_block_follow_the_head() {
 }
 
 #[tokio::test]
-async fn no_tip_is_suggested_that_the_pool_would_refuse() {
+async fn the_suggested_tip_is_at_least_the_pools_minimum() {
     let node = TestNode::with_conformance_chain(54);
-    let least_tip = U256::from(7_000_000_000_u64);
-    let _served = node.serve(ExecutionLimits { least_tip, ..ExecutionLimits::default() });
+    let min_tip = U256::from(7_000_000_000_u64);
+    let _served = node.serve(ExecutionLimits { min_tip, ..ExecutionLimits::default() });
 
-    assert_eq!(node.ask(SuggestTip).await.unwrap(), least_tip);
+    assert_eq!(node.ask(SuggestTip).await.unwrap(), min_tip);
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_fee_history_beyond_the_head_is_refused() {
 }
 
 #[tokio::test]
-async fn an_overridden_time_brings_the_rules_of_its_fork() {
+async fn an_overridden_time_selects_its_forks_rules() {
     let node = TestNode::with_conformance_chain(36);
     let _served = node.serve(ExecutionLimits::default());
     // PUSH0 (Shanghai, time 390) ... return one zero word.
@@ -211,7 +211,7 @@ async fn an_overridden_time_brings_the_rules_of_its_fork() {
     assert_eq!((in_shanghai, in_osaka), (Bytes::from([0; 32]), Bytes::from([0; 32])));
 }
 
-/// Code that is executed by an override at an address of its own.
+/// Code that an override installs at an unused address.
 fn with_code(code: &[u8]) -> Call {
     let target = address!("00000000000000000000000000000000c0de0001");
     let request = CallRequest { to: Some(target), ..CallRequest::default() };
@@ -219,7 +219,7 @@ fn with_code(code: &[u8]) -> Call {
     Call { state_overrides: vec![(target, code)], ..call(request) }
 }
 
-/// JUMPDEST, PUSH1 0, JUMP: runs until something stops it.
+/// JUMPDEST, PUSH1 0, JUMP: runs until it is stopped.
 const ENDLESS: &[u8] = &hex!("5b600056");
 
 #[tokio::test]
@@ -228,14 +228,14 @@ async fn an_endless_call_ends_with_its_gas_or_its_time() {
     let limits =
         ExecutionLimits { call_gas_cap: 0, call_timeout: Duration::from_millis(50), ..ExecutionLimits::default() };
     let _hurried = hurried.serve(limits);
-    // A busy machine may take its time for the gas.
-    let patient = TestNode::with_conformance_chain(1);
-    let _patient = patient.serve(ExecutionLimits { call_timeout: Duration::from_secs(3600), ..limits });
+    // A busy machine may need this long to use up the gas.
+    let unhurried = TestNode::with_conformance_chain(1);
+    let _patient = unhurried.serve(ExecutionLimits { call_timeout: Duration::from_secs(3600), ..limits });
 
     let timed_out = hurried.ask(with_code(ENDLESS)).await.unwrap_err();
     let mut small = with_code(ENDLESS);
     small.request.gas = Some(100_000);
-    let out_of_gas = patient.ask(small).await.unwrap_err();
+    let out_of_gas = unhurried.ask(small).await.unwrap_err();
 
     assert_eq!(timed_out.message, "execution aborted (timeout = 50ms)");
     assert_eq!((out_of_gas.code, out_of_gas.message.as_str()), (FailureCode::SERVER, "out of gas"));
@@ -247,7 +247,7 @@ async fn a_call_stops_when_its_caller_is_gone() {
     let limits =
         ExecutionLimits { call_gas_cap: 0, call_timeout: Duration::from_secs(3600), ..ExecutionLimits::default() };
     let _served = node.serve(limits);
-    // The pool has a free thread, so the job begins, and only its own look at the caller can end it.
+    // The pool has a free thread, so the job begins, and only its own check of the caller can end it.
     let caller = CallContext::with_timeout(Duration::from_millis(100));
 
     let stopped = node.bus.call(with_code(ENDLESS), &caller).await.unwrap_err();
@@ -284,7 +284,7 @@ async fn overrides_of_block_storage_and_precompiles_are_seen() {
 }
 
 #[tokio::test]
-async fn contradicting_members_are_refused_in_the_usual_words() {
+async fn contradictory_members_are_refused_with_the_usual_texts() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let price = Some(U256::from(1));

@@ -1,6 +1,6 @@
-//! What becomes of empty accounts of a genesis file (`docs/spec/chain.md` 5.3): random blocks that touch them, send
-//! them coins and create contracts in their places, in calls that fail and that do not, as the reference client
-//! executed them. `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one a line.
+//! Empty accounts of a genesis file (`docs/spec/chain.md` 5.3): random blocks that touch them, send them coins and
+//! create contracts at their addresses, in successful and failed calls, compared with the reference client.
+//! `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one per line.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
@@ -14,7 +14,7 @@ use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
 use tenon_execution::{Executor, ReferenceBlock};
 
-/// Executes a case's blocks; every root is compared by the executor, and the accounts that are empty after each.
+/// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {
     let genesis = Genesis::from_json(case["genesis"].to_string().as_bytes()).map_err(|error| error.to_string())?;
     let chain = MemoryChain::new(&genesis.commit().unwrap());
@@ -55,7 +55,7 @@ fn in_a_line(receipt: &Receipt) -> String {
 }
 
 #[test]
-fn empty_accounts_of_a_genesis_file_stay_or_go_as_in_the_reference() {
+fn empty_accounts_of_a_genesis_file_stay_or_are_deleted_as_in_the_reference() {
     let others = std::env::var_os("TENON_RANDOM_CHAINS");
     let text = match &others {
         Some(file) => std::fs::read_to_string(file).unwrap(),

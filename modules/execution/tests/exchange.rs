@@ -1,5 +1,5 @@
-//! The historic exchange in blocks (`docs/spec/chain.md` 6): random markets, with the trading roots and state roots
-//! that the reference came to, and what is refused.
+//! The historic exchange in blocks (`docs/spec/chain.md` 6): random markets with the reference's trading roots and
+//! state roots, and refused blocks.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
@@ -26,7 +26,7 @@ use tenon_storage::{Mode, Store, StoreOptions};
 const LENDING: Address = address!("0000000000000000000000000000000000000093");
 
 #[test]
-fn blocks_with_orders_come_to_the_trading_roots_and_state_roots_of_the_reference() {
+fn blocks_with_orders_have_the_references_trading_and_state_roots() {
     for scenario in scenarios() {
         let market = Market::open(&scenario);
         market.run_to(market.blocks() - 1);
@@ -34,7 +34,7 @@ fn blocks_with_orders_come_to_the_trading_roots_and_state_roots_of_the_reference
 }
 
 #[test]
-fn a_block_that_says_another_trading_root_is_refused_in_the_references_words() {
+fn a_block_with_another_trading_root_is_refused_with_the_references_text() {
     let scenario = &scenarios()[0];
     let market = Market::open(scenario);
     let mut transactions = market.transactions(0);
@@ -60,7 +60,7 @@ fn an_order_with_a_wrong_nonce_makes_a_block_invalid() {
 }
 
 #[test]
-fn lending_and_what_no_miner_wrote_are_refused_by_name() {
+fn lending_and_unknown_forms_of_batches_are_refused_by_name() {
     let scenario = &scenarios()[0];
     let market = Market::open(scenario);
     let mut transactions = market.transactions(0);
@@ -85,7 +85,7 @@ fn open_store(folder: &Path, mode: Mode) -> Arc<Store> {
     Store::open(folder, options).unwrap()
 }
 
-/// A market over the real database, whose folder is opened again and again.
+/// A market over the real database, whose folder is reopened repeatedly.
 struct StoredMarket {
     market: Market<Store>,
     mode: Mode,
@@ -103,7 +103,7 @@ impl StoredMarket {
         Self { market, mode, folder }
     }
 
-    /// Goes on in a folder as a process leaves it that is killed now.
+    /// Continues in a copy of the folder as a kill at this moment would leave it.
     fn kill(mut self) -> Self {
         let folder = loop {
             let copy = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ impl StoredMarket {
         self
     }
 
-    /// The head is this block of the scenario, and everything that belongs to it is there.
+    /// Checks that the head is this block of the scenario, with all its data.
     fn assert_stands_at(&self, index: usize) -> TradingReport {
         let market = &self.market;
         let block = &market.scenario["Blocks"][index];
@@ -130,7 +130,7 @@ impl StoredMarket {
     }
 }
 
-/// Copies a folder; false when the database was removing or making files meanwhile.
+/// Copies a folder; false if the database removed or created files meanwhile.
 fn copy_as_of_one_instant(from: &Path, to: &Path) -> bool {
     let listing = || -> BTreeMap<OsString, Option<u64>> {
         let files = fs::read_dir(from).unwrap().map(Result::unwrap);
@@ -140,13 +140,13 @@ fn copy_as_of_one_instant(from: &Path, to: &Path) -> bool {
     before.keys().all(|name| fs::copy(from.join(name), to.join(name)).is_ok()) && listing() == before
 }
 
-/// Scenarios that differ: the reference's random markets are many, and each chain has 900 blocks before its first.
+/// A selection: the reference's random markets are many, and each chain has 900 blocks before its first order.
 fn some_scenarios() -> Vec<Value> {
     scenarios().into_iter().step_by(8).collect()
 }
 
 #[test]
-fn blocks_with_orders_are_taken_back_and_put_on_again_in_the_real_database_killed_in_between() {
+fn blocks_with_orders_can_be_unwound_and_repeated_in_the_real_database_despite_kills() {
     for scenario in some_scenarios() {
         let mut stored = StoredMarket::new(&scenario, Mode::Archive);
         let last = stored.market.blocks() - 1;
@@ -170,13 +170,13 @@ fn blocks_with_orders_are_taken_back_and_put_on_again_in_the_real_database_kille
 }
 
 #[test]
-fn pruning_leaves_the_trading_state_of_the_head_and_of_its_window_whole() {
+fn pruning_keeps_the_trading_states_of_the_window_complete() {
     for scenario in some_scenarios() {
         let mut stored = StoredMarket::new(&scenario, Mode::Pruned(4));
         let last = stored.market.blocks() - 1;
         for index in 0..=last {
             stored.market.run_to(index);
-            // Eight heights are pruned with a block: the window is reached at once.
+            // Each block prunes eight heights, so the window is reached at once.
             assert!(stored.market.chain.oldest_state() >= FIRST.saturating_sub(5));
             if index % 5 == 4 {
                 stored = stored.kill();
@@ -190,7 +190,7 @@ fn pruning_leaves_the_trading_state_of_the_head_and_of_its_window_whole() {
     }
 }
 
-/// The nodes of a store, of which one is missing or is another one's.
+/// The nodes of a store, one of which is missing or replaced by another.
 struct Damaged<'a> {
     nodes: &'a dyn TrieReader,
     read: AtomicU64,
@@ -208,7 +208,7 @@ impl TrieReader for Damaged<'_> {
 }
 
 #[test]
-fn every_node_of_a_trading_state_that_is_missing_or_wrong_is_found() {
+fn every_missing_or_wrong_node_of_a_trading_state_is_found() {
     let scenario = &scenarios()[0];
     let market = Market::open(scenario);
     market.run_to(market.blocks() - 1);

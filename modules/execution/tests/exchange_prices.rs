@@ -1,5 +1,5 @@
-//! Contracts that ask the historic exchange for prices (`docs/spec/chain.md` 5.4): in blocks, which come to the roots
-//! and receipts of the reference, in calls, and in replays of blocks.
+//! Contracts that request prices from the historic exchange (`docs/spec/chain.md` 5.4): in blocks, compared with the
+//! reference's roots and receipts, in calls, and in replays of blocks.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod support;
@@ -22,11 +22,11 @@ use tenon_supervisor::{ActorOptions, Supervisor};
 
 const LAST_PRICE: Address = address!("0000000000000000000000000000000000000029");
 const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a");
-/// The exchange is over in this block.
+/// End of the exchange's time.
 const END: u64 = 5_000;
 
 #[test]
-fn blocks_whose_contracts_ask_for_prices_come_to_the_roots_and_receipts_of_the_reference() {
+fn blocks_whose_contracts_request_prices_have_the_references_roots_and_receipts() {
     for scenario in scenarios_with_prices() {
         let market = Market::open(&scenario);
         market.run_to(market.blocks() - 1);
@@ -68,7 +68,7 @@ impl Node {
         serde_json::from_str(&self.ask(trace).await.unwrap().json).unwrap()
     }
 
-    /// What a contract keeps in a slot before a transaction.
+    /// Value of a contract's slot before a transaction.
     async fn slot_before(&self, place: &Place, index: usize) -> U256 {
         let request = GetStorageRange {
             block: self.block_hash(place.number),
@@ -101,7 +101,7 @@ fn asking(contract: Address, base: Address, quote: Address) -> CallRequest {
     CallRequest { to: Some(contract), input, ..CallRequest::default() }
 }
 
-/// Prices that the reference's EVM was told at a block: the pair, and the answers of both contracts.
+/// Prices that the reference's EVM returned at a block: the pair, and the answers of both contracts.
 struct Told {
     number: u64,
     pair: [Address; 2],
@@ -128,7 +128,7 @@ fn is_price(answer: &Bytes) -> bool {
 }
 
 #[tokio::test]
-async fn calls_at_a_block_are_told_the_prices_that_it_left() {
+async fn calls_at_a_block_get_the_prices_after_it() {
     let (mut prices, mut differing) = (0, 0);
     for scenario in scenarios_with_prices() {
         let node = Node::new(&scenario);
@@ -144,7 +144,7 @@ async fn calls_at_a_block_are_told_the_prices_that_it_left() {
     assert!(prices > 100 && differing > 50, "{prices} prices, {differing} of them not the epoch's");
 }
 
-/// The contract by which the scenarios ask, with STATICCALL, and what it has to be sent to ask another contract.
+/// The contract with which the scenarios call others by STATICCALL, and its input for a given target.
 fn through_reader(scenario: &Value, target: Address, pair: [Address; 2]) -> CallRequest {
     let reader = scenario["Code"].as_object().unwrap().iter().find(|(_, code)| {
         let code = code.as_str().unwrap();
@@ -156,7 +156,7 @@ fn through_reader(scenario: &Value, target: Address, pair: [Address; 2]) -> Call
 }
 
 #[tokio::test]
-async fn estimates_and_access_lists_are_told_them_too() {
+async fn estimates_and_access_lists_get_the_same_prices() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
     let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
@@ -173,7 +173,7 @@ async fn estimates_and_access_lists_are_told_them_too() {
         state_overrides: vec![],
     };
     let unknown = [Address::repeat_byte(1), Address::repeat_byte(2)];
-    // Keeping a price costs a slot, keeping zero does not.
+    // Storing a price uses a slot, storing zero does not.
     let with = node.ask(estimate(LAST_PRICE, told.pair)).await.unwrap();
     let without = node.ask(estimate(LAST_PRICE, unknown)).await.unwrap();
     assert!(with > without + 10_000, "{with} {without}");
@@ -184,7 +184,7 @@ async fn estimates_and_access_lists_are_told_them_too() {
 }
 
 #[tokio::test]
-async fn outside_the_exchanges_time_no_price_is_told() {
+async fn outside_the_exchanges_time_there_are_no_prices() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
     let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
@@ -216,7 +216,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     let inner = node.call(through_reader(scenario, EPOCH_PRICE, told.pair), head).await.unwrap_err();
     assert_eq!(inner.message, missing);
 
-    // A block without orders does not look into the trading state itself.
+    // A block without orders does not read the trading state itself.
     let request = through_reader(scenario, LAST_PRICE, told.pair);
     let sent = [
         Sent::to_exchange(support::market::ROOTS, market.author, support::market::roots(root, EMPTY_ROOT_HASH)),
@@ -231,7 +231,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     assert_eq!(market.execute_with(header, &sent).unwrap_err(), missing);
 }
 
-/// A transaction of a block that asks for a price and keeps it, and what its pair's price was.
+/// A transaction of a block that requests and stores a price, and its pair's price.
 struct Place {
     number: u64,
     index: usize,
@@ -240,8 +240,8 @@ struct Place {
     in_parent: U256,
 }
 
-/// Transactions in which contracts ask for a price that a trade of the same block has changed, and are behind by one that
-/// loads what was kept.
+/// Transactions in which contracts request a price changed by a trade of the same block, each followed by one that
+/// loads the stored value.
 fn places(node: &Node) -> Vec<Place> {
     let scenario = &node.market.scenario;
     let told = told_in(scenario);
@@ -273,7 +273,7 @@ fn places(node: &Node) -> Vec<Place> {
 }
 
 #[tokio::test]
-async fn replayed_transactions_are_told_the_parents_prices_and_a_traced_one_none() {
+async fn replayed_transactions_get_the_parents_prices_and_a_traced_one_none() {
     let mut tried = 0;
     for scenario in scenarios_with_prices() {
         let node = Node::new(&scenario);
@@ -285,13 +285,13 @@ async fn replayed_transactions_are_told_the_parents_prices_and_a_traced_one_none
             assert_eq!(node.slot_before(&place, index).await, U256::ZERO, "{text}");
             assert_eq!(node.slot_before(&place, index + 1).await, place.in_parent, "{text}");
 
-            // What the traced one is told it writes down: zero.
+            // The traced one stores the price that it gets: zero.
             let traced = node.trace(TraceTarget::Transaction(node.transaction_hash(number, index))).await;
             assert_eq!(written(&traced), Some(U256::ZERO), "{text}");
             let loaded = node.trace(TraceTarget::Transaction(node.transaction_hash(number, index + 1))).await;
             assert_eq!(returned(&loaded), place.in_parent, "{text}");
 
-            // In a trace of the whole block each is traced so, and follows others that are not.
+            // In a trace of the whole block each is traced like this, and follows others that are not.
             let whole = node.trace(TraceTarget::Block(BlockId::Number(number.into()))).await;
             assert_eq!(written(&whole[index]["result"]), Some(U256::ZERO), "{text}");
             assert_eq!(returned(&whole[index + 1]["result"]), place.in_parent, "{text}");
@@ -304,7 +304,7 @@ fn returned(trace: &Value) -> U256 {
     U256::from_str_radix(trace["returnValue"].as_str().unwrap(), 16).unwrap()
 }
 
-/// What the last SSTORE of a trace writes.
+/// The value written by the last SSTORE of a trace.
 fn written(trace: &Value) -> Option<U256> {
     let steps = trace["structLogs"].as_array()?;
     let stack = steps.iter().rfind(|step| step["op"] == "SSTORE")?["stack"].as_array()?;
@@ -312,7 +312,7 @@ fn written(trace: &Value) -> Option<U256> {
 }
 
 #[tokio::test]
-async fn a_traced_call_is_told_no_price() {
+async fn a_traced_call_gets_no_price() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
     let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();

@@ -1,4 +1,4 @@
-//! Whole chains in: the public conformance chain, tampered blocks, reorganisations, resuming.
+//! Imports of whole chains: the public conformance chain, changed blocks, reorganisations, resuming.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
@@ -11,7 +11,7 @@ use support::{TestNode, conformance_blocks, conformance_genesis};
 use tenon_api::{Block, BlockNumber, ChainReader, Header, InsertOutcome, messages::GetBadBlocks};
 use tenon_execution::{ExecutionLimits, ImportObserver, ImportSummary, ImportedBlock};
 
-/// Stops after some blocks.
+/// Stops after a number of blocks.
 struct Watcher {
     seen: Vec<ImportedBlock>,
     stop_after: usize,
@@ -49,7 +49,7 @@ fn the_conformance_chain_ends_at_its_recorded_head() {
 }
 
 #[test]
-fn an_import_that_was_stopped_resumes_where_it_ended() {
+fn a_stopped_import_resumes_at_its_end() {
     let node = TestNode::new(&conformance_genesis());
 
     let stopped = import(&node, &mut Watcher::new(20));
@@ -57,13 +57,13 @@ fn an_import_that_was_stopped_resumes_where_it_ended() {
     let resumed = import(&node, &mut watcher);
 
     assert!(stopped.was_cancelled);
-    // Blocks that were under way when the watcher saw its last are committed too.
+    // Blocks in progress when the observer saw its last one are committed too.
     assert!((20..54).contains(&stopped.imported), "{stopped:?}");
     assert_eq!((resumed.known, resumed.imported), (stopped.imported, 54 - stopped.imported));
     assert_eq!(watcher.seen.last().map(|block| block.number), Some(BlockNumber(54)));
 }
 
-/// The block with a changed header, sealed again.
+/// The block with a changed header, resealed.
 fn with_header(block: &Block, change: impl FnOnce(&mut Header)) -> Block {
     let mut header = block.header.header().clone();
     change(&mut header);
@@ -72,7 +72,7 @@ fn with_header(block: &Block, change: impl FnOnce(&mut Header)) -> Block {
 }
 
 #[test]
-fn a_tampered_block_is_refused_by_what_differs() {
+fn a_changed_block_is_refused_with_the_difference() {
     let blocks = conformance_blocks();
     type Tamper = fn(&mut Header);
     let cases: [(u64, Tamper, &str); 6] = [
@@ -95,7 +95,7 @@ fn a_tampered_block_is_refused_by_what_differs() {
     }
 }
 
-/// The blocks behind it were read, recovered and waited for their turn; none of them may get in.
+/// The blocks after it were read, recovered and queued; none of them may be committed.
 #[test]
 fn an_import_ends_before_the_block_that_fails_and_keeps_all_before_it() {
     for failing in [1, 2, 33, 54] {
@@ -114,7 +114,7 @@ fn an_import_ends_before_the_block_that_fails_and_keeps_all_before_it() {
 }
 
 #[test]
-fn a_source_that_breaks_off_leaves_the_blocks_before() {
+fn a_truncated_source_keeps_the_blocks_before() {
     let node = TestNode::new(&conformance_genesis());
     let whole = conformance_blocks().into_iter().take(20).map(Ok);
     let broken = whole.chain([Err("the file ends in the middle of a block".to_owned())]);
@@ -152,7 +152,7 @@ fn a_block_without_known_parent_names_it() {
 }
 
 #[test]
-fn set_head_goes_back_and_the_chain_can_be_walked_again() {
+fn after_set_head_the_blocks_can_be_imported_again() {
     let node = TestNode::with_conformance_chain(54);
     let blocks = conformance_blocks();
 
@@ -166,7 +166,7 @@ fn set_head_goes_back_and_the_chain_can_be_walked_again() {
 }
 
 #[tokio::test]
-async fn the_newest_blocks_that_were_refused_are_remembered_once_each() {
+async fn the_newest_refused_blocks_are_listed_once_each() {
     let node = TestNode::with_conformance_chain(3);
     let _served = node.serve(ExecutionLimits::default());
     let next = &conformance_blocks()[3];

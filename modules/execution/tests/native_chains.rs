@@ -1,4 +1,4 @@
-//! Chains of the reference client, block by block: what execution gives must be what their headers say.
+//! Chains of the reference client, block by block: execution must match their headers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a failure fails the test")]
 
 mod support;
@@ -84,7 +84,7 @@ fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
 }
 
 #[test]
-fn a_block_that_fails_is_explained_by_what_differs_first() {
+fn a_failing_block_is_explained_with_its_first_difference() {
     let recorded = RecordedChain::read("native/chains/reorg.genesis.json.gz", "native/chains/reorg-a.rlp.gz", None);
     let genesis = recorded.genesis.commit().unwrap();
     let chain = MemoryChain::new(&genesis);

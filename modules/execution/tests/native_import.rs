@@ -1,5 +1,5 @@
-//! Chains of the reference client through the importer and the native engine: every header verified, every block
-//! executed, in one call.
+//! Imports chains of the reference client with the native engine: every header is verified, every block executed, in
+//! one call.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
@@ -13,9 +13,9 @@ use tenon_bus::Bus;
 use tenon_consensus::native::{self, NativeEngine, v2::MasternodeKey};
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
 
-struct Nobody;
+struct Unobserved;
 
-impl ImportObserver for Nobody {
+impl ImportObserver for Unobserved {
     fn passed(&mut self, _: &ImportedBlock) {}
 }
 
@@ -35,7 +35,7 @@ fn blocks(recorded: &RecordedChain) -> impl Iterator<Item = Result<Block, String
 fn import(genesis: &str, name: &str) {
     let recorded = RecordedChain::read(genesis, &format!("native/chains/{name}.rlp.gz"), None);
     let (importer, chain) = importer(&recorded);
-    let summary = importer.import(blocks(&recorded), &mut Nobody).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(blocks(&recorded), &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
     let last = recorded.blocks.last().unwrap();
     assert_eq!(summary.imported, last.number().0);
     assert_eq!(chain.head().header.hash(), last.hash());
@@ -57,7 +57,7 @@ fn a_chain_that_switches_engines_is_imported_in_one_call() {
 }
 
 #[test]
-fn the_branch_with_the_later_block_wins() {
+fn the_longer_branch_wins() {
     let read = |branch: &str| RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None);
     let (first, second) = (read("native/chains/reorg-a.rlp.gz"), read("native/chains/reorg-b.rlp.gz"));
     let (importer, chain) = importer(&first);
@@ -74,16 +74,16 @@ fn the_branch_with_the_later_block_wins() {
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());
 }
 
-/// Both branches in one file: the second is kept aside while it is shorter, then the chain moves over to it, between
+/// Both branches in one file: the second is stored aside while it is shorter, then the chain switches to it, between
 /// blocks that are executed ahead.
 #[test]
-fn an_import_moves_to_the_better_branch_on_its_way() {
+fn an_import_switches_to_the_better_branch() {
     let read = |branch: &str| RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None);
     let (first, second) = (read("native/chains/reorg-a.rlp.gz"), read("native/chains/reorg-b.rlp.gz"));
     let (importer, chain) = importer(&first);
 
     let both = blocks(&first).chain(second.blocks[11..].iter().map(|block| Ok(block.block.clone())));
-    let summary = importer.import(both, &mut Nobody).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(both, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
 
     assert_eq!(summary.imported, 15 + 10);
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());
@@ -101,8 +101,8 @@ fn masternode_keys(name: &str) -> HashMap<Address, MasternodeKey> {
     keys["accounts"].as_array().unwrap().iter().map(key).collect()
 }
 
-/// Their own makers sign blocks of every kind with another state root: an ordinary one, and an epoch switch, which pays
-/// rewards, also with the root that stands when nothing was paid. Every rule of headers is kept; the root tells.
+/// Their own makers sign blocks with another state root: an ordinary one, and an epoch switch, which pays rewards, also
+/// with the root without rewards. Every rule of headers is kept, so only the root reveals it.
 #[test]
 fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
     let recorded = RecordedChain::read("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", None);
@@ -113,7 +113,7 @@ fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
         if [100, 120].contains(&number) {
             let nothing_paid = recorded.blocks[number as usize - 1].header.state_root;
             let flipped = B256::from(U256::from_be_bytes(original.header.state_root.0) ^ U256::ONE);
-            // The ordinary block is empty: nothing is what it does.
+            // The ordinary block is empty, so its root is the parent's.
             let wrong = if number == 100 { vec![flipped] } else { vec![flipped, nothing_paid] };
             for state_root in wrong {
                 let header = Header { state_root, ..original.header.header().clone() };

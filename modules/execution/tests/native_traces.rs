@@ -1,4 +1,4 @@
-//! Traces on native chains: what the reference recorded about its own, and what the receipts say.
+//! Traces on native chains, compared with the reference's recorded answers and with receipts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a failure fails the test")]
 
 mod support;
@@ -64,7 +64,7 @@ impl NativeNode {
     }
 }
 
-/// A recorded request about a block or transaction that this node's message can carry, and the answer.
+/// A recorded request on a block or transaction that this node's messages can express, and the answer.
 struct Case {
     text: String,
     target: TraceTarget,
@@ -77,11 +77,11 @@ fn cases(file: &str) -> Vec<Case> {
 }
 
 fn case(line: &str) -> Option<Case> {
-    // Calls a thousand deep are more than this decoder takes; the suite `tests/recorded` asks for them.
+    // Calls a thousand deep exceed this decoder's limit; the suite `tests/recorded` covers them.
     let line: Value = serde_json::from_str(line).ok()?;
     let tags = line["tags"].to_string();
     let params = line["params"].as_array()?;
-    // What is refused before the node sees it belongs to the plugin; what a script engine said, to nobody here.
+    // Requests refused before the node sees them belong to the plugin; answers of a script engine are not reproduced.
     let is_refused = line["response"]["error"]["code"] == -32602 || line["response"]["error"]["code"] == -32601;
     if is_refused || tags.contains("js-error-text") || params.len() > 2 {
         return None;
@@ -103,7 +103,7 @@ fn case(line: &str) -> Option<Case> {
     Some(Case { text, target, options, answer: line["response"].clone() })
 }
 
-/// The first place where two answers differ.
+/// The path of the first difference between two answers.
 fn difference(place: &str, computed: &Value, recorded: &Value) -> Option<String> {
     match (computed, recorded) {
         (Value::Object(left), Value::Object(right)) => {
@@ -122,12 +122,12 @@ fn difference(place: &str, computed: &Value, recorded: &Value) -> Option<String>
     }
 }
 
-/// Every so many are asked; all when `TENON_TRACE_ALL` is set, as the suite `tests/recorded` does anyway.
+/// Every n-th case is run; all if `TENON_TRACE_ALL` is set, as the suite `tests/recorded` does anyway.
 fn stride() -> usize {
     if std::env::var_os("TENON_TRACE_ALL").is_some() { 1 } else { 7 }
 }
 
-/// Entries of a block trace in which a script engine speaks are left to the suite that lists them.
+/// Leaves entries of a block trace with script engine errors to the suite that lists them.
 fn without_script_errors(answer: &Value) -> bool {
     let text = answer.to_string();
     !text.contains("Error: ") && !text.contains("has both 'state'")
@@ -155,7 +155,7 @@ async fn answers_as_recorded(name: &str) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What the clock adds and what has no order is not compared.
+/// Removes values that depend on time or order.
 fn comparable(mut answer: Value) -> Value {
     match &mut answer {
         Value::Object(members) => drop(members.remove("time")),
@@ -166,7 +166,7 @@ fn comparable(mut answer: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_older_tracers_answer_as_recorded() {
+async fn the_older_tracers_equal_the_recorded_answers() {
     let node = NativeNode::new("local", ExecutionLimits::default());
     let cases = cases("native/traces/local.jsonl.gz");
     assert!(cases.len() > 100, "{} cases", cases.len());
@@ -192,13 +192,13 @@ async fn traces_of_a_chain_that_switches_engines_answer_as_recorded() {
     answers_as_recorded("v1switch").await;
 }
 
-/// A transaction that the block does not execute has an empty receipt, whatever its trace says.
+/// A transaction that the block does not execute has an empty receipt, whatever its trace contains.
 fn is_intercepted(receipt: &tenon_api::Receipt) -> bool {
     receipt.gas_used == 0
 }
 
 #[tokio::test]
-async fn traces_say_what_the_receipts_say() {
+async fn traces_match_the_receipts() {
     for name in ["local", "staged", "v1switch"] {
         let node = NativeNode::new(name, ExecutionLimits::default());
         let mut compared = 0;
@@ -230,7 +230,7 @@ async fn agrees_with_receipt(node: &NativeNode, hash: B256, receipt: &tenon_api:
         assert_eq!(steps["failed"], has_failed, "status of {hash}");
         assert_eq!(calls["error"].is_string(), has_failed, "error of {hash}");
     }
-    // Logs of frames that did not fail, in order, are those of the receipt.
+    // Logs of frames that did not fail, in order, equal the receipt's.
     let logged = steps["structLogs"].as_array().unwrap().iter();
     let logged = logged.filter(|step| step["op"].as_str().is_some_and(|name| name.starts_with("LOG"))).count();
     assert!(logged >= receipt.logs.len(), "logs of {hash}");
@@ -279,7 +279,7 @@ fn storage_json(range: &StorageRange) -> Value {
     serde_json::json!({"storage": slots.collect::<serde_json::Map<_, _>>(), "nextKey": range.next})
 }
 
-/// A call to a contract that jumps to itself until its gas is gone.
+/// A call to a contract that jumps to itself until its gas is used up.
 fn endless_call() -> TraceTarget {
     let contract = Address::repeat_byte(0x77);
     let code = Bytes::from_static(&[0x5b, 0x60, 0x00, 0x56]);
@@ -325,7 +325,7 @@ async fn a_self_destruction_that_would_make_an_account_shows_its_whole_price_whe
 }
 
 #[tokio::test]
-async fn calls_that_fail_without_an_instruction_say_why_and_block_0_runs_them() {
+async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0() {
     const MODULUS: [u8; 32] = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
     let node = NativeNode::new("local", ExecutionLimits::default());
     let precompile = |number: u8, input: Vec<u8>| CallRequest {
@@ -359,7 +359,7 @@ async fn calls_that_fail_without_an_instruction_say_why_and_block_0_runs_them() 
 }
 
 #[tokio::test]
-async fn a_trace_that_runs_for_ever_is_cut_in_the_words_of_the_reference() {
+async fn an_endless_trace_is_stopped_with_the_references_text() {
     let limits = ExecutionLimits { trace_timeout: Duration::ZERO, ..ExecutionLimits::default() };
     let node = NativeNode::new("reorg", limits);
 
@@ -371,7 +371,7 @@ async fn a_trace_that_runs_for_ever_is_cut_in_the_words_of_the_reference() {
 }
 
 #[tokio::test]
-async fn a_trace_stops_when_nobody_waits_for_it() {
+async fn a_trace_stops_when_its_caller_has_gone() {
     let node = NativeNode::new("reorg", ExecutionLimits::default());
     let caller = CallContext::new();
     caller.cancel();
@@ -382,7 +382,7 @@ async fn a_trace_stops_when_nobody_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_trace_that_records_too_much_is_refused_with_what_to_do() {
+async fn a_trace_that_records_too_much_is_refused_with_advice() {
     let limits = ExecutionLimits { trace_bytes: 1 << 20, ..ExecutionLimits::default() };
     let node = NativeNode::new("local", limits);
     let mut refusals = 0;

@@ -1,4 +1,4 @@
-//! Making blocks, and moving between branches.
+//! Making blocks, and switching between branches.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
@@ -49,10 +49,10 @@ fn a_produced_block_is_accepted_by_another_node() {
 }
 
 #[test]
-fn what_is_not_valid_or_does_not_fit_is_left_out() {
+fn invalid_transactions_and_those_that_do_not_fit_are_left_out() {
     let node = TestNode::with_conformance_chain(53);
     let mut transactions = candidates();
-    // Played already, then one whose nonce leaves a gap.
+    // Already executed, then one whose nonce leaves a gap.
     let old = tenon_chain::recover_senders(conformance_blocks().remove(52)).unwrap();
     let stale = RecoveredTransaction { transaction: Arc::clone(&old.block.transactions[0]), sender: old.senders[0] };
     transactions.insert(0, stale);
@@ -64,7 +64,7 @@ fn what_is_not_valid_or_does_not_fit_is_left_out() {
 }
 
 #[test]
-fn blocks_of_every_era_can_be_produced_empty() {
+fn empty_blocks_of_every_fork_can_be_produced() {
     for height in [0, 5, 11, 26, 38, 41, 44, 47, 54] {
         let node = TestNode::with_conformance_chain(height);
         let block = node.importer.produce(&attributes(&node, 0), vec![]);
@@ -75,7 +75,7 @@ fn blocks_of_every_era_can_be_produced_empty() {
 }
 
 #[tokio::test]
-async fn a_longer_branch_wins_and_is_announced() {
+async fn a_longer_branch_wins_and_is_published() {
     let node = TestNode::with_conformance_chain(50);
     let other = TestNode::with_conformance_chain(50);
     let own: Vec<_> = (0..2).map(|_| node.importer.produce(&attributes(&node, 1), vec![]).unwrap()).collect();
@@ -99,7 +99,7 @@ async fn a_longer_branch_wins_and_is_announced() {
 }
 
 #[test]
-fn a_branch_that_takes_too_much_memory_is_refused_with_what_helps_and_changes_nothing() {
+fn a_branch_that_needs_too_much_memory_is_refused_with_advice_and_changes_nothing() {
     let node = TestNode::with_conformance_chain(50);
     let other = TestNode::with_conformance_chain(50);
     node.importer.produce(&attributes(&node, 1), vec![]).unwrap();
@@ -117,12 +117,12 @@ fn a_branch_that_takes_too_much_memory_is_refused_with_what_helps_and_changes_no
                     one step; stop the node, run `tenon db unwind 50` and import the branch";
     assert_eq!(refused.to_string(), expected);
     assert_eq!(node.chain.head().header.hash(), before);
-    // With the ordinary bound the same branch wins.
+    // With the ordinary limit the same branch wins.
     assert!(matches!(node.importer.insert(theirs[1].block.clone()), Ok(InsertOutcome::Head { .. })));
 }
 
 #[test]
-fn a_branch_that_turns_out_invalid_leaves_the_old_chain() {
+fn an_invalid_branch_leaves_the_old_chain() {
     let node = TestNode::with_conformance_chain(50);
     let other = TestNode::with_conformance_chain(50);
     let own = node.importer.produce(&attributes(&node, 1), vec![]).unwrap();
@@ -139,7 +139,7 @@ fn a_branch_that_turns_out_invalid_leaves_the_old_chain() {
 }
 
 #[test]
-fn a_bad_block_of_a_branch_that_does_not_win_is_refused_when_it_comes_if_its_parents_state_is_there() {
+fn an_invalid_side_block_is_refused_at_once_if_its_parents_state_is_stored() {
     let node = TestNode::with_conformance_chain(50);
     let other = TestNode::with_conformance_chain(50);
     let own: Vec<_> = (0..3).map(|_| node.importer.produce(&attributes(&node, 1), vec![]).unwrap()).collect();
@@ -153,7 +153,7 @@ fn a_bad_block_of_a_branch_that_does_not_win_is_refused_when_it_comes_if_its_par
 
     let error = node.importer.insert(bad).unwrap_err();
     let good = node.importer.insert(theirs[0].block.clone()).unwrap();
-    // The states of other branches, which this block's parent is on, are not kept by the chain of these tests.
+    // The chain of these tests does not keep states of other branches, which this block's parent is on.
     let unjudged = node.importer.insert(with_gas_used(&theirs[1])).unwrap();
 
     assert_eq!(error.to_string(), "block 51: gas used is 0, the header says 1");
@@ -163,7 +163,7 @@ fn a_bad_block_of_a_branch_that_does_not_win_is_refused_when_it_comes_if_its_par
 }
 
 #[tokio::test]
-async fn logs_that_leave_the_chain_are_announced_as_removed() {
+async fn logs_that_leave_the_chain_are_published_as_removed() {
     let node = TestNode::with_conformance_chain(54);
     let receipts_of = |number: u64| {
         let hash = node.chain.canonical_hash(number.into()).unwrap().unwrap();

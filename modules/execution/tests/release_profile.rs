@@ -1,6 +1,6 @@
-//! What the release build promises and no other build can show.
+//! Guarantees of the release build that no other build can test.
 
-/// Every other profile has the checks anyway.
+/// Every other profile has these checks anyway.
 #[test]
 fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
     let workspace = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();

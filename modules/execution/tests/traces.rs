@@ -1,4 +1,4 @@
-//! Traces against the recorded answers of the public suite, and their bounds.
+//! Traces compared with the recorded answers of the public suite, and their limits.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
@@ -35,7 +35,7 @@ fn target(case: &str, first: &Value) -> TraceTarget {
 }
 
 #[tokio::test]
-async fn recorded_traces_answer_as_recorded() {
+async fn traces_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     for case in recorded_cases("debug_trace") {
@@ -50,7 +50,7 @@ async fn recorded_traces_answer_as_recorded() {
     }
 }
 
-/// As `assert_eq`, but names the first place that differs: a trace may have thousands of lines.
+/// Like `assert_eq`, but names the first difference: a trace may have thousands of lines.
 fn assert_same(place: &str, computed: &Value, recorded: &Value) {
     match (computed, recorded) {
         (Value::Object(left), Value::Object(right)) => {
@@ -172,9 +172,9 @@ fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
 }
 
 #[tokio::test]
-async fn recordings_share_their_memory_and_give_it_back() {
+async fn recordings_share_their_memory_and_release_it() {
     let node = TestNode::with_conformance_chain(1);
-    // Room for a single small trace at a time, with its text.
+    // Memory for one small trace at a time, with its text.
     let _served = node.serve(ExecutionLimits { trace_bytes: 2 << 20, ..ExecutionLimits::default() });
 
     for _ in 0..3 {
@@ -238,7 +238,7 @@ async fn calls_with_large_inputs_cannot_fill_the_memory() {
 }
 
 #[tokio::test]
-async fn an_endless_trace_ends_at_the_timeout_that_its_caller_names() {
+async fn an_endless_trace_ends_at_its_callers_timeout() {
     let node = TestNode::with_conformance_chain(1);
     let _served = node.serve(ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() });
 
@@ -249,7 +249,7 @@ async fn an_endless_trace_ends_at_the_timeout_that_its_caller_names() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_traced_says_why() {
+async fn untraceable_requests_have_an_error() {
     let node = TestNode::with_conformance_chain(2);
     let _served = node.serve(ExecutionLimits::default());
     let cases = [
@@ -267,7 +267,7 @@ async fn what_cannot_be_traced_says_why() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_says_why_in_the_words_of_go_ethereum() {
+async fn a_failed_call_has_go_ethereums_error_text() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let cases: [(&[u8], &str); 6] = [
@@ -286,7 +286,7 @@ async fn a_call_that_fails_says_why_in_the_words_of_go_ethereum() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_failure_stand_at_the_call_that_failed() {
+async fn an_error_text_is_attached_to_the_call_that_failed() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     // Creates a contract that destroys itself in its first code, then one whose first code adds on an empty stack.
@@ -319,7 +319,7 @@ async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_nam
 }
 
 #[tokio::test]
-async fn a_destruction_that_fails_is_none() {
+async fn a_failed_destruction_is_not_listed() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
 
@@ -330,7 +330,7 @@ async fn a_destruction_that_fails_is_none() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_not_there_before_is_not_in_the_state_before() {
+async fn accounts_that_did_not_exist_are_not_in_the_prestate() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let receiver = address!("00000000000000000000000000000000c0de0002");

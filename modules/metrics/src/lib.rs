@@ -1,12 +1,12 @@
-//! What the node counts, in the text that Prometheus reads, over an HTTP endpoint of its own.
+//! The node's metrics, in the text format of Prometheus, on an HTTP endpoint of their own.
 //!
-//! Owns the list of all metrics ([`families`]), the page that one scrape makes ([`Page`]), the endpoint
-//! ([`MetricsServer`]), and the counters of the write path ([`CountedWriter`]). Everything else is counted by the room in
-//! which it happens, in plain atomics that are read when somebody scrapes: `core/node` collects them through [`Source`].
+//! Owns the list of all metrics ([`families`]), the page of one scrape ([`Page`]), the endpoint ([`MetricsServer`]),
+//! and the counters of the write path ([`CountedWriter`]). All other counters are plain atomics in the crates that
+//! count; `core/node` collects them through [`Source`] at each scrape.
 //!
-//! What must always hold: nothing is formatted, locked or looked up by name where something is counted; a scrape shows
-//! metrics of the list only, each with the labels that the list names; the endpoint takes few connections, one scrape
-//! at a time, and nothing that a client sends reaches further than its path.
+//! Invariants: counting never formats, locks or looks up a name; a scrape shows only metrics of the list, each with the
+//! labels that the list gives; the endpoint takes few connections and one scrape at a time, and reads nothing of a
+//! request but its path.
 
 #![forbid(unsafe_code)]
 

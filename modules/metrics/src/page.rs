@@ -1,4 +1,4 @@
-//! One scrape: series as they are collected, and their text.
+//! One scrape: the collected series and their text.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ struct Series {
     value: Value,
 }
 
-/// What a scrape shows: series of the families of the list.
+/// The series of one scrape, all of families in the list.
 #[derive(Debug, Default)]
 pub struct Page {
     series: HashMap<&'static str, Vec<Series>>,
@@ -42,7 +42,7 @@ impl Page {
         self.push(family, labels, Value::Whole(value));
     }
 
-    /// The same for a fraction.
+    /// The same for a fractional value.
     pub fn add_fraction(&mut self, family: &'static Family, labels: &[&str], value: f64) {
         self.push(family, labels, Value::Fraction(value));
     }
@@ -64,8 +64,7 @@ impl Page {
         self.series.entry(family.name).or_default().push(Series { labels, value });
     }
 
-    /// The page as Prometheus reads it (OpenMetrics 1.0), families in the order of the list. Families without a series
-    /// are left out.
+    /// The page in OpenMetrics 1.0, families in the order of the list. Families without series are left out.
     pub(crate) fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));

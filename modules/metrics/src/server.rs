@@ -1,4 +1,4 @@
-//! The endpoint that Prometheus asks.
+//! The HTTP endpoint for Prometheus.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,18 +20,18 @@ use crate::{
     page::{MEDIA_TYPE, Page},
 };
 
-/// Where the page is; the second is where the reference client has it.
+/// Paths of the page; the second is the reference client's.
 const PATHS: [&str; 2] = ["/metrics", "/debug/metrics/prometheus"];
-/// Connections at a time. A scraper needs one; nobody needs many.
+/// Maximum number of connections. A scraper needs one.
 const CONNECTIONS: usize = 16;
-/// How long a request's head may take to come.
+/// Time limit for a request's head.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long a connection may last, whatever it does: longer than any pause between scrapes that keeps one open.
+/// Maximum lifetime of a connection. Longer than any scrape interval that keeps a connection open.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// Whoever collects what is counted.
+/// Collects all counters.
 pub trait Source: Send + Sync + 'static {
-    /// Everything as it is now.
+    /// Returns all current values.
     fn collect(&self) -> BoxFuture<'_, Page>;
 }
 
@@ -43,11 +43,11 @@ pub struct MetricsServer {
     task: JoinSet<()>,
 }
 
-/// What connections share.
+/// State shared by connections.
 struct Scraped {
     source: Arc<dyn Source>,
-    /// How many scrapes there were. Held while one is made: a page costs reads of the database and the system, and more
-    /// than one at a time would serve nobody.
+    /// Number of scrapes. Locked during a scrape, so that only one runs at a time: each reads the database and the
+    /// system.
     scrapes: Mutex<u64>,
 }
 
@@ -55,7 +55,7 @@ impl MetricsServer {
     /// Listens and serves, on the current tokio runtime.
     ///
     /// # Errors
-    /// When the address can't be listened on.
+    /// If the address cannot be bound.
     pub async fn start(address: SocketAddr, source: Arc<dyn Source>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -70,21 +70,21 @@ impl MetricsServer {
         Ok(Self { address, closing, task })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.task.try_join_next().is_some() || self.task.is_empty()
     }
 
-    /// Closes the port, finishes the scrape that is under way for as long as `grace`, and ends.
+    /// Closes the port, lets the current scrape finish within `grace`, and ends.
     pub async fn stop(mut self, grace: Duration) {
         self.closing.cancel();
         let ended = async { while self.task.join_next().await.is_some() {} };
-        // Beyond its grace a scrape is dropped with its task.
+        // After the grace period the scrape is dropped with its task.
         let _ = tokio::time::timeout(grace, ended).await;
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_connections_are_taken_at_a_time() {
+    async fn the_number_of_connections_is_bounded() {
         let server = start().await;
         let mut held = Vec::new();
         for _ in 0..CONNECTIONS {

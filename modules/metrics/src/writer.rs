@@ -1,4 +1,4 @@
-//! What is counted of the write path.
+//! Counters of the write path.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use tenon_api::{BlockCommit, BlockNumber, ChainWriter, DurationCounts, Durations, RecoveredBlock, StoreError, U256};
 
-/// The one writer of the chain, with counters.
+/// The chain's writer, with counters.
 pub struct CountedWriter {
     writer: Arc<dyn ChainWriter>,
     durations: Durations,
@@ -20,23 +20,23 @@ pub struct CountedWriter {
     side_blocks: AtomicU64,
 }
 
-/// What [`CountedWriter`] had counted at a moment.
+/// The values of [`CountedWriter`]'s counters at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitCounts {
-    /// The commits of blocks and the time that each took; the blocks of a reorganisation are one commit.
+    /// Number and duration of commits; the blocks of a reorganisation are one commit.
     pub durations: DurationCounts,
     /// Transactions of these blocks.
     pub transactions: u64,
-    /// Gas that they used.
+    /// Gas used by these transactions.
     pub gas: u64,
-    /// Times that blocks were taken off the head.
+    /// Number of unwinds of the head.
     pub unwinds: u64,
-    /// Blocks that were kept on a branch.
+    /// Blocks stored on side branches.
     pub side_blocks: u64,
 }
 
 impl CountedWriter {
-    /// Counts what this writer does.
+    /// Wraps `writer`.
     pub fn new(writer: Arc<dyn ChainWriter>) -> Self {
         Self {
             writer,
@@ -53,7 +53,7 @@ impl CountedWriter {
         self.gas.fetch_add(commit.block.header.gas_used, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The current values.
     pub fn counted(&self) -> CommitCounts {
         CommitCounts {
             durations: self.durations.counted(),
@@ -112,7 +112,7 @@ impl ChainWriter for CountedWriter {
 mod tests {
     use super::*;
 
-    /// Refuses every height but the first ones.
+    /// Refuses all but the first heights.
     struct Picky;
 
     impl ChainWriter for Picky {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_was_done_and_not_what_was_refused() {
+    fn counts_successful_writes_only() {
         let writer = CountedWriter::new(Arc::new(Picky));
 
         assert!(writer.unwind(BlockNumber(4)).is_ok() && writer.unwind(BlockNumber(9)).is_err());

@@ -1,7 +1,7 @@
-//! What does a state read cost at the head and in history?
+//! Measures a state read at the head and in history.
 //!
 //! 100 000 accounts with one slot each, ten versions of each, over 100 blocks; keys are hashes, reads are uniform,
-//! everything in the page cache, one thread; from the database, and as values that were read before. `cargo bench -p
+//! everything is in the page cache, one thread; read from the database, and from the state cache. `cargo bench -p
 //! tenon-storage --bench reads`.
 
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
@@ -34,7 +34,7 @@ fn change(index: u64, number: u64) -> AccountChange {
     }
 }
 
-/// A block without transactions that changes accounts; roots do not matter here.
+/// A block without transactions that changes accounts; roots are not checked here.
 fn commit(number: u64, parent_hash: B256, accounts: Vec<AccountChange>) -> BlockCommit {
     let header = tenon_chain::seal(Header { number, parent_hash, ..Header::default() });
     let block = Block { header, transactions: Vec::new(), ommers: Vec::new(), withdrawals: None, size: 0 };
@@ -49,7 +49,7 @@ fn commit(number: u64, parent_hash: B256, accounts: Vec<AccountChange>) -> Block
     }
 }
 
-/// With memory for this many bytes of accounts and slots that were read.
+/// Opens the store with a state cache of this many bytes.
 fn open(folder: &std::path::Path, state_cache_bytes: usize) -> Arc<Store> {
     let options = StoreOptions { durability: Durability::OnFlush, state_cache_bytes, ..StoreOptions::default() };
     Store::open(folder, options).expect("a folder that can be written")
@@ -74,7 +74,7 @@ fn filled(folder: &std::path::Path) -> Arc<Store> {
     store
 }
 
-/// Account numbers in an order that no cache likes.
+/// Account numbers in an order that defeats caches.
 fn scattered() -> impl FnMut() -> u64 {
     let mut state = 1_u64;
     move || {
@@ -86,7 +86,7 @@ fn scattered() -> impl FnMut() -> u64 {
 fn reads(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     reads_of(criterion, "state read", &filled(folder.path()));
-    // Enough for all accounts, whose second reads are measured: the first are the warm-up's.
+    // Large enough for all accounts. The warm-up reads each once; the second reads are measured.
     reads_of(criterion, "state read again", &open(folder.path(), 256 << 20));
 }
 

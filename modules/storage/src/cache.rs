@@ -9,17 +9,17 @@ use foldhash::quality::RandomState;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// Independent parts, so that readers on several threads seldom meet at one lock.
+/// Independent parts, so that concurrent readers rarely contend for one lock.
 const SHARDS: usize = 16;
 
-/// A least-recently-used cache with a bound in bytes.
+/// A least-recently-used cache with a limit in bytes.
 ///
 /// A lock is held for the few instructions of one look-up or insertion; nothing awaits or reads the database under
 /// it.
 pub(crate) struct BoundedCache<K, V> {
     shards: Vec<Mutex<Shard<K, V>>>,
     shard_bytes: usize,
-    /// Callers choose keys, so each cache has a seed of its own. SipHash would take a third of a look-up.
+    /// Clients choose keys, so each cache has a random seed. SipHash would take a third of the time of a look-up.
     hasher: RandomState,
 }
 
@@ -29,7 +29,7 @@ struct Shard<K, V> {
 }
 
 impl<K: Hash + Eq, V> BoundedCache<K, V> {
-    /// An empty cache for about this many bytes.
+    /// An empty cache of about this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let entries = || LruCache::unbounded_with_hasher(RandomState::default());
         let shard = || Mutex::new(Shard { entries: entries(), bytes: 0 });
@@ -37,19 +37,19 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         Self { shards, shard_bytes: bytes / SHARDS, hasher: RandomState::default() }
     }
 
-    /// What `look` finds in the value, which becomes the most recently used one.
+    /// Returns `look(value)` and marks the value as the most recently used.
     pub(crate) fn look<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
         self.shard(key)?.lock().entries.get(key).map(|(value, _)| look(value))
     }
 
-    /// Keeps a value that takes `bytes` of memory beside its own size; a value larger than a shard is not kept.
+    /// Inserts a value that takes `bytes` of memory beside its own size; a value larger than a shard is not kept.
     pub(crate) fn insert(&self, key: K, value: V, bytes: usize) {
         if let Some(shard) = self.shard(&key) {
             shard.lock().insert(key, value, bytes, self.shard_bytes);
         }
     }
 
-    /// Changes the value of a key, or of one that is new, if `may` still says so once the key's part is locked.
+    /// Changes the value of a key, or of a new key, if `may` returns true after the key's shard has been locked.
     pub(crate) fn change(&self, key: K, may: impl FnOnce() -> bool, change: impl FnOnce(&mut V))
     where
         V: Default,
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         shard.insert(key, value, 0, self.shard_bytes);
     }
 
-    /// Changes the value of a key, if there is one.
+    /// Changes the value of a key if it is present.
     pub(crate) fn change_existing(&self, key: &K, change: impl FnOnce(&mut V)) {
         let Some(shard) = self.shard(key) else { return };
         if let Some((value, _)) = shard.lock().entries.peek_mut(key) {
@@ -75,7 +75,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         }
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     pub(crate) fn remove(&self, key: &K) {
         let Some(shard) = self.shard(key) else { return };
         let mut shard = shard.lock();
@@ -84,7 +84,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -94,13 +94,13 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
     }
 
     fn shard(&self, key: &K) -> Option<&Mutex<Shard<K, V>>> {
-        // The upper bits: the parts' own tables are indexed by the lower ones of another hash, but need not be.
+        // The upper bits; the shards' own tables are indexed by the lower bits of another hash.
         self.shards.get((self.hasher.hash_one(key) >> 32) as usize % SHARDS)
     }
 }
 
 impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
-    /// The value, which becomes the most recently used one.
+    /// Returns the value and marks it as the most recently used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         self.look(key, V::clone)
     }
@@ -108,7 +108,7 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
 
 impl<K: Hash + Eq, V> Shard<K, V> {
     fn insert(&mut self, key: K, value: V, bytes: usize, most: usize) {
-        // The entry's own links and its place in the table too, else many tiny values would overshoot the bound.
+        // Includes the entry's links and its table slot, otherwise many tiny values would exceed the limit.
         let weight = bytes + size_of::<K>() + size_of::<V>() + 72;
         if weight > most {
             return;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stays_within_its_bound_and_keeps_what_was_used_last() {
+    fn stays_within_its_limit_and_keeps_the_most_recently_used() {
         let cache = BoundedCache::new(SHARDS * 1_000);
 
         for key in 0..1_000_u32 {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_larger_than_a_shard_and_forgets_on_demand() {
+    fn refuses_values_larger_than_a_shard_and_removes_on_demand() {
         let cache = BoundedCache::new(SHARDS * 1_000);
 
         cache.insert(0, "large", 2_000);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_what_is_there_or_new_unless_it_is_too_late() {
+    fn changes_present_and_new_values_unless_refused() {
         let cache = BoundedCache::<u8, u32>::new(SHARDS * 1_000);
 
         cache.change_existing(&1, |value| *value = 7);

@@ -1,7 +1,7 @@
-//! Whether the database can still be written.
+//! Whether the database can currently be written.
 //!
-//! The engine counts failed flushes and compactions, but not failed writes of its log, which is where a full disk shows
-//! first. [`WriteRecord`] therefore notes how each write ended.
+//! The engine counts failed flushes and compactions, but not failed writes of its log, where a full disk shows first.
+//! [`WriteRecord`] therefore records the outcome of each write.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -13,22 +13,22 @@ use tenon_api::{BackgroundCondition, DatabaseWatch, StoreError, WriteFailure, Wr
 
 use crate::{format::columns::Column, store::Store};
 
-/// A record that no release has written and that [`DatabaseWatch::try_write`] deletes.
+/// Key of a record that no release writes and that [`DatabaseWatch::try_write`] deletes.
 const KEY_PROBE: &[u8] = b"probe";
 
-/// How the writes of a database ended. Noting a success costs a look at the clock and two atomics.
+/// Outcomes of a database's writes. Recording a success costs reading the clock and two atomics.
 #[derive(Debug, Default)]
 pub(crate) struct WriteRecord {
     /// Unix seconds; 0 before the first success.
     last_success: AtomicU64,
-    /// Unix seconds of the first failure since the last success; 0 when there is none.
+    /// Unix seconds of the first failure since the last success; 0 if there is none.
     failing_since: AtomicU64,
-    /// The engine's words about the latest failure. Locked when a write fails and when somebody asks.
+    /// The engine's error of the latest failure. Locked when a write fails and on queries.
     reason: Mutex<String>,
 }
 
 impl WriteRecord {
-    /// Notes the end of a write.
+    /// Records the outcome of a write.
     pub(crate) fn note(&self, outcome: &Result<(), rocksdb::Error>) {
         self.note_at(outcome.as_ref().err().map(|error| error.as_ref()), unix_time());
     }
@@ -36,7 +36,7 @@ impl WriteRecord {
     fn note_at(&self, failure: Option<&str>, now: u64) {
         let Some(reason) = failure else {
             self.last_success.store(now, Ordering::Relaxed);
-            // A shared read is cheaper than a write, and there is nearly always nothing to take back.
+            // A shared read is cheaper than a write, and there is rarely a failure to clear.
             if self.failing_since.load(Ordering::Relaxed) != 0 {
                 self.failing_since.store(0, Ordering::Relaxed);
             }
@@ -56,7 +56,7 @@ impl WriteRecord {
     }
 }
 
-/// 1 for a clock that stands before 1970, so that 0 stays free for "never".
+/// At least 1, even if the clock is before 1970, so that 0 can mean "never".
 fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |elapsed| elapsed.as_secs().max(1))
 }
@@ -68,7 +68,7 @@ impl DatabaseWatch for Store {
 
     fn background(&self) -> Result<BackgroundCondition, StoreError> {
         let database = &self.shared.database;
-        // The columns share one engine: both figures are the same for each of them.
+        // The columns share one engine: both values are the same for each of them.
         let [any, ..] = Column::ALL;
         Ok(BackgroundCondition {
             is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_time_of_the_first_failure_and_the_words_of_the_latest_until_a_write_succeeds() {
+    fn keeps_the_time_of_the_first_failure_and_the_error_of_the_latest_until_a_write_succeeds() {
         let record = WriteRecord::default();
         assert_eq!(record.outcomes(), WriteOutcomes::default());
 

@@ -1,4 +1,4 @@
-//! The engine behind typed columns: every access to RocksDB passes here.
+//! The engine behind typed columns: every access to RocksDB goes through this file.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
-/// reference count a read; reads and writes come from any thread.
+/// reference count per read; reads and writes may come from any thread.
 type Engine = DBWithThreadMode<SingleThreaded>;
 
 /// A cursor over a column.
@@ -28,7 +28,7 @@ pub(crate) struct Database {
     _lock: Option<FolderLock>,
 }
 
-/// Turns an error of the engine into ours.
+/// Converts an error of the engine.
 pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
     StoreError::Engine(error.into_string())
 }
@@ -43,19 +43,19 @@ impl Database {
         engine.set_max_open_files(options.max_open_files);
         engine.set_max_background_jobs(options.background_threads);
         engine.set_db_write_buffer_size(options.write_buffer_bytes);
-        // A column that is seldom written would otherwise hold back old log files for ever.
+        // A column that is rarely written would otherwise keep old log files forever.
         engine.set_max_total_wal_size(options.write_buffer_bytes.max(64 << 20) as u64);
-        // Spreads the work of the kernel's write-back instead of stalling at the end of a file.
+        // Spreads the kernel's write-back instead of stalling at the end of a file.
         engine.set_bytes_per_sync(1 << 20);
-        // After a power loss the log is replayed up to its first gap: whole batches, hence whole blocks.
+        // After a power loss the log is replayed up to its first gap: only whole batches, hence whole blocks.
         engine.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
-        // A closed log that is missing or shorter than it was is refused; RocksDB would go on with the next one.
+        // A closed log that is missing or shortened is an error; by default RocksDB would continue with the next one.
         engine.set_track_and_verify_wals_in_manifest(true);
         engine.set_keep_log_file_num(4);
         engine.set_max_log_file_size(4 << 20);
 
-        // A folder of a newer release may have columns that this one does not know. They must be opened too, or the
-        // engine refuses before the format version could be read and named.
+        // A folder of a newer release may have unknown columns. They must be opened too, or the engine refuses before
+        // the format version can be read and reported.
         let existing = Engine::list_cf(&Options::default(), path).unwrap_or_default();
         let unknown = existing
             .into_iter()
@@ -84,15 +84,15 @@ impl Database {
         self.engine.get_pinned_cf(self.family(column)?, key).map_err(engine_error)
     }
 
-    /// A cursor that stays among the keys with the column's prefix of the key that it is moved to. Asks the prefix
-    /// filters first, so that looking for what is not there costs no read.
+    /// A cursor restricted to keys with the same column prefix as the key it is moved to. Checks the prefix filters
+    /// first, so that looking for an absent key costs no read.
     pub(crate) fn prefix_cursor(&self, column: Column) -> Result<Cursor<'_>, StoreError> {
         let mut options = ReadOptions::default();
         options.set_prefix_same_as_start(true);
         Ok(self.engine.raw_iterator_cf_opt(self.family(column)?, options))
     }
 
-    /// A cursor over the keys from `from` up to, not including, `to`; at its start already.
+    /// A cursor over the keys from `from` up to, not including, `to`, already at its start.
     pub(crate) fn range_cursor(
         &self,
         column: Column,
@@ -114,12 +114,12 @@ impl Database {
         Batch { database: self, changes: WriteBatch::default() }
     }
 
-    /// Forces the write-ahead log to the disk: everything written before it is then durable.
+    /// Syncs the write-ahead log: everything written before is then durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.engine.flush_wal(true).map_err(engine_error)
     }
 
-    /// Writes the memory tables to files, so that the next start has no log to replay.
+    /// Writes the memory tables to files, so that the next start replays no log.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let families = Column::ALL.into_iter().map(|column| self.family(column)).collect::<Result<Vec<_>, _>>()?;
         let outcome = self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
@@ -127,10 +127,10 @@ impl Database {
         outcome.map_err(engine_error)
     }
 
-    /// Makes a copy of everything written so far in a folder that does not exist.
+    /// Copies everything written so far into a folder that does not exist.
     pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
         let made = Checkpoint::new(&self.engine).and_then(|checkpoint| checkpoint.create_checkpoint(folder));
-        // It has written the memory tables to files first.
+        // The copy has flushed the memory tables to files first.
         self.tables.note();
         made.map_err(engine_error)
     }
@@ -140,21 +140,21 @@ impl Database {
         self.engine.live_files().map_err(engine_error)
     }
 
-    /// Rewrites a column without what is deleted or overwritten.
+    /// Rewrites a column without deleted and overwritten records.
     pub(crate) fn compact(&self, column: Column) -> Result<(), StoreError> {
         self.engine.compact_range_cf(self.family(column)?, None::<&[u8]>, None::<&[u8]>);
         self.tables.note();
         Ok(())
     }
 
-    /// A number that the engine keeps of a column.
+    /// A numeric property of a column.
     pub(crate) fn property(&self, column: Column, name: &str) -> Result<u64, StoreError> {
         Ok(self.engine.property_int_value_cf(self.family(column)?, name).map_err(engine_error)?.unwrap_or_default())
     }
 }
 
 impl Drop for Database {
-    /// Records the last of its tables. After this the engine only closes its files.
+    /// Records the final list of tables. The engine only closes its files afterwards.
     fn drop(&mut self) {
         self.engine.cancel_all_background_work(true);
         self.tables.note();
@@ -191,8 +191,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Applies the changes. When this returns they survive the death of the process, and with `is_synced` a power
-    /// loss too. On an error nothing was applied.
+    /// Applies the changes. Once it returns they survive the death of the process, and with `is_synced` a power loss
+    /// too. On an error nothing was applied.
     pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {
         let mut options = WriteOptions::default();
         options.set_sync(is_synced);

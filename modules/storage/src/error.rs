@@ -1,4 +1,4 @@
-//! Why a database folder is refused.
+//! Errors of opening a database folder.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tenon_api::StoreError;
 
 use crate::TableListProblem;
 
-/// Why a database could not be opened or set up.
+/// Why a database could not be opened or initialised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Another process (or this one) has it open.
@@ -16,7 +16,7 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
-    /// It was written by a newer release.
+    /// A newer release wrote it.
     #[error("database {path} has format {found}, this release knows formats up to {known}; use a newer release")]
     NewerFormat {
         /// The folder.
@@ -26,7 +26,7 @@ pub enum OpenError {
         /// The newest format of this release.
         known: u32,
     },
-    /// It was written by an older release and could not be brought to this release's format.
+    /// An older release wrote it, and the migration to this release's format failed.
     #[error(
         "database {path} could not be brought from format {from} to {to}: {source}; \
          mend the cause and start again, nothing is lost"
@@ -34,14 +34,14 @@ pub enum OpenError {
     Migration {
         /// The folder.
         path: PathBuf,
-        /// The format that it still has.
+        /// The folder's format.
         from: u32,
-        /// The format that it was to get.
+        /// The format to migrate to.
         to: u32,
-        /// What failed.
+        /// The cause.
         source: StoreError,
     },
-    /// It holds another chain.
+    /// It contains another chain.
     #[error(
         "database holds chain {found_chain} with genesis {found_genesis}, \
          configured is chain {wanted_chain} with genesis {wanted_genesis}; choose another --datadir"
@@ -56,7 +56,7 @@ pub enum OpenError {
         /// Configured genesis hash.
         wanted_genesis: B256,
     },
-    /// Its list of tables is not all that it was: opened so, it would lack blocks without a word.
+    /// Its list of tables is incomplete: opening it would silently lose blocks.
     #[error(
         "database {path}: {problem}; nothing was changed; restore a copy of the folder, or import the chain into a new \
          one. To go on with what is left: copy the folder, remove {path}/TABLES, start, run `tenon db verify`; what the \
@@ -65,18 +65,18 @@ pub enum OpenError {
     TableList {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with the list.
+        /// The problem of the list.
         problem: TableListProblem,
     },
-    /// The folder can't be used: rights, disk, damage.
+    /// The folder cannot be used: permissions, disk, damage.
     #[error("database {path}: {reason}")]
     Engine {
         /// The folder.
         path: PathBuf,
-        /// What the engine said.
+        /// The engine's error.
         reason: String,
     },
-    /// Something in it could not be read or written.
+    /// A record could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,17 +1,18 @@
 //! The chain database: headers, bodies, receipts, logs, the latest state, every past state, and the trie nodes.
 //!
-//! It owns the folder on disk: its format, its lock, when it is synced, and what is forgotten in pruned mode. It is
-//! read through [`ChainReader`](tenon_api::ChainReader), written through [`ChainWriter`](tenon_api::ChainWriter)
-//! and asked over the bus through the handlers of [`register`].
+//! It owns the folder on disk: its format, its lock, its syncing, and its pruning. It is read through
+//! [`ChainReader`](tenon_api::ChainReader), written through [`ChainWriter`](tenon_api::ChainWriter) and queried over
+//! the bus through the handlers of [`register`].
 //!
-//! What must always hold: a block arrives whole or not at all, and a branch takes the place of another, in one batch, so that
-//! the database stands at a whole block whenever the process or the power ends; readers never wait for the writer; what is read at a height is what
-//! the chain had there, or a named error. It knows no rule of consensus and runs no EVM: it applies what a
-//! [`BlockCommit`](tenon_api::BlockCommit) says.
+//! Invariants: a block is written whole or not at all, and a branch replaces another in one batch, so that the database
+//! is at a whole block whenever the process or the power fails; readers never wait for the writer; a read at a height
+//! returns what the chain had there, or a named error. The crate knows no rule of consensus and runs no EVM: it applies
+//! [`BlockCommit`](tenon_api::BlockCommit)s.
 //!
-//! Layout: `format` says what is stored, how, and why so; `write` has the ways in which anything changes; `read`
-//! the readings that are more than a look-up; `space` keeps the records of plugins, apart from all of
-//! it; `condition` says whether it can be written; `table_list` sees to it that a torn list of tables is refused; `ports` and `handlers` are the two faces, `verify` checks it all.
+//! Layout: `format` defines what is stored, how, and why; `write` contains everything that changes the chain; `read`
+//! the reads that are more than a look-up; `space` stores the records of plugins, separately; `condition` reports
+//! whether the database can be written; `table_list` refuses a truncated list of tables; `ports` and `handlers` are the
+//! interfaces, `verify` checks all records.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};

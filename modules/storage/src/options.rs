@@ -1,20 +1,20 @@
-//! What an operator may choose about the database.
+//! Options of the database.
 
 use std::time::Duration;
 
-/// How much of the past can be answered.
+/// How much past state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Every state since the first block that this folder holds.
+    /// Every state since the first block of this folder.
     Archive,
-    /// The states of the head and of this many blocks before it. At least 1: less could not undo a block.
+    /// The states of the head and of this many blocks before it. At least 1, which is needed to undo a block.
     ///
     /// Blocks, receipts and logs are kept in both modes.
     Pruned(u64),
 }
 
 impl Mode {
-    /// The oldest height whose state must be kept when the head is at `head`; none when nothing may go.
+    /// The oldest height whose state must be kept with the head at `head`; `None` if nothing may be removed.
     pub(crate) fn oldest_wanted(self, head: u64) -> Option<u64> {
         match self {
             Self::Archive => None,
@@ -23,24 +23,24 @@ impl Mode {
     }
 }
 
-/// When the write-ahead log is forced to the disk.
+/// When the write-ahead log is synced to disk.
 ///
-/// Every committed block reaches the operating system before `commit` returns, so the death of the process
-/// loses nothing, whatever stands here. This is about power loss and kernel crashes: they lose at most the
-/// blocks since the last sync, and never consistency, because the log is replayed up to a whole block.
+/// In every mode each committed block reaches the operating system before `commit` returns, so the death of the process
+/// loses nothing. This setting is about power loss and kernel crashes: they lose at most the blocks since the last
+/// sync, and never consistency, because the log is replayed up to a whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// fsync for every block; measured at 0.24 ms on a local disk.
     EveryBlock,
-    /// fsync with the block that comes this many blocks, or this long, after the last one.
+    /// fsync with the first block that comes this many blocks, or this long, after the last sync.
     Interval {
-        /// Most blocks that a power loss may take.
+        /// Maximum number of blocks lost in a power loss.
         blocks: u64,
-        /// A block that comes later than this after the last sync is synced itself, so that at the pace of a live
-        /// chain each one is.
+        /// A block later than this after the last sync is synced itself, so that at the pace of a live chain every
+        /// block is.
         period: Duration,
     },
-    /// Only `flush` and an orderly close. For databases that can be rebuilt.
+    /// Only on `flush` and an orderly close. For databases that can be rebuilt.
     OnFlush,
 }
 
@@ -50,32 +50,32 @@ impl Default for Durability {
     }
 }
 
-/// How a database is opened. Sizes in bytes.
+/// Options for opening a database. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// How much of the past to keep. Default: [`Mode::Archive`].
+    /// How much past state to keep. Default: [`Mode::Archive`].
     pub mode: Mode,
     /// When to fsync. Default: every 64 blocks or every second.
     pub durability: Durability,
     /// Cache of database blocks, indices and filters, shared by all column families. Default: 512 MiB.
     pub cache_bytes: usize,
-    /// Most memory for writes that have not reached a table file yet. Default: 256 MiB.
+    /// Maximum memory for writes that are not yet in a table file. Default: 256 MiB.
     pub write_buffer_bytes: usize,
     /// Cache of trie nodes, which the next root computation reads again. Default: 64 MiB.
     pub trie_cache_bytes: usize,
-    /// Cache of accounts and slots that were read lately. Default: 48 MiB.
+    /// Cache of recently read accounts and slots. Default: 48 MiB.
     pub state_cache_bytes: usize,
     /// Cache of decoded headers, blocks and receipts together. Default: 96 MiB.
     pub block_cache_bytes: usize,
-    /// Most table files held open; stays below the usual limit of 1 024 descriptors a process. Default: 512.
+    /// Maximum number of open table files; below the usual limit of 1 024 descriptors per process. Default: 512.
     pub max_open_files: i32,
     /// Threads that flush and compact. Default: the number of processors, from 2 to 8.
     pub background_threads: i32,
 }
 
 impl StoreOptions {
-    /// With a cache of database blocks of this size, bytes. The other memory keeps its proportion to it, but does not grow
-    /// beyond the default: more of it would not help.
+    /// Options with a block cache of this many bytes. The other memory is scaled with it, up to the defaults: more
+    /// would not help.
     pub fn with_cache(bytes: usize) -> Self {
         let full = Self::default();
         let part = |default: usize| {
@@ -84,7 +84,7 @@ impl StoreOptions {
         };
         Self {
             cache_bytes: bytes,
-            write_buffer_bytes: part(full.write_buffer_bytes).max(LEAST_WRITE_BUFFER),
+            write_buffer_bytes: part(full.write_buffer_bytes).max(MIN_WRITE_BUFFER),
             trie_cache_bytes: part(full.trie_cache_bytes),
             state_cache_bytes: part(full.state_cache_bytes),
             block_cache_bytes: part(full.block_cache_bytes),
@@ -93,8 +93,8 @@ impl StoreOptions {
     }
 }
 
-/// Less would make a table file of every few blocks.
-const LEAST_WRITE_BUFFER: usize = 16 << 20;
+/// A smaller buffer would write a table file every few blocks.
+const MIN_WRITE_BUFFER: usize = 16 << 20;
 
 impl Default for StoreOptions {
     fn default() -> Self {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_keeps_its_proportion_to_the_cache_up_to_the_default() {
+    fn memory_scales_with_the_cache_up_to_the_default() {
         let full = StoreOptions::default();
         let sizes = |options: StoreOptions| {
             let StoreOptions {

@@ -1,4 +1,4 @@
-//! The store behind the traits that other modules know.
+//! The store's implementation of the port traits.
 
 use std::sync::Arc;
 
@@ -25,8 +25,7 @@ impl Store {
         self.shared.head.load().number().0
     }
 
-    /// Reads in the state after a block, which is gone afterwards and therefore takes no memory of its own: point reads
-    /// are asked for more often than anything else.
+    /// Reads from the state after a block without allocating the state: point reads are the most frequent request.
     pub(crate) fn with_state_at<T>(
         &self,
         number: BlockNumber,
@@ -43,8 +42,8 @@ impl Store {
         read(&StateAt::of_head(&self.shared)?)
     }
 
-    /// The canonical block of a height, up to the head. A block stands in the database a moment before the head moves to it:
-    /// who finds its transaction then, and asks for the latest state next, would get that of the block before.
+    /// The canonical block of a height, up to the head. A block is in the database a moment before the head moves to
+    /// it: a client that found its transaction then, and queried the latest state next, would get the state before it.
     fn hash_on_chain(&self, number: u64) -> Result<Option<B256>, StoreError> {
         self.shared.generations.together(|| {
             if number > self.head_number() {

@@ -1,10 +1,10 @@
-//! Spaces of plugins: records that belong to nobody but the module that wrote them.
+//! Spaces of plugins: records that belong to the module that wrote them.
 //!
-//! They lie in one column of the chain's database and so in its log: what survives a power loss of a space is never
-//! ahead of the chain that it was made from. Nothing here touches another column.
+//! They are a column of the chain's database and share its log, so after a power loss a space is never ahead of the
+//! chain that it was made from. This file accesses no other column.
 //!
 //! Keys: length of the space's name u8 ‖ name ‖ key → value, and 0 ‖ name → records u64 ‖ bytes u64 (big-endian), which
-//! is written with every commit. No name is empty, so that the two never meet.
+//! is written with every commit. Names are not empty, so the two kinds of keys never collide.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,11 +25,11 @@ use crate::{
     store::Store,
 };
 
-/// The longest name of a space, bytes.
-const LONGEST_NAME: usize = u8::MAX as usize;
+/// Maximum length of a space's name, bytes.
+const MAX_NAME: usize = u8::MAX as usize;
 
-/// One lock a space: whoever commits holds it from its first read to its write, so that counts are right and
-/// expectations hold. Readers never take it.
+/// One lock per space: a commit holds it from its first read to its write, so that counts are right and preconditions
+/// hold. Readers never take it.
 pub(crate) type Writers = Mutex<HashMap<String, Arc<Mutex<()>>>>;
 
 /// The keys of one space.
@@ -42,7 +42,7 @@ impl<'a> Keys<'a> {
     fn of(name: &'a str) -> Result<Self, SpaceError> {
         match u8::try_from(name.len()) {
             Ok(length) if length > 0 => Ok(Self { name, length }),
-            _ => Err(too_large(name, "its name", name.len(), "bytes", LONGEST_NAME)),
+            _ => Err(too_large(name, "its name", name.len(), "bytes", MAX_NAME)),
         }
     }
 
@@ -54,8 +54,8 @@ impl<'a> Keys<'a> {
         [&[self.length], self.name.as_bytes(), key].concat()
     }
 
-    /// The first key after the space. Names of one length follow one another; the last byte can't overflow, because
-    /// no UTF-8 text ends in 0xff.
+    /// The first key after the space. Names of one length are adjacent; the last byte cannot overflow, because no UTF-8
+    /// text ends in 0xff.
     fn end(&self) -> Vec<u8> {
         let mut end = self.record(&[]);
         if let Some(last) = end.last_mut() {
@@ -133,7 +133,7 @@ impl PluginSpaces for Store {
         let mut cursor = self.shared.database.range_cursor(Column::Spaces, &from, Some(&to))?;
         if scan.is_descending {
             cursor.seek_for_prev(&to);
-            // `to` itself does not count; the cursor stops below its bound in any case.
+            // `to` itself is excluded; the cursor stops at its bound anyway.
         }
         let mut bytes = 0;
         while let Some((key, value)) = record_in(&cursor, &from) {
@@ -181,7 +181,7 @@ impl PluginSpaces for Store {
                 None => batch.delete(Column::Spaces, key)?,
             }
         }
-        // What only shrinks passes, so that a space whose bounds were lowered can be tidied up.
+        // Changes that only shrink the space pass, so that it can be reduced after its limits were lowered.
         let is_over = |now: u64, before: u64, most: u64| now > most && now > before;
         if is_over(usage.records, before.records, limits.records) || is_over(usage.bytes, before.bytes, limits.bytes) {
             return Err(SpaceError::Full {
@@ -239,7 +239,7 @@ fn check_sizes(space: &str, commit: &CommitRecords) -> Result<(), SpaceError> {
     check("a batch", bytes, "bytes", SpaceLimits::COMMIT)
 }
 
-/// What becomes of every key that a commit touches, its changes taken in their order.
+/// The final value of every key that a commit changes, its changes applied in order.
 fn resolve<'a>(
     database: &Database,
     keys: &Keys<'_>,

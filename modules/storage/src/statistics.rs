@@ -1,4 +1,4 @@
-//! How large the database is.
+//! Sizes and statistics of the database.
 
 use tenon_api::{BlockNumber, StoreError};
 
@@ -9,11 +9,11 @@ use crate::{Mode, format::columns::Column, store::Store};
 pub struct ColumnStatistics {
     /// Its name on disk.
     pub name: &'static str,
-    /// Records, as the engine estimates them; overwritten and deleted ones count until they are compacted.
+    /// Records, as estimated by the engine; overwritten and deleted ones count until they are compacted.
     pub entries: u64,
     /// Bytes in table files.
     pub disk_bytes: u64,
-    /// Bytes that are in memory and the log only.
+    /// Bytes that are only in memory and in the log.
     pub memory_bytes: u64,
 }
 
@@ -26,26 +26,26 @@ pub struct StoreStatistics {
     pub head: BlockNumber,
     /// The oldest height whose state can be read.
     pub oldest_state: BlockNumber,
-    /// How much of the past is kept.
+    /// How much past state is kept.
     pub mode: Mode,
-    /// The engine under it.
+    /// The engine's statistics.
     pub engine: EngineStatistics,
 }
 
-/// How the engine under the database does.
+/// Statistics of the database engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatistics {
     /// Table files.
     pub files: u64,
-    /// Bytes that its block cache uses.
+    /// Bytes used by its block cache.
     pub cache_bytes: u64,
-    /// Bytes that its block cache may use.
+    /// Capacity of its block cache.
     pub cache_capacity: u64,
-    /// Bytes that open table files take beside its block cache.
+    /// Memory of open table files outside the block cache.
     pub table_reader_bytes: u64,
-    /// Bytes that wait to be compacted.
+    /// Bytes waiting for compaction.
     pub compaction_pending_bytes: u64,
-    /// Whether it takes no writes because compaction is behind.
+    /// Whether it has stopped writes because compaction is behind.
     pub is_write_stopped: bool,
     /// Flushes and compactions that failed since it was opened.
     pub background_errors: u64,
@@ -59,7 +59,7 @@ impl StoreStatistics {
 }
 
 impl Store {
-    /// Figures that the engine has at hand; cheap.
+    /// Statistics that the engine keeps anyway; cheap.
     ///
     /// # Errors
     /// [`StoreError::Engine`].
@@ -84,7 +84,7 @@ impl Store {
 
     fn engine_statistics(&self) -> Result<EngineStatistics, StoreError> {
         let database = &self.shared.database;
-        // The columns share one cache and one engine: these four are the same for each of them.
+        // The columns share one cache and one engine: these four values are the same for each of them.
         let [any, ..] = Column::ALL;
         let sum = |name: &str| -> Result<u64, StoreError> {
             Column::ALL.into_iter().map(|column| database.property(column, name)).sum()

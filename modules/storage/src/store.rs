@@ -1,4 +1,4 @@
-//! Opening, setting up and closing the database, and what its readers and its one writer share.
+//! Opens, initialises and closes the database, and holds the data shared by its readers and its one writer.
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -21,25 +21,24 @@ use crate::{
     table_list,
 };
 
-/// The chain database of one node. See the crate's head.
+/// The chain database of one node. See the crate's documentation.
 ///
-/// Dropping it flushes. The folder's lock is held until the last state and trie reader has gone too.
+/// Dropping it flushes. The folder stays locked until the last state and trie reader is dropped too.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mode: Mode,
     pub(crate) durability: Durability,
     /// The format that the folder had before it was opened.
     format_found: u32,
-    /// Whoever changes the database holds this lock from its first read to the publication of the head; readers
-    /// never take it.
+    /// Held by a writer from its first read to the publication of the head; readers never take it.
     pub(crate) writer: Mutex<Writer>,
-    /// Whoever commits to a plugin's space holds its lock; the chain's writer and readers never do.
+    /// Locks for commits to plugins' spaces; the chain's writer and readers never take them.
     pub(crate) spaces: Writers,
 }
 
-/// What only the writer touches.
+/// State of the writer.
 pub(crate) struct Writer {
-    /// The chain of this folder; none before the genesis block is in.
+    /// The chain of this folder; `None` before the genesis block is stored.
     pub(crate) identity: Option<Identity>,
     pub(crate) blocks_since_sync: u64,
     pub(crate) last_sync: Instant,
@@ -56,9 +55,9 @@ impl Store {
     /// Opens the folder, or creates it. A new database has no block; see [`Store::initialise`].
     ///
     /// # Errors
-    /// [`OpenError::Locked`] when a process has it open, [`OpenError::NewerFormat`] when a newer release has
-    /// written it, [`OpenError::TableList`] when tables or logs of it are missing, [`OpenError::Migration`] when it is older and can't be brought up, [`OpenError::Engine`] when it
-    /// can't be used.
+    /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
+    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Migration`] if it is older and cannot be
+    /// migrated, [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
@@ -89,10 +88,10 @@ impl Store {
         }))
     }
 
-    /// Puts the genesis block in if the database is new; otherwise checks that it holds this very chain.
+    /// Stores the genesis block if the database is new; otherwise checks that it contains this chain.
     ///
     /// # Errors
-    /// [`OpenError::OtherChain`] when it holds another one, [`OpenError::Store`] when it can't be read or written.
+    /// [`OpenError::OtherChain`] if it contains another chain, [`OpenError::Store`] if it cannot be read or written.
     pub fn initialise(&self, genesis: &BlockCommit, chain_id: u64) -> Result<(), OpenError> {
         let mut writer = self.writer.lock();
         let wanted = Identity { chain_id, genesis_hash: genesis.block.hash() };
@@ -112,12 +111,12 @@ impl Store {
         }
     }
 
-    /// Chain id and genesis hash; none before [`Store::initialise`].
+    /// Chain id and genesis hash; `None` before [`Store::initialise`].
     pub fn chain(&self) -> Option<(u64, B256)> {
         self.writer.lock().identity.map(|identity| (identity.chain_id, identity.genesis_hash))
     }
 
-    /// The format that the folder had when it was opened; it has [`FORMAT`](crate::FORMAT) since.
+    /// The format that the folder had when it was opened; it is now [`FORMAT`](crate::FORMAT).
     pub const fn format_found(&self) -> u32 {
         self.format_found
     }
@@ -127,7 +126,7 @@ impl Store {
         self.shared.oldest_state()
     }
 
-    /// Whether the next block is to be written with fsync.
+    /// Returns whether to write the next block with fsync.
     pub(crate) fn is_sync_due(&self, writer: &Writer) -> bool {
         match self.durability {
             Durability::EveryBlock => true,
@@ -140,7 +139,7 @@ impl Store {
 }
 
 impl Writer {
-    /// Notes that a block was written.
+    /// Counts a written block.
     pub(crate) fn count_block(&mut self, was_synced: bool) {
         if was_synced {
             self.blocks_since_sync = 0;
@@ -152,7 +151,7 @@ impl Writer {
 }
 
 impl Drop for Store {
-    /// An orderly end leaves no log to replay: reopening a large database would take seconds longer.
+    /// An orderly end leaves no log to replay: reopening a large database would otherwise take seconds longer.
     fn drop(&mut self) {
         if let Err(error) = self.shared.database.flush() {
             tracing::warn!(%error, "database not flushed; its log is replayed at the next start");
@@ -160,11 +159,11 @@ impl Drop for Store {
     }
 }
 
-/// Blocks below the head that are looked for when a folder is opened; a few milliseconds.
+/// Number of blocks below the head that are checked when a folder is opened; takes a few milliseconds.
 const LAST_BLOCKS: u64 = 4_096;
 
-/// Refuses a chain with a hole among its last blocks. The engine knows the lengths of logs only once it has synced them:
-/// a power loss may take one, or its end, and leave the next, with which the engine goes on.
+/// Refuses a chain with a hole among its last blocks. The engine records the lengths of logs only when it syncs them: a
+/// power loss may lose a log, or its end, and keep the next one, with which the engine would continue.
 fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
     let first = head.saturating_sub(LAST_BLOCKS);
     let mut blocks = shared.database.range_cursor(Column::Canonical, &keys::number(first), None)?;
@@ -178,7 +177,7 @@ fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
     cursor_status(&blocks)
 }
 
-/// What `head()` says before there is a genesis block.
+/// The value of `head()` before there is a genesis block.
 fn empty_head() -> Head {
     Head {
         header: Arc::new(SealedHeader::new_unchecked(Header::default(), B256::ZERO)),
@@ -188,11 +187,11 @@ fn empty_head() -> Head {
     }
 }
 
-/// Names the reason for which the engine would not open a folder.
+/// Converts the engine's error on opening a folder.
 fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
     let reason = error.into_string();
     let path = path.to_path_buf();
-    // The engine has no code of its own for this; the text has been the same since its first release.
+    // The engine has no error code for this; the text has been the same since its first release.
     if reason.contains("lock file") || reason.contains("lock hold") {
         OpenError::Locked { path }
     } else {

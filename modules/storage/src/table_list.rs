@@ -1,15 +1,15 @@
-//! What is known of the engine's list of tables, kept beside it in a file of our own.
+//! Protects the engine's list of tables with a record in a file of our own.
 //!
-//! RocksDB appends every change of its tables to one file, the MANIFEST, and reads it up to where it breaks off. With
-//! its end missing it is an older list in good order: RocksDB opens with that one, *deletes* the tables that it does not
-//! name, and `null` is answered for blocks that the chain has. No crash does this (the file is synced before what it
-//! replaces goes), but a broken disk or a bad copy can. So `TABLES` says how many bytes of which MANIFEST are on the
-//! disk, and what they hash to; [`check`] compares before the engine is opened.
+//! RocksDB appends every change of its tables to one file, the MANIFEST, and reads it up to where it breaks off. If its
+//! end is missing, it looks like an older, valid list: RocksDB opens with it, *deletes* the tables that it does not
+//! name, and requests for blocks of the chain return `null`. No crash causes this (the file is synced before replaced
+//! files are deleted), but a broken disk or a bad copy can. So `TABLES` records how many bytes of which MANIFEST are on
+//! disk, and their hash; [`check`] compares before the engine is opened.
 //!
-//! What must always hold: the record never says more than the disk holds, or a good database would be refused. Hence
-//! the MANIFEST is synced before its length is recorded, the record is replaced as a whole, and a process that is killed
-//! in between leaves one that says less. A MANIFEST only grows; each opening makes one with a higher number, and moves
-//! `CURRENT` to it. A record that is missing or damaged says nothing. One that can't be written stops nobody.
+//! Invariant: the record never claims more than the disk holds, or a good database would be refused. Hence the MANIFEST
+//! is synced before its length is recorded, the record is replaced as a whole, and a process that is killed in between
+//! leaves an older record. A MANIFEST only grows; each opening creates one with a higher number, and points `CURRENT`
+//! to it. A missing or damaged record claims nothing. Failing to write it is not an error.
 
 use std::{
     fs::{self, File},
@@ -25,18 +25,18 @@ use crate::OpenError;
 
 mod record;
 
-/// The record's name in the database folder. RocksDB leaves names alone that are not its own.
+/// The record's name in the database folder. RocksDB ignores names that are not its own.
 pub(crate) const RECORD: &str = "TABLES";
-/// Becomes the record by a rename.
+/// Renamed to the record.
 const NEW_RECORD: &str = "TABLES.new";
-/// The engine's file that names its list of tables.
+/// The engine's file with the name of its list of tables.
 const CURRENT: &str = "CURRENT";
-/// Records are of one line; more is none.
-const LONGEST_RECORD: u64 = 512;
-/// Bytes that are hashed at a time.
+/// Maximum length of a record, which is one line.
+const MAX_RECORD: u64 = 512;
+/// Bytes hashed at a time.
 const PIECE: usize = 64 << 10;
 
-/// What is wrong with a list of tables.
+/// Problems of a list of tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableListProblem {
     /// Its file is shorter than it was.
@@ -46,29 +46,29 @@ pub enum TableListProblem {
         file: String,
         /// Its length, bytes.
         found: u64,
-        /// The length that it is known to have had, bytes.
+        /// Its recorded length, bytes.
         known: u64,
     },
-    /// Its bytes are others than they were.
+    /// Its bytes have changed.
     #[error("{file}, its list of tables, was changed: its first {known} bytes are not those that were written")]
     Changed {
         /// The list's file.
         file: String,
-        /// The length over which it was compared, bytes.
+        /// The length that was compared, bytes.
         known: u64,
     },
-    /// An older list has taken its place.
+    /// An older list has replaced it.
     #[error("CURRENT names {found} as its list of tables, which is older than {known}")]
     Older {
-        /// The list that is named.
+        /// The list named now.
         found: String,
-        /// The list that was named before.
+        /// The list recorded before.
         known: String,
     },
-    /// Nothing says which file the list is, although there are tables.
+    /// No file names the list, although there are tables.
     #[error("CURRENT, which names its list of tables, is missing")]
     Unnamed,
-    /// The newest log is gone, and with it the last blocks.
+    /// The newest log is missing, and with it the last blocks.
     #[error("{file}, its newest log, is missing")]
     LogMissing {
         /// The log's file.
@@ -76,24 +76,25 @@ pub enum TableListProblem {
     },
 }
 
-/// Refuses a folder whose list of tables is less than what is recorded of it. Changes nothing.
+/// Refuses a folder whose list of tables is behind its record. Changes nothing.
 ///
 /// # Errors
 /// [`OpenError::TableList`].
 pub(crate) fn check(folder: &Path) -> Result<(), OpenError> {
     let refused = |problem| Err(OpenError::TableList { path: folder.into(), problem });
-    // The record first: of a database that another process is writing to it then says less than what is read later.
+    // The record is read first: if another process writes to the database, the record is then older than the list read
+    // below.
     let known = recorded(folder);
     let current = match fs::read(folder.join(CURRENT)) {
         Ok(current) => String::from_utf8_lossy(&current).trim_end().to_owned(),
-        // Without it RocksDB would begin a new database, over the tables that are there.
+        // Without it RocksDB would create a new database over the existing tables.
         Err(error) if error.kind() == io::ErrorKind::NotFound && (known.is_some() || has_tables(folder)) => {
             return refused(TableListProblem::Unnamed);
         }
         Err(_) => return Ok(()),
     };
     let Some(known) = known else { return Ok(()) };
-    // What is no name, or the name of nothing, the engine refuses itself.
+    // The engine itself refuses an invalid name, or that of a missing file.
     let Some(number) = list_number(&current) else { return Ok(()) };
     match number.cmp(&list_number(&known.file).unwrap_or_default()) {
         std::cmp::Ordering::Greater => Ok(()),
@@ -105,11 +106,11 @@ pub(crate) fn check(folder: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// The record; none when it is missing or, with a warning, damaged.
+/// The record; `None` if it is missing or, with a warning, damaged.
 fn recorded(folder: &Path) -> Option<Known> {
     let path = folder.join(RECORD);
     let mut record = Vec::new();
-    match File::open(&path).and_then(|file| file.take(LONGEST_RECORD).read_to_end(&mut record)) {
+    match File::open(&path).and_then(|file| file.take(MAX_RECORD).read_to_end(&mut record)) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
@@ -129,7 +130,7 @@ fn has_tables(folder: &Path) -> bool {
     files.into_iter().any(|file| file.path().extension().is_some_and(|extension| extension == "sst"))
 }
 
-/// Compares the list that is recorded with its file.
+/// Compares the recorded list with its file.
 fn problem_of(folder: &Path, known: Known) -> Option<TableListProblem> {
     let Known { file, length: known, hash, log } = known;
     let path = folder.join(&file);
@@ -142,12 +143,12 @@ fn problem_of(folder: &Path, known: Known) -> Option<TableListProblem> {
     if hashed.is_err() || hasher.finalize() != hash {
         return Some(TableListProblem::Changed { file, known });
     }
-    // A log goes only after the list has grown by the words that it is not needed any more.
+    // A log is removed only after the list has grown by an entry that it is no longer needed.
     let is_needed = found == known && log != NO_LOG;
     (is_needed && !folder.join(&log).exists()).then_some(TableListProblem::LogMissing { file: log })
 }
 
-/// Hashes so many bytes from where the file stands.
+/// Hashes `left` bytes from the file's position.
 fn update(hasher: &mut Keccak256, file: &mut File, mut left: u64) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     while left > 0 {
@@ -160,30 +161,30 @@ fn update(hasher: &mut Keccak256, file: &mut File, mut left: u64) -> io::Result<
     Ok(())
 }
 
-/// Keeps the record of an open database.
+/// Maintains the record of an open database.
 pub(crate) struct TableList {
     folder: PathBuf,
-    /// Held while the record is written; who does not get it leaves that to who has it.
+    /// Held while the record is written. A thread that fails to take it skips the write: the holder does it.
     state: Mutex<State>,
 }
 
-/// How much of which list is recorded.
+/// What has been recorded.
 #[derive(Default)]
 struct State {
     /// The list's file; empty before the first record.
     file: String,
-    /// Bytes of it that are hashed and recorded.
+    /// Number of its bytes that are hashed and recorded.
     length: u64,
-    /// The hash of these bytes, to which the next ones are added.
+    /// The hash state after these bytes, to be extended.
     hasher: Keccak256,
-    /// The length at which the record was written, or could not be: it is tried again when the list has grown.
+    /// The length at the last attempt to write the record, successful or not: the next attempt follows when the list
+    /// has grown.
     tried: u64,
-    /// The newest log that is recorded.
+    /// The newest log in the record.
     log: String,
-    /// Its length when it was looked at last. What is written makes the newest log longer; when this one is not, there is
-    /// a newer one.
+    /// Its length at the last check. Writes extend the newest log; if this one has not grown, there is a newer one.
     log_length: u64,
-    /// Whether the last attempt failed, so that one warning is given and not one a block.
+    /// Whether the last attempt failed, to warn once and not at every block.
     has_failed: bool,
 }
 
@@ -195,8 +196,8 @@ impl TableList {
         list
     }
 
-    /// Records the list if it has grown, or if there is a newer log. Called after everything that is written: what finds
-    /// nothing new costs a look at the lengths of two files, some two microseconds.
+    /// Records the list if it has grown, or if there is a newer log. Called after every write; without news it costs
+    /// reading the lengths of two files, some two microseconds.
     pub(crate) fn note(&self) {
         let Some(mut state) = self.state.try_lock() else { return };
         if state.is_up_to_date(&self.folder) {
@@ -216,7 +217,7 @@ impl TableList {
 
 impl State {
     fn is_up_to_date(&mut self, folder: &Path) -> bool {
-        // A list that has been replaced by a newer one is gone, or does not grow until it is.
+        // A list that was replaced by a newer one is gone or does not grow.
         let log_length = length_of(&folder.join(&self.log));
         let has_log_grown = std::mem::replace(&mut self.log_length, log_length) < log_length;
         !self.file.is_empty() && has_log_grown && length_of(&folder.join(&self.file)) == self.tried
@@ -231,13 +232,13 @@ impl State {
         let length = list.metadata()?.len();
         self.tried = length;
         let new = length.checked_sub(self.length).ok_or_else(|| io::Error::other("the list has become shorter"))?;
-        // The engine has synced it, but perhaps not its last words yet.
+        // The engine has synced it, but perhaps not its latest entries.
         list.sync_data()?;
         list.seek(SeekFrom::Start(self.length))?;
         let mut hasher = self.hasher.clone();
         update(&mut hasher, &mut list, new)?;
         let hash = hasher.clone().finalize();
-        // After the length: this log can't go before the list has grown beyond it.
+        // Read after the length: this log cannot be removed before the list has grown beyond it.
         let log = newest_log(folder)?;
         replace(folder, &Known { file: self.file.clone(), length, hash, log: log.clone() }.encode())?;
         self.log_length = length_of(&folder.join(&log));
@@ -246,7 +247,7 @@ impl State {
     }
 }
 
-/// Bytes of a file; 0 of one that is not there.
+/// Length of a file; 0 if missing.
 fn length_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
@@ -262,7 +263,7 @@ fn newest_log(folder: &Path) -> io::Result<String> {
     Ok(newest.map_or_else(|| NO_LOG.into(), |(_, name)| name))
 }
 
-/// Replaces the record as a whole: cut off by a power loss, it is the old one or the new one.
+/// Replaces the record atomically: after a power loss it is the old one or the new one.
 fn replace(folder: &Path, record: &str) -> io::Result<()> {
     let path = folder.join(NEW_RECORD);
     let mut file = File::create(&path)?;
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_follows_a_list_that_grows_and_one_that_takes_its_place() {
+    fn the_record_follows_a_growing_list_and_its_replacement() {
         let folder = folder(4, b"one");
         let tables = TableList::start(folder.path());
         let length = || recorded(folder.path()).map(|known| (known.file, known.length));
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!(length(), Some(("MANIFEST-000004".into(), 7)));
         assert_eq!(check(folder.path()), Ok(()));
 
-        // The engine begins a new one when the old one has its full size.
+        // The engine starts a new list when the old one has reached its maximum size.
         put(folder.path(), 12, b"2");
         assert_eq!(check(folder.path()), Ok(()));
         fs::remove_file(folder.path().join("MANIFEST-000004")).unwrap();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_may_go_once_the_list_has_grown_and_not_before() {
+    fn a_log_may_be_removed_once_the_list_has_grown() {
         let folder = folder(4, b"one");
         fs::write(folder.path().join("000009.log"), b"").unwrap();
         fs::write(folder.path().join("000010.log"), b"").unwrap();

@@ -1,7 +1,7 @@
 //! Transactions of type 3 and their sidecars.
 //!
-//! The proofs are verified with the library that the precompile uses, and the sidecar is dropped then: a block
-//! holds hashes only, and this node has no peer on the Ethereum profile that would want the blobs.
+//! The library of the precompile verifies the proofs; the sidecar is then dropped: a block holds hashes only, and the
+//! node has no peers on the Ethereum profile that would ask for the blobs.
 
 use c_kzg::{Blob, Bytes48, KzgSettings, ethereum_kzg_settings};
 use tenon_api::{Transaction, TransactionPayload, U256};
@@ -13,12 +13,12 @@ use tenon_chain::{
 
 use crate::{error::BlobProblem, validation::Rules};
 
-/// Most blobs of one transaction from Osaka on (EIP-7594); before, a block's worth.
+/// Maximum blobs of one transaction from Osaka on (EIP-7594); before, a block's maximum.
 const MAX_BLOBS_OF_TRANSACTION: u64 = 6;
-/// How much the library prepares for faster proofs; verification gains nothing.
+/// Precomputation level of the library. It speeds up proving only, not verification.
 const NO_PRECOMPUTATION: u64 = 0;
 
-/// What the transaction says of its blobs.
+/// Checks the transaction's blob fields.
 pub(crate) fn check_fields(transaction: &Transaction, rules: &Rules) -> Result<(), BlobProblem> {
     let TransactionPayload::Blob { max_fee_per_blob_gas, blob_versioned_hashes, .. } = &transaction.payload else {
         return Ok(());
@@ -41,11 +41,11 @@ pub(crate) fn check_fields(transaction: &Transaction, rules: &Rules) -> Result<(
     Ok(())
 }
 
-/// Whether the sidecar is there, belongs to the transaction and proves what it says. Takes milliseconds, and the first time
-/// in a process a second or two, in which the library prepares its trusted setup.
+/// Checks that the sidecar exists, belongs to the transaction and proves its blobs. Takes milliseconds, and the first
+/// call in a process one to two seconds, in which the library prepares its trusted setup.
 ///
-/// From Osaka on both forms of proofs are taken, because clients still send the old one and nobody is sent
-/// the sidecar from here.
+/// From Osaka on both forms of proofs are accepted, because clients still send the old one and this node forwards no
+/// sidecar.
 pub(crate) fn verify_sidecar(
     transaction: &Transaction,
     sidecar: Option<&BlobSidecar>,
@@ -60,12 +60,12 @@ pub(crate) fn verify_sidecar(
     }
     let settings = ethereum_kzg_settings(NO_PRECOMPUTATION);
     let is_proven = if sidecar.version == 0 { prove_blobs(settings, sidecar) } else { prove_cells(settings, sidecar) };
-    // An error of the library means a point that is not on the curve or a blob that is no field elements.
+    // The library returns an error for a point that is not on the curve or a blob that is not made of field elements.
     if is_proven.unwrap_or(false) { Ok(()) } else { Err(BlobProblem::Proof) }
 }
 
-/// A plain loop: iterator adapters would pass each blob, 128 KiB, from frame to frame by value, and a build
-/// without optimisation keeps all of those copies on the stack.
+/// A plain loop: iterator adapters would pass each blob (128 KiB) from frame to frame by value, and a build without
+/// optimisation keeps all of those copies on the stack.
 fn blobs(sidecar: &BlobSidecar) -> Result<Vec<Blob>, c_kzg::Error> {
     let mut blobs = Vec::with_capacity(sidecar.blobs.len());
     for bytes in &sidecar.blobs {

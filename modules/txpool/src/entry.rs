@@ -1,33 +1,35 @@
+//! Entries of the pool: a transaction with its source, cost and prices.
+
 use std::time::Instant;
 
 use alloy_primitives::U512;
 use tenon_api::{B256, RecoveredTransaction, Transaction, TransactionPayload, U256};
 
-/// Bytes of one slot: the unit in which the pool's memory is counted.
+/// Size of a slot, the unit in which the pool's memory is counted.
 const SLOT_BYTES: u64 = 32 * 1024;
 
-/// Who gave a transaction to the pool.
+/// Where a transaction came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The node itself, its operator over the Unix socket, or the journal. What they give is local: kept when the pool
-    /// is full, outside the bound of one sender, and written to the journal, as long as the local share has room.
+    /// The node itself, its operator over the Unix socket, or the journal. These transactions are local while the local
+    /// share lasts: kept when the pool is full, not counted against their sender, and journalled.
     Operator,
-    /// A client over HTTP or WebSocket. What it gives is local only if the node has the sender's key.
+    /// A client over HTTP or WebSocket. Its transactions are local only if the node has the sender's key.
     Client,
     /// A peer.
     Peer,
-    /// A block that left the canonical chain: exempt from the least tip.
+    /// A block that left the canonical chain: exempt from the minimum tip.
     Reorganisation,
 }
 
 impl Source {
-    /// Whether it asks through an interface of this node, which checks more than the pool.
+    /// Returns whether it came through this node's interfaces, where more is checked than in the pool.
     pub(crate) const fn is_interface(self) -> bool {
         matches!(self, Self::Operator | Self::Client)
     }
 }
 
-/// What a block asks of every transaction.
+/// Prices that a block demands of every transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockPrices {
     /// Wei per gas; zero without a base fee.
@@ -36,27 +38,28 @@ pub(crate) struct BlockPrices {
     pub(crate) blob_base_fee: U256,
 }
 
-/// What a transaction means for its sender and its rivals.
+/// What a transaction costs its sender and how it ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Most that it may cost its sender, wei.
+    /// Maximum cost to its sender, wei.
     pub(crate) cost: U256,
     /// The token that pays its gas (native chains).
     pub(crate) sponsor: Option<tenon_api::Address>,
-    /// Whether it goes where masternodes' transactions go, and is never replaced (native chains).
+    /// Whether it goes to a masternode contract, and is therefore never replaced (native chains).
     pub(crate) is_special: bool,
-    /// Whether it is special and a masternode's: free, and before every other of its nonce.
+    /// Whether it is special and sent by a masternode: it is free, and comes before any other with its nonce.
     pub(crate) is_privileged: bool,
 }
 
-/// A transaction with what the pool needs to know of it again and again.
+/// A transaction with the values that the pool often needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) transaction: RecoveredTransaction,
-    /// Most that it may cost its sender, wei: gas at the fee cap, blob gas at its cap, value.
+    /// Maximum cost to its sender, wei: gas at the fee cap, blob gas at its cap, value.
     pub(crate) cost: U256,
     pub(crate) slots: u64,
-    /// Whether it is kept when the pool is full, and journalled. Asked for at first, granted by the local share.
+    /// Whether it is kept when the pool is full, and journalled. Requested at first, granted while the local share
+    /// lasts.
     pub(crate) is_local: bool,
     /// The token that pays its gas.
     pub(crate) sponsor: Option<tenon_api::Address>,
@@ -64,17 +67,16 @@ pub(crate) struct Entry {
     pub(crate) is_special: bool,
     /// See [`Terms::is_privileged`].
     pub(crate) is_privileged: bool,
-    /// Running number: earlier arrivals win ties.
+    /// Sequence number: earlier arrivals win ties.
     pub(crate) arrival: u64,
-    /// When it came, or last stopped being pending.
+    /// When it arrived, or last stopped being pending.
     pub(crate) queued_since: Instant,
-    /// Since when it has been pending at prices that the next block would not take; none if it was payable when the pool
-    /// looked last.
+    /// Since when it has been pending at prices too low for the next block; `None` if it was payable at the last check.
     pub(crate) unpayable_since: Option<Instant>,
 }
 
 impl Entry {
-    /// An entry on the terms of the Ethereum profile: the sender pays for everything.
+    /// An entry under the rules of the Ethereum profile: the sender pays for everything.
     #[cfg(test)]
     pub(crate) fn new(transaction: RecoveredTransaction, size: u64, is_local: bool, now: Instant) -> Self {
         let terms = Terms { cost: cost(&transaction.transaction), ..Terms::default() };
@@ -129,7 +131,7 @@ impl Entry {
         matches!(self.transaction.transaction.payload, TransactionPayload::Blob { .. })
     }
 
-    /// Whether it pays at least `percent` more than `old` in every price, and more at all.
+    /// Returns whether every price is at least `percent` above that of `old`, and higher at all.
     pub(crate) fn outbids(&self, old: &Self, percent: u64) -> bool {
         let pays_more = |new: U256, old: U256| {
             // 512 bits hold any price times any percentage.
@@ -144,7 +146,7 @@ impl Entry {
             }
     }
 
-    /// Whether a block with these prices takes it; special transactions of native chains pay no base fee.
+    /// Returns whether a block with these prices accepts it; special transactions of native chains pay no base fee.
     pub(crate) fn pays(&self, prices: BlockPrices) -> bool {
         (self.is_special || self.fee_cap() >= prices.base_fee)
             && self.blob_fee_cap().is_none_or(|cap| cap >= prices.blob_base_fee)
@@ -162,7 +164,7 @@ fn blob_fee_cap(transaction: &Transaction) -> Option<U256> {
     }
 }
 
-/// Most that a transaction may cost its sender, wei. Saturates: no account can pay that anyway.
+/// Maximum cost of a transaction to its sender, wei. Saturates: no account can pay that much anyway.
 pub(crate) fn cost(transaction: &Transaction) -> U256 {
     let gas = U256::from(transaction.gas_limit).saturating_mul(transaction.max_fee_per_gas());
     let blob_gas = U256::from(tenon_chain::blob_gas_used(transaction));

@@ -1,26 +1,28 @@
+//! Errors of the pool.
+
 use alloy_primitives::utils::format_ether;
 use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
 use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 
 use crate::NativeProblem;
 
-/// Why a transaction is not taken in. The texts begin with the words that clients look for
-/// (`docs/spec/rpc-eth.md` 12.3; go-ethereum's today on the Ethereum profile).
+/// Why a transaction is refused. The texts begin with the words that clients match (`docs/spec/rpc-eth.md` 12.3;
+/// today's go-ethereum on the Ethereum profile).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// The bytes are no transaction.
     #[error("{}", decode_words(.0))]
     Decode(DecodeError),
-    /// It waits here already.
+    /// It is already in the pool.
     #[error("already known")]
     AlreadyKnown,
-    /// Its fork has not come.
+    /// Its fork is not active yet.
     #[error("transaction type not supported: type {} rejected at the present fork", *.0 as u8)]
     TypeNotActive(TransactionType),
-    /// It could be replayed on any chain.
+    /// It has no chain id, so it could be replayed on any chain.
     #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
     Unprotected,
-    /// Its gas could cost more than the operator allows.
+    /// Its gas could cost more than the operator's limit.
     #[error("tx fee ({} ether) exceeds the configured cap ({} ether)", short_ether(*fee), short_ether(*cap))]
     FeeCap {
         /// Wei that its gas may cost.
@@ -36,7 +38,7 @@ pub enum PoolError {
         /// Bytes allowed.
         limit: u64,
     },
-    /// Creation code is too long (EIP-3860).
+    /// The init code is too long (EIP-3860).
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitCodeTooLong {
         /// Bytes.
@@ -44,7 +46,7 @@ pub enum PoolError {
         /// Bytes allowed.
         limit: usize,
     },
-    /// More gas than one transaction may have from Osaka on (EIP-7825).
+    /// Its gas limit exceeds the maximum per transaction from Osaka on (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas_limit})")]
     GasLimitTooHigh {
         /// Its gas limit.
@@ -52,7 +54,7 @@ pub enum PoolError {
         /// The cap.
         cap: u64,
     },
-    /// More gas than a block has.
+    /// Its gas limit exceeds the block's.
     #[error("exceeds block gas limit")]
     ExceedsBlockGasLimit,
     /// The tip is above the fee cap.
@@ -63,29 +65,29 @@ pub enum PoolError {
         /// Wei per gas.
         fee: U256,
     },
-    /// The signature does not give a sender.
+    /// No sender can be recovered from the signature.
     #[error("invalid sender: {0}")]
     InvalidSender(RecoverError),
-    /// There is no nonce after it.
+    /// Its nonce is the last possible one.
     #[error("nonce has max value")]
     NonceAtEnd,
-    /// Not enough gas to begin with.
+    /// Its gas limit is below the intrinsic gas.
     #[error("intrinsic gas too low: gas {gas_limit}, minimum needed {needed}")]
     IntrinsicGas {
         /// Its gas limit.
         gas_limit: u64,
-        /// What is needed.
+        /// Gas needed.
         needed: u64,
     },
-    /// Not enough gas for its data (EIP-7623).
+    /// Its gas limit is below the floor for its data (EIP-7623).
     #[error("insufficient gas for floor data gas cost: gas {gas_limit}, minimum needed {needed}")]
     FloorDataGas {
         /// Its gas limit.
         gas_limit: u64,
-        /// What is needed.
+        /// Gas needed.
         needed: u64,
     },
-    /// The tip is below what this pool takes, or the pool is full of better ones.
+    /// The tip is below the pool's minimum, or below those of all transactions in a full pool.
     #[error("transaction underpriced: gas tip cap {tip}, minimum needed {needed}")]
     Underpriced {
         /// Wei per gas.
@@ -93,13 +95,13 @@ pub enum PoolError {
         /// Wei per gas.
         needed: U256,
     },
-    /// A delegation transaction without delegations.
+    /// A set-code transaction without authorizations.
     #[error("set code tx must have at least one authorization tuple")]
     NoAuthorizations,
-    /// Something is wrong with its blobs.
+    /// Its blobs are invalid.
     #[error("{0}")]
     Blobs(BlobProblem),
-    /// The account is past this nonce.
+    /// The account's nonce is already higher.
     #[error("nonce too low: next nonce {next}, tx nonce {found}")]
     NonceTooLow {
         /// The account's nonce.
@@ -107,7 +109,7 @@ pub enum PoolError {
         /// The transaction's.
         found: u64,
     },
-    /// The account can't pay for it, alone or together with what is pending already.
+    /// The account cannot pay for it, alone or together with its pending transactions.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, tx cost {cost}, overshot {}",
         queued.saturating_add(*cost).saturating_sub(*balance)
@@ -115,29 +117,29 @@ pub enum PoolError {
     InsufficientFunds {
         /// Wei.
         balance: U256,
-        /// Wei that the sender's pending transactions may cost.
+        /// Maximum cost of the sender's pending transactions, wei.
         queued: U256,
-        /// Wei that this one may cost.
+        /// Maximum cost of this transaction, wei.
         cost: U256,
     },
-    /// It has the nonce of another one and does not pay enough more.
+    /// It has the nonce of a waiting transaction and too small a price increase.
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
     /// An account with delegated code may have one transaction in the pool at a time.
     #[error("in-flight transaction limit reached for delegated accounts")]
     DelegatedInFlight,
-    /// An account with delegated code may not leave a gap in its nonces.
+    /// An account with delegated code may not leave a nonce gap.
     #[error("gapped-nonce tx from delegated accounts")]
     DelegatedGap,
-    /// This sender's transactions fill the slots that one sender may have.
+    /// The sender has used all its slots.
     #[error("account limit exceeded: sender {sender} has {limit} slots already")]
     AccountLimit {
-        /// Whose.
+        /// The sender.
         sender: Address,
-        /// The bound.
+        /// The limit.
         limit: u64,
     },
-    /// The pool is full of transactions that may not be thrown out.
+    /// The pool is full of transactions that may not be evicted.
     #[error("txpool is full")]
     Full,
     /// A rule of native chains.
@@ -148,41 +150,41 @@ pub enum PoolError {
     Store(#[from] StoreError),
 }
 
-/// What is wrong with the blobs of a transaction of type 3.
+/// Why the blobs of a type 3 transaction are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobProblem {
-    /// It names none.
+    /// It has no blob hashes.
     #[error("blobless blob transaction")]
     None,
-    /// It names too many.
+    /// It has too many blob hashes.
     #[error("too many blobs in transaction: have {found}, permitted {limit}")]
     TooMany {
-        /// How many.
+        /// Number of hashes.
         found: usize,
-        /// How many are allowed.
+        /// Maximum.
         limit: u64,
     },
-    /// A blob transaction creates nothing.
+    /// A blob transaction may not create a contract.
     #[error("blob transaction of type create")]
     Creation,
-    /// It came as it stands in blocks.
+    /// It has no sidecar.
     #[error("missing sidecar in blob transaction")]
     NoSidecar,
-    /// The sidecar has the proofs of another fork.
+    /// The sidecar's proofs are of another fork's version.
     #[error("unexpected sidecar version, want: {wanted}, got: {found}")]
     Version {
         /// The sidecar's.
         found: u8,
-        /// The present fork's.
+        /// The current fork's.
         wanted: u8,
     },
-    /// Numbers or commitments do not fit the hashes that the transaction names.
+    /// Counts or commitments do not match the transaction's hashes.
     #[error("sidecar does not match the blob hashes of the transaction")]
     Mismatch,
-    /// A proof does not hold.
+    /// A proof is invalid.
     #[error("invalid blob proof")]
     Proof,
-    /// It pays less per blob gas than is ever asked.
+    /// Its blob fee cap is below the protocol's minimum.
     #[error("transaction underpriced: blob fee cap {found}, minimum needed {wanted}")]
     Underpriced {
         /// Wei per blob gas.
@@ -198,14 +200,14 @@ impl From<PoolError> for Failure {
     }
 }
 
-/// Two digits after the point, cut off.
+/// Ether with two decimals, truncated.
 fn short_ether(wei: U256) -> String {
     let text = format_ether(wei);
     let end = text.find('.').map_or(text.len(), |point| (point + 3).min(text.len()));
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-/// The words of the reference's decoder where it has words for the problem.
+/// The text of the reference's decoder, if it has one for the problem.
 fn decode_words(error: &DecodeError) -> String {
     let what = error.what;
     match error.problem {
@@ -233,13 +235,13 @@ mod tests {
         let fee = U256::from(1_239_000_000_000_000_000_u64);
         let cap = U256::from(1_000_000_000_000_000_000_u64);
 
-        let words = PoolError::FeeCap { fee, cap }.to_string();
+        let text = PoolError::FeeCap { fee, cap }.to_string();
 
-        assert_eq!(words, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
+        assert_eq!(text, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
     }
 
     #[test]
-    fn undecodable_bytes_get_the_words_of_the_reference() {
+    fn undecodable_bytes_get_the_references_error_text() {
         let cases: [(&[u8], &str); 4] = [
             (&[], "typed transaction too short"),
             (&[0x02], "typed transaction too short"),

@@ -23,7 +23,7 @@ pub(crate) fn address(index: u8) -> Address {
     Address::from_slice(&keccak256(&public[1..])[12..])
 }
 
-/// A node that has the key of one test account.
+/// A node with the key of one test account.
 pub(crate) struct KeysOf(pub(crate) u8);
 
 impl OwnAccounts for KeysOf {
@@ -73,7 +73,7 @@ pub(crate) fn signed(index: u8, transaction: Transaction) -> Vec<u8> {
     tenon_chain::encode_transaction(&sign(index, transaction))
 }
 
-/// Height 0, ten rich accounts, a gas limit of 30 million, no base fee to speak of.
+/// Height 0, ten rich accounts, a gas limit of 30 million, a negligible base fee.
 pub(crate) fn chain() -> Arc<MemoryChain> {
     let rich = Account { balance: U256::from(10).pow(U256::from(20)), ..Account::default() };
     let chain = MemoryChain::with_accounts((0..10).map(|index| (address(index), rich)));
@@ -87,7 +87,7 @@ pub(crate) fn chain() -> Arc<MemoryChain> {
     Arc::new(chain)
 }
 
-/// A child of the head with these accounts changed; makes it the head.
+/// Adds a child of the head with these accounts changed, as the new head.
 pub(crate) fn advance(
     chain: &MemoryChain,
     transactions: &[Transaction],
@@ -96,7 +96,7 @@ pub(crate) fn advance(
     advance_on(chain, &chain.head().header, transactions, changes)
 }
 
-/// A child of any block; makes it the head.
+/// Adds a child of any block, as the new head.
 pub(crate) fn advance_on(
     chain: &MemoryChain,
     parent: &SealedHeader,

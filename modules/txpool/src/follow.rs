@@ -1,4 +1,4 @@
-//! How the pool keeps up with the chain.
+//! Keeps the pool in step with the chain.
 
 use std::{
     sync::Arc,
@@ -14,22 +14,22 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{Pool, Source, sender::AccountView, state::Changes};
 
-/// How often accounts are read anew when the head keeps moving under the reads, which take microseconds.
+/// How often accounts are read again when the head moves during the reads, which take microseconds.
 const RESYNC_ATTEMPTS: u32 = 16;
 
-/// How often old transactions are looked for and the journal is rotated, at least where their lifetime is no shorter.
+/// Interval for expiring old transactions and rotating the journal, unless their lifetime is shorter.
 const TIDY_INTERVAL: Duration = Duration::from_secs(300);
-/// The shortest time between two such looks, whatever the lifetime.
+/// Minimum of that interval, whatever the lifetime.
 const MIN_TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
-    /// Follows the chain's events until the bus is gone. Events count from this call on, not from the first
-    /// poll; the node runs the future as a task and drops it to stop.
+    /// Follows the chain's events until the bus is gone. Events count from this call on, not from the first poll. The
+    /// node runs the future as a task and drops it to stop.
     pub fn follow(&self) -> impl Future<Output = ()> + Send + 'static {
         let pool = self.clone();
         let mut committed = pool.inner.bus.subscribe::<BlockCommitted>();
         let mut unwound = pool.inner.bus.subscribe::<BlocksUnwound>();
-        // Blocks may have come between the opening and the subscription.
+        // Blocks may have arrived between the opening and the subscription.
         pool.note(pool.resync());
         async move {
             let interval = pool.inner.options.lifetime.clamp(MIN_TIDY_INTERVAL, TIDY_INTERVAL);
@@ -53,15 +53,15 @@ impl Pool {
         }
     }
 
-    /// A failure here leaves the pool a block behind; the next event catches up.
+    /// After an error the pool is a block behind; the next event catches up.
     pub(crate) fn note(&self, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
             tracing::warn!(%error, "the pool does not keep up with the chain");
         }
     }
 
-    /// A block on top of what the pool knows costs no reads: the commit says what it did to whom. Anything
-    /// else, a block of another branch for instance, makes the pool look at the head anew.
+    /// A block on top of the pool's head needs no reads: the commit lists the changed accounts. Any other block, of
+    /// another branch for instance, makes the pool read the head again.
     pub(crate) fn on_committed(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         let maintenance = self.inner.maintenance.lock();
         let known = self.inner.state.read().head();
@@ -81,8 +81,8 @@ impl Pool {
         self.inner.revalue_sponsored()
     }
 
-    /// Transactions of blocks that lost to another branch come back; those of blocks that were taken off by
-    /// hand (`debug_setHead`) don't, or a sealer would put them on again at once.
+    /// Transactions of blocks that lost to another branch return to the pool. Those of blocks removed by hand
+    /// (`debug_setHead`) do not, or a sealer would include them again at once.
     pub(crate) fn on_unwound(&self, blocks: &[Arc<RecoveredBlock>]) -> Result<(), StoreError> {
         self.resync()?;
         let Some(oldest) = blocks.last() else { return Ok(()) };
@@ -104,15 +104,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Looks at the head anew unless it is the one that the pool has taken in last.
+    /// Reads the head again unless it is the one that the pool applied last.
     pub(crate) fn catch_up(&self) -> Result<(), StoreError> {
         let known = self.inner.state.read().head();
         if self.inner.chain.head().header.hash() == known.hash { Ok(()) } else { self.resync() }
     }
 
-    /// Reads the accounts of all senders anew. The reads happen outside the pool's lock; senders that come
-    /// meanwhile bring their accounts with them. If the head moves meanwhile too, what they bring is newer than what
-    /// was read here and must not be overwritten by it, so everything is read again.
+    /// Reads the accounts of all senders again. The reads happen outside the pool's lock; senders that arrive meanwhile
+    /// bring their accounts with them. If the head moves meanwhile too, those accounts are newer than the ones read
+    /// here and must not be overwritten, so everything is read again.
     pub(crate) fn resync(&self) -> Result<(), StoreError> {
         let _maintenance = self.inner.maintenance.lock();
         let mut changes = Changes::default();
@@ -121,7 +121,7 @@ impl Pool {
             let accounts = self.accounts_at(&head)?;
             let mut state = self.inner.state.write();
             let has_moved = self.inner.chain.head().header.hash() != head.header.hash();
-            // The last attempt counts in any case: the event of the block that moved the head mends it.
+            // The last attempt is always applied: the event of the block that moved the head will correct it.
             if !has_moved || attempt == RESYNC_ATTEMPTS {
                 state.resync(self.inner.pool_head(&head.header), &accounts, Instant::now(), &mut changes);
                 break;

@@ -1,16 +1,16 @@
-//! The reader of the journal, as the fuzz target sees it (`fuzz/`). Not for others.
+//! The journal's reader, for the fuzz target (`fuzz/`) only.
 
 use crate::journal;
 
-/// The records that a journal of these bytes gives back.
+/// The records read from a journal of these bytes.
 pub fn journal_records(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    // Bytes in memory do not fail.
+    // Reading from memory does not fail.
     let _ = journal::read_records(bytes, |raw| records.push(raw.to_vec()));
     records
 }
 
-/// How a record stands in a journal.
+/// Encodes a record as in a journal.
 pub fn journal_record(raw: &[u8]) -> Vec<u8> {
     journal::record(raw)
 }

@@ -1,3 +1,5 @@
+//! The pool's handlers on the bus.
+
 use tenon_api::{
     Failure,
     messages::{
@@ -9,13 +11,13 @@ use tenon_bus::{Bus, CallContext, RegisterError, Transport};
 
 use crate::{Pool, Source};
 
-/// The type byte of blob transactions, whose proofs take long to verify.
+/// Type byte of blob transactions, whose proofs take long to verify.
 const BLOB_TYPE: u8 = 3;
 
-/// Answers the requests `0x0400..`.
+/// Registers handlers for the requests `0x0400..`.
 ///
 /// # Errors
-/// [`RegisterError`] when another module answers one of them already.
+/// [`RegisterError`] if one of them already has a handler.
 pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     let own = pool.clone();
     bus.handle::<SubmitTransaction, _, _>(move |request, context| submit(own.clone(), request, source_of(&context)))?;
@@ -51,7 +53,7 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     bus.handle_read(move |request: GetPendingSince, _: &CallContext| Ok(own.pending_since(request.cursor)))
 }
 
-/// Who gives a transaction to the pool by a question. A plugin passes on the way by which its own question came.
+/// The source of a submission. A plugin passes on the transport of its own request.
 fn source_of(context: &CallContext) -> Source {
     match context.origin().transport {
         Transport::Inside | Transport::Socket => Source::Operator,
@@ -59,7 +61,7 @@ fn source_of(context: &CallContext) -> Source {
     }
 }
 
-/// Most transactions are checked on the caller's task; those with blobs would hold it up for milliseconds.
+/// Most transactions are checked on the caller's task; those with blobs would block it for milliseconds.
 async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<tenon_api::B256, Failure> {
     if request.raw.first() != Some(&BLOB_TYPE) {
         return Ok(pool.submit(&request.raw, source)?);

@@ -1,14 +1,14 @@
-//! The transaction pool: what has been signed and waits for a block.
+//! The transaction pool: signed transactions that wait for a block.
 //!
-//! It owns the waiting transactions, the rules by which one is taken in, replaced or thrown out, and the
-//! journal that brings the local ones back after a restart. It answers the pool's requests ([`register`]) and
-//! announces a transaction when it becomes executable.
+//! It owns the waiting transactions, the rules for accepting, replacing and evicting them, and the journal that
+//! restores the local ones after a restart. It answers the pool's requests ([`register`]) and publishes an event when a
+//! transaction becomes executable.
 //!
-//! What must always hold: a transaction in the pool has a recovered sender; a sender's *pending* transactions
-//! are the unbroken run of nonces from the account's own that its balance pays for all together, everything else is
-//! *queued*; memory is bounded by slots whatever arrives, and local transactions, which are never thrown out for others,
-//! by a share of them; what can't be executed gives way to what can; the lock is never held over signature recovery, proof
-//! verification, files or the database, so that reads wait for a few map operations at most. The pool executes
+//! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
+//! of nonces from the account's own that its balance pays for together, all others are *queued*; memory is bounded by
+//! slots whatever arrives, and local transactions, which are never evicted for others, by a share of them; queued
+//! transactions are evicted before executable ones; the lock is never held during signature recovery, proof
+//! verification, file or database access, so that reads wait for a few map operations at most. The pool executes
 //! nothing and decides no block.
 
 #![forbid(unsafe_code)]

@@ -1,31 +1,33 @@
+//! Options of the pool.
+
 use std::{path::PathBuf, time::Duration};
 
 use tenon_api::U256;
 
-/// Bounds and rules of the pool.
+/// Limits and rules of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Least tip, wei per gas, whoever sends the transaction. Native chains have a least price instead.
+    /// Minimum tip, wei per gas, for every source. Native chains have a minimum price instead.
     pub min_tip: U256,
     /// Percent by which both price caps of a replacement must exceed the old ones.
     pub price_bump: u64,
-    /// The same when one of the two carries blobs.
+    /// The same if either transaction carries blobs.
     pub blob_price_bump: u64,
     /// Slots of 32 KiB in the whole pool; this bounds its memory.
     pub global_slots: u64,
     /// Slots of one sender, pending and queued together. Local transactions do not count.
     pub account_slots: u64,
-    /// Slots of all local transactions together. What is local beyond them is treated like everything else.
+    /// Slots of all local transactions together. Transactions beyond them are treated like remote ones.
     pub local_slots: u64,
-    /// How long a transaction may stay queued, or pending at prices that no block takes.
+    /// How long a transaction may stay queued, or pending at prices too low for any block.
     pub lifetime: Duration,
-    /// Most that a transaction submitted here may pay for its gas, wei; zero is no limit.
+    /// Maximum gas cost of a transaction submitted here, wei; zero means no limit.
     pub fee_cap: U256,
-    /// Whether transactions that are valid on every chain (before EIP-155) are taken.
+    /// Whether transactions without a chain id (before EIP-155) are accepted.
     pub allows_unprotected: bool,
-    /// Where local transactions are kept for the next start; none keeps them in memory only.
+    /// File that keeps local transactions across restarts; `None` keeps them in memory only.
     pub journal: Option<PathBuf>,
-    /// How many of the newest pending hashes pollers can still get.
+    /// How many of the newest pending hashes are kept for pollers.
     pub recent_hashes: usize,
 }
 

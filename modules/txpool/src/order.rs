@@ -6,8 +6,8 @@ use tenon_api::{RecoveredTransaction, U256};
 
 use crate::{entry::Entry, sender::Sender};
 
-/// What one gas of the transaction brings the proposer at this base fee; none when it can't pay the base fee, which
-/// special transactions of native chains need not (`docs/spec/chain.md` 9.4).
+/// The proposer's revenue per gas at this base fee; `None` if the transaction cannot pay the base fee, which special
+/// transactions of native chains need not (`docs/spec/chain.md` 9.4).
 fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
     if entry.is_special {
         return Some(entry.fee_cap().saturating_sub(base_fee).min(entry.tip_cap()));
@@ -16,7 +16,7 @@ fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
     Some(room.min(entry.tip_cap()))
 }
 
-/// A sender's next transaction, as it competes with those of the others.
+/// A sender's next transaction, to be compared with those of other senders.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     tip: U256,
@@ -42,7 +42,7 @@ pub(crate) fn best<'a>(
         let Some(Candidate { run, .. }) = heap.pop() else { break };
         let Some(entries) = runs.get_mut(run) else { break };
         chosen.extend(entries.next().map(|entry| entry.transaction.clone()));
-        // A transaction that can't pay the base fee holds back all later ones of its sender.
+        // A transaction that cannot pay the base fee blocks all later ones of its sender.
         heap.extend(entries.peek().and_then(|entry| candidate(entry, base_fee, run)));
     }
     chosen

@@ -1,3 +1,5 @@
+//! The pool's public interface: submission, queries and maintenance.
+
 use std::{fmt, sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -20,7 +22,7 @@ use crate::{
     validation::{self, Rules},
 };
 
-/// The transaction pool. Cloning it gives another handle to the same one.
+/// The transaction pool. Clones share the same pool.
 #[derive(Clone)]
 pub struct Pool {
     pub(crate) inner: Arc<Inner>,
@@ -29,35 +31,35 @@ pub struct Pool {
 pub(crate) struct Inner {
     spec: Arc<ChainSpec>,
     pub(crate) chain: Arc<dyn ChainReader>,
-    /// Senders whose transactions are local wherever they come from.
+    /// Senders whose transactions are local from any source.
     own: Arc<dyn OwnAccounts>,
     pub(crate) bus: Bus,
     pub(crate) options: PoolOptions,
-    /// The least tip that is taken now; that of `options` at first. Held for a copy.
+    /// The current minimum tip, initially that of `options`. Locked for a copy.
     min_tip: RwLock<U256>,
-    /// What a native chain asks; none on the Ethereum profile.
+    /// The rules of a native chain; `None` on the Ethereum profile.
     pub(crate) native: Option<NativeRules>,
     /// Shared with `native`.
     pub(crate) senders: Arc<Senders>,
-    /// Everything that waits. Written for the length of a few map operations (a whole block: some per sender
-    /// that the block touched); nobody recovers, verifies, reads the database, writes a file or awaits under it.
+    /// All waiting transactions. Write-locked for a few map operations (for a whole block: some per sender that the
+    /// block touched); recovery, verification, database and file access, and awaiting all happen outside the lock.
     pub(crate) state: RwLock<PoolState>,
-    /// The journal's file, a lock of its own so that a slow disk holds up no reader of the pool.
+    /// The journal's file, with a lock of its own so that a slow disk delays no reader of the pool.
     journal: Option<Mutex<Journal>>,
-    /// Held while a change of the head is taken in, so that two of them don't mix. Taken before `state`.
+    /// Locked while a change of the head is applied, so that two never interleave. Taken before `state`.
     pub(crate) maintenance: Mutex<()>,
 }
 
-/// Transactions of the journal whose senders are recovered together.
+/// Number of journal transactions whose senders are recovered together.
 const JOURNAL_RECORDS: usize = 64;
 
-/// The type byte of blob transactions.
+/// Type byte of blob transactions.
 const BLOB_TYPE: u8 = 3;
 
-/// How often an account is read anew when blocks keep coming under the reading, which takes microseconds.
+/// How often an account is read again when blocks arrive during the read, which takes microseconds.
 const ACCOUNT_READS: u32 = 16;
 
-/// What the pool remembers of a head.
+/// What the pool keeps of a head.
 fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
     let timestamp = head.timestamp.saturating_add(1);
     let blobs = spec.next_excess_blob_gas(head, timestamp).zip(spec.blob_parameters(timestamp));
@@ -69,10 +71,10 @@ fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
 }
 
 impl Pool {
-    /// An empty pool, or the one that the journal describes. [`Pool::follow`] then keeps it up with the chain.
+    /// Opens an empty pool, or the one in the journal. [`Pool::follow`] then keeps it in step with the chain.
     ///
     /// # Errors
-    /// [`JournalError`] when the journal's file can't be read or written.
+    /// [`JournalError`] if the journal's file cannot be read or written.
     pub fn open(
         spec: Arc<ChainSpec>,
         chain: Arc<dyn ChainReader>,
@@ -88,7 +90,7 @@ impl Pool {
         let mut inner =
             Inner { spec, chain, own, bus, options, min_tip, native, senders, state, journal: None, maintenance };
         if let Some(path) = path {
-            // Most of those that are not taken in again are in blocks by now.
+            // Most of those that are not accepted again are in blocks by now.
             let (mut back, mut outdated) = (0_u64, 0_u64);
             let mut take_in = |records: &mut Vec<Vec<u8>>| {
                 inner.recover_senders_ahead(records.iter().map(Vec::as_slice));
@@ -121,11 +123,11 @@ impl Pool {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Checks a transaction as it is submitted or received, takes it in and announces what became pending by
-    /// it. Takes some fifty microseconds, with blobs some milliseconds; does not wait for anything.
+    /// Checks a submitted or received transaction, adds it and publishes what became pending. Takes some fifty
+    /// microseconds, with blobs some milliseconds; does not wait.
     ///
     /// # Errors
-    /// [`PoolError`], in the words that clients look for.
+    /// [`PoolError`], with the texts that clients match.
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
         if is_local {
@@ -134,23 +136,23 @@ impl Pool {
         Ok(transaction.hash)
     }
 
-    /// Recovers the senders of transactions that are about to be submitted, together: the canonical bytes of each. Those that are
-    /// malformed are left out, and refused when they are submitted.
+    /// Recovers the senders of transactions about to be submitted, in one batch, from their canonical bytes. Skips
+    /// malformed ones; they are refused on submission.
     pub fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
         self.inner.recover_senders_ahead(raw);
     }
 
-    /// A waiting transaction.
+    /// Returns a waiting transaction.
     pub fn get(&self, hash: B256) -> Option<RecoveredTransaction> {
         self.inner.state.read().get(hash)
     }
 
-    /// How many wait.
+    /// Number of waiting transactions.
     pub fn status(&self) -> PoolStatus {
         self.inner.state.read().status()
     }
 
-    /// What waits, of one sender or of all.
+    /// The waiting transactions, of one sender or of all.
     pub fn content(&self, sender: Option<Address>) -> PoolContent {
         self.inner.state.read().content(sender)
     }
@@ -165,20 +167,21 @@ impl Pool {
         self.inner.state.read().since(cursor)
     }
 
-    /// The nonce of the next transaction of this account, pending ones counted.
+    /// The account's next nonce, pending transactions included.
     ///
     /// # Errors
     /// [`StoreError`] when the head's state can't be read.
     pub fn next_nonce(&self, address: Address) -> Result<u64, StoreError> {
-        // The chain may be a block ahead of the pool, the pool may know of more transactions than the chain.
+        // The chain may be a block ahead of the pool, and the pool may hold transactions that the chain does not have
+        // yet.
         let waiting = self.inner.state.read().next_nonce(address).unwrap_or_default();
         let head = self.inner.chain.head();
         let account = self.inner.chain.state_at(head.number())?.account(address)?;
         Ok(waiting.max(account.unwrap_or_default().nonce))
     }
 
-    /// Takes no transaction below this tip from now on. If that is more than before, cheaper ones leave the pool, but for local
-    /// ones and those of masternodes.
+    /// Sets the minimum tip. After an increase, cheaper transactions leave the pool, except local ones and those of
+    /// masternodes.
     pub fn set_min_tip(&self, tip: U256) {
         let before = std::mem::replace(&mut *self.inner.min_tip.write(), tip);
         if tip > before {
@@ -188,7 +191,8 @@ impl Pool {
         }
     }
 
-    /// Throws out what could not be executed for longer than the lifetime, as of `now`, and rotates the journal.
+    /// Evicts transactions that have not been executable for longer than the lifetime, as of `now`, and rotates the
+    /// journal.
     pub(crate) fn tidy(&self, now: Instant) {
         let mut changes = Changes::default();
         self.inner.state.write().expire(self.inner.options.lifetime, now, &mut changes);
@@ -204,8 +208,8 @@ impl PendingTransactions for Pool {
         if !best.is_cut_off {
             return best.transactions;
         }
-        // More wait than were given. Were the pool a few blocks behind, all that it gives could be mined
-        // already, and whoever makes blocks would take that for the end.
+        // More wait than were returned. If the pool is a few blocks behind, all returned ones could already be mined,
+        // and the block builder would take that for the end of the list.
         self.note(self.catch_up());
         self.inner.state.read().best(base_fee).transactions
     }
@@ -213,7 +217,8 @@ impl PendingTransactions for Pool {
 
 impl Inner {
     fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
-        // One by one costs as much without vectors. Those with blobs are long, and few.
+        // Without vector instructions a batch costs as much as single recoveries. Transactions with blobs are long, and
+        // few.
         if tenon_recovery::batch_unit() == 1 {
             return;
         }
@@ -222,13 +227,13 @@ impl Inner {
             .filter(|raw| raw.first() != Some(&BLOB_TYPE))
             .filter_map(|raw| tenon_chain::decode_pooled_transaction(raw).ok())
             .map(|(transaction, _)| transaction);
-        // What is refused without recovery stays so.
+        // Transactions that are refused without recovery are still refused so.
         let is_of_chain = |transaction: &Transaction| transaction.chain_id.is_none_or(|id| id == self.spec.chain_id);
         let is_new = |transaction: &Transaction| !self.state.read().contains(transaction.hash);
         self.senders.recover_ahead(decoded.filter(is_of_chain).filter(is_new));
     }
 
-    /// Takes a transaction in, as it is submitted or received, and tells whether it counts as local.
+    /// Adds a submitted or received transaction and returns whether it is local.
     fn take_in(&self, raw: &[u8], source: Source) -> Result<(Arc<Transaction>, bool), PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
         if source.is_interface() {
@@ -246,8 +251,8 @@ impl Inner {
         Ok((transaction, is_local))
     }
 
-    /// Takes a decoded transaction in and tells whether it counts as local. `sidecar` is none where its proofs need no
-    /// check, because the transaction was in a block already.
+    /// Adds a decoded transaction and returns whether it is local. `sidecar` is `None` if its proofs need no check,
+    /// because the transaction was in a block already.
     pub(crate) fn check_and_insert(
         &self,
         transaction: &Arc<Transaction>,
@@ -274,7 +279,7 @@ impl Inner {
         if self.native.is_some() { outcome.map_err(native::in_native_words) } else { outcome }
     }
 
-    /// The rules of the Ethereum profile. Gives the sender, who pays for everything.
+    /// Applies the rules of the Ethereum profile. Returns the sender, who pays for everything.
     fn check_ethereum(
         &self,
         transaction: &Transaction,
@@ -291,7 +296,7 @@ impl Inner {
         Ok((sender, Terms { cost: entry::cost(transaction), ..Terms::default() }))
     }
 
-    /// Looks anew at what tokens can pay for, after the head has changed (`docs/spec/chain.md` 9.4).
+    /// Updates what tokens can pay, after the head has changed (`docs/spec/chain.md` 9.4).
     pub(crate) fn revalue_sponsored(&self) -> Result<(), StoreError> {
         let Some(native) = self.native.as_ref().filter(|_| self.state.read().has_sponsored()) else { return Ok(()) };
         let head = self.chain.head();
@@ -306,9 +311,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes an entry in together with its sender's account. The account is read outside the lock; if the pool has
-    /// taken in a later block by the time it gets the lock, the reading is too old and is done again: with it, the
-    /// entry would seem to have a gap below it that no later event would close.
+    /// Adds an entry together with its sender's account. The account is read outside the lock. If the pool has applied
+    /// a later block by the time it gets the lock, the account is too old and is read again: otherwise the entry would
+    /// seem to have a gap below it that no later event would close.
     fn insert(&self, entry: Entry, changes: &mut Changes) -> Result<bool, PoolError> {
         let sender = entry.transaction.sender;
         let mut attempts = 0..ACCOUNT_READS;
@@ -317,7 +322,7 @@ impl Inner {
             let account = self.chain.state_at(head.number())?.account(sender)?;
             let account = AccountView::new(account.as_ref(), head.header.number);
             let mut state = self.state.write();
-            // The last attempt counts in any case: right after the head was set back, the pool is ahead for a while.
+            // The last attempt is always applied: right after a `setHead` the pool is ahead of the chain for a while.
             let is_last = attempts.next().is_none();
             if is_last || state.head().number <= account.as_of {
                 return state.insert(entry, account, &self.options, changes);
@@ -340,7 +345,7 @@ impl Inner {
 
     fn write_down(&self, transaction: &Transaction) {
         let Some(journal) = &self.journal else { return };
-        // Without its sidecar a blob transaction would not be taken in again.
+        // Without its sidecar a blob transaction would not be accepted again.
         if matches!(transaction.payload, TransactionPayload::Blob { .. }) {
             return;
         }
@@ -357,7 +362,7 @@ impl Inner {
 
     fn rotate_journal(&self) {
         let Some(journal) = &self.journal else { return };
-        // The journal's lock is taken first: what is appended meanwhile is in the pool, or comes after.
+        // The journal is locked first: what is appended meanwhile is in the pool already, or follows.
         let mut journal = journal.lock();
         let local = self.state.read().local();
         if let Err(error) = journal.rotate(&local) {

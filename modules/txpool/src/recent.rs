@@ -1,13 +1,15 @@
+//! Hashes that became pending last, for pollers.
+
 use std::collections::VecDeque;
 
 use tenon_api::{B256, messages::PendingSince};
 
-/// The hashes that became pending last, numbered from zero on. Pollers keep a number; whoever polls too
-/// seldom gets what is left.
+/// The hashes that became pending last, numbered from zero. Pollers keep a number; one that polls too rarely gets those
+/// that are left.
 #[derive(Debug)]
 pub(crate) struct RecentHashes {
     hashes: VecDeque<B256>,
-    /// The number of the first hash that is left.
+    /// Number of the oldest hash kept.
     first: u64,
     capacity: usize,
 }
@@ -38,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poller_gets_what_came_since_and_what_is_left_when_it_is_late() {
+    fn a_poller_gets_the_hashes_since_its_cursor_as_far_as_they_are_kept() {
         let mut recent = RecentHashes::new(3);
         let start = recent.since(None);
         assert_eq!(start, PendingSince { cursor: 0, hashes: Vec::new() });

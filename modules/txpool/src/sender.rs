@@ -6,7 +6,7 @@ use tenon_api::{Account, RecoveredTransaction, U256};
 
 use crate::entry::{BlockPrices, Entry};
 
-/// What the pool knows of an account, and after which block it was so.
+/// An account as of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccountView {
     pub(crate) nonce: u64,
@@ -24,14 +24,14 @@ impl AccountView {
     }
 }
 
-/// A sender's transactions by nonce. The first `ready` of them, beginning with the account's own nonce, are
-/// pending: unbroken, and paid for by the balance all together. No entry lies below the account's nonce.
+/// A sender's transactions by nonce. The first `ready` of them, beginning with the account's own nonce, are pending:
+/// unbroken, and paid for by the balance together. No entry lies below the account's nonce.
 #[derive(Debug)]
 pub(crate) struct Sender {
     account: AccountView,
     entries: BTreeMap<u64, Entry>,
     ready: u64,
-    /// What the pending ones may cost together.
+    /// Maximum cost of the pending ones together.
     ready_cost: U256,
 }
 
@@ -56,14 +56,14 @@ impl Sender {
         self.entries.get(&nonce)
     }
 
-    /// Slots of the transactions that are not local.
+    /// Slots of transactions that are not local.
     pub(crate) fn foreign_slots(&self) -> u64 {
         self.entries.values().filter(|entry| !entry.is_local).map(|entry| entry.slots).sum()
     }
 
     /// The nonce after the last pending one.
     pub(crate) const fn next_nonce(&self) -> u64 {
-        // Entries have nonces below the end of the number space, so there is one more.
+        // Entries have nonces below the maximum, so the sum does not saturate.
         self.account.nonce.saturating_add(self.ready)
     }
 
@@ -75,14 +75,13 @@ impl Sender {
         self.entries.range(self.next_nonce()..).map(|(_, entry)| entry)
     }
 
-    /// What the pending transactions cost, without the one that has this nonce.
+    /// Cost of the pending transactions other than the one with this nonce.
     pub(crate) fn pending_cost_beside(&self, nonce: u64) -> U256 {
         let replaced = self.entries.get(&nonce).filter(|_| nonce < self.next_nonce());
         self.ready_cost.saturating_sub(replaced.map_or(U256::ZERO, |entry| entry.cost))
     }
 
-    /// Puts an entry in, in place of the one with the same nonce, which is given back. Appends to the list of
-    /// what became pending by it.
+    /// Inserts an entry and returns the one that it replaces. Appends the transactions that became pending.
     pub(crate) fn insert(&mut self, entry: Entry, became_pending: &mut Vec<RecoveredTransaction>) -> Option<Entry> {
         let nonce = entry.nonce();
         let is_pending = nonce < self.next_nonce();
@@ -91,12 +90,12 @@ impl Sender {
             became_pending.push(entry.transaction.clone());
         }
         let replaced = self.entries.insert(nonce, entry);
-        // Also after a replacement: it may move less value, so that the balance reaches further.
+        // Also after a replacement: it may move less value, so that the balance pays for more.
         self.extend(became_pending);
         replaced
     }
 
-    /// Takes an entry out. What came after it waits for the gap to close.
+    /// Removes an entry. Those after it are queued until the gap closes.
     pub(crate) fn remove(&mut self, nonce: u64, now: Instant) -> Option<Entry> {
         let was_pending = self.account.nonce..self.next_nonce();
         let removed = self.entries.remove(&nonce)?;
@@ -104,7 +103,7 @@ impl Sender {
         Some(removed)
     }
 
-    /// Takes in what a block did to the account. Gives back what is used up or can't be paid for any more.
+    /// Applies the account's state after a block. Returns the entries that are mined or can no longer be paid.
     pub(crate) fn set_account(
         &mut self,
         account: AccountView,
@@ -125,7 +124,7 @@ impl Sender {
         dropped
     }
 
-    /// Takes in what sponsored entries cost the sender now. Gives back what can't be paid for any more.
+    /// Applies new costs of sponsored entries. Returns those that can no longer be paid.
     pub(crate) fn revalue(
         &mut self,
         cost: &impl Fn(&Entry) -> U256,
@@ -138,12 +137,12 @@ impl Sender {
         self.set_account(self.account, now, became_pending)
     }
 
-    /// The entries from one nonce up to another.
+    /// The entries from `start` up to `end`.
     pub(crate) fn between(&self, start: u64, end: u64) -> impl Iterator<Item = &Entry> {
         self.entries.range(start..end.max(start)).map(|(_, entry)| entry)
     }
 
-    /// Counts the pending run anew. Gives back what is pending now and was not before.
+    /// Recounts the pending run. Returns the entries that became pending.
     fn recount(&mut self, was_pending: Range<u64>, now: Instant) -> Vec<RecoveredTransaction> {
         let mut pending = Vec::new();
         self.ready = 0;
@@ -164,7 +163,7 @@ impl Sender {
         }
     }
 
-    /// Goes on counting from the end of the pending run.
+    /// Extends the pending run from its end.
     fn extend(&mut self, became_pending: &mut Vec<RecoveredTransaction>) {
         for (nonce, entry) in self.entries.range(self.next_nonce()..) {
             let cost = self.ready_cost.saturating_add(entry.cost);
@@ -177,19 +176,19 @@ impl Sender {
         }
     }
 
-    /// Nonces of queued entries that have waited since before `limit`.
+    /// Nonces of entries queued since before `limit`.
     pub(crate) fn queued_before(&self, limit: Instant) -> Vec<u64> {
         self.queued().filter(|entry| entry.queued_since < limit).map(Entry::nonce).collect()
     }
 
-    /// Nonces of entries that offer less than this tip, highest first, but for local ones and those of masternodes.
+    /// Nonces of entries below this tip, highest first, except local ones and those of masternodes.
     pub(crate) fn cheaper_than(&self, tip: U256) -> Vec<u64> {
         let is_cheap = |entry: &&Entry| !entry.is_local && !entry.is_privileged && entry.tip_cap() < tip;
         self.entries.values().rev().filter(is_cheap).map(Entry::nonce).collect()
     }
 
-    /// Notes which pending entries the next block would not take at these prices, and gives the nonces of those that have
-    /// been so since before `limit`, the highest first. One that can't pay holds back all that come after it.
+    /// Marks the pending entries that the next block would not accept at these prices, and returns the nonces of those
+    /// that were marked before `limit`, highest first. An entry that cannot pay blocks all later ones.
     pub(crate) fn unpayable(&mut self, prices: BlockPrices, now: Instant, limit: Option<Instant>) -> Vec<u64> {
         let (end, mut is_held_back, mut is_over) = (self.next_nonce(), false, false);
         let mut over = Vec::new();

@@ -1,4 +1,4 @@
-//! Who sent transactions: recovered ahead in batches where several are known to come, and never twice.
+//! Recovery of senders: in batches ahead of submission if several are expected, and never twice.
 
 use std::{borrow::Borrow, collections::HashSet, num::NonZeroUsize};
 
@@ -8,12 +8,12 @@ use tenon_api::{Address, Transaction};
 use tenon_chain::{HighS, RecoverError, SignedHash, SignerRules, signed_hash_of};
 use tenon_recovery::RecoveryError;
 
-/// Signers that are remembered, some 200 kB: what a batch of requests or a message of a peer brings.
+/// Cached signers, some 200 kB: as many as a batch of requests or a peer's message may bring.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Recovers signers and remembers the last of them. The checks of native chains ask for the same one twice.
+/// Recovers signers and caches the latest. The checks of native chains need the same one twice.
 pub(crate) struct Senders {
-    /// By hash and signature. Held for look-ups and insertions only, never during a recovery.
+    /// By hash and signature. Locked for look-ups and insertions only, never during a recovery.
     remembered: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
 }
 
@@ -38,19 +38,19 @@ impl Senders {
         Ok(sender?)
     }
 
-    /// Transactions whose senders can be recovered ahead: as many as are remembered.
+    /// Maximum number of senders recovered ahead: the size of the cache.
     pub(crate) const MAX_AHEAD: usize = REMEMBERED.get();
 
-    /// Remembers the sender of a transaction that was in a block.
+    /// Caches the sender of a transaction that was in a block.
     pub(crate) fn remember(&self, transaction: &Transaction, sender: Address) {
         if let Ok(signed) = signed_hash_of(transaction, HighS::Refused) {
             self.remembered.lock().put(signed, Ok(sender));
         }
     }
 
-    /// Recovers the senders of transactions that are about to come in one batch, of [`Senders::MAX_AHEAD`] at most.
+    /// Recovers the senders of one batch of expected transactions, [`Senders::MAX_AHEAD`] at most.
     pub(crate) fn recover_ahead(&self, transactions: impl Iterator<Item = impl Borrow<Transaction>>) {
-        // A signature that breaks the rules is refused when its transaction comes.
+        // A signature that breaks the rules is refused when its transaction arrives.
         let transactions = transactions.take(Self::MAX_AHEAD);
         let signed = transactions.filter_map(|transaction| signed_hash_of(transaction.borrow(), HighS::Refused).ok());
         let mut signed: HashSet<SignedHash> = signed.collect();
@@ -73,7 +73,7 @@ mod tests {
     use crate::fake_chain::{address, sign, transfer};
 
     #[test]
-    fn senders_that_were_recovered_ahead_are_those_that_each_transaction_has() {
+    fn senders_recovered_ahead_equal_those_recovered_singly() {
         let rules = SignerRules {
             chain_id: crate::fake_chain::CHAIN_ID,
             high_s: HighS::Refused,
@@ -87,7 +87,7 @@ mod tests {
 
         ahead.recover_ahead(transactions.iter());
 
-        // The fourth is refused for its form; everything else is remembered, also that a signature has no signer.
+        // The fourth is refused for its form. All others are cached, including a signature without a signer.
         assert_eq!(ahead.remembered.lock().len(), 19);
         for (account, transaction) in (0..).zip(&transactions) {
             let sender = ahead.sender(&rules, transaction);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_recovered_ahead_than_are_remembered() {
+    fn recovery_ahead_is_bounded_by_the_cache() {
         let transaction = sign(0, transfer(0, 9, 9));
         let many = std::iter::repeat_n(&transaction, REMEMBERED.get() * 2);
         let mut looked_at = 0;

@@ -1,4 +1,4 @@
-//! All waiting transactions and the indices over them. Nothing here reads the chain, a clock or a file.
+//! All waiting transactions and their indices. Reads no chain, clock or file.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map},
@@ -18,32 +18,32 @@ use crate::{
     sender::{AccountView, Sender},
 };
 
-/// Gas of the cheapest transaction: what bounds the number of transactions in a block.
-const LEAST_GAS: u64 = 21_000;
+/// Gas of the cheapest transaction, which bounds the number of transactions in a block.
+const MIN_GAS: u64 = 21_000;
 
-/// Where a block stands that the pool has taken in.
+/// The head that the pool has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolHead {
     pub(crate) number: u64,
     pub(crate) hash: B256,
     pub(crate) gas_limit: u64,
-    /// What the block after it asks.
+    /// Prices of the next block.
     pub(crate) prices: BlockPrices,
 }
 
-/// Whether an entry could be in the next block, and what for.
+/// Whether an entry could be in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// It waits for a gap to close.
+    /// No: it waits for a nonce gap to close.
     Queued,
-    /// It could.
+    /// Yes.
     Pending,
-    /// It could, and the chain needs it: a masternode's special transaction, which pays nothing.
+    /// Yes, and the chain needs it: a masternode's special transaction, which pays nothing.
     Privileged,
 }
 
-/// By which an entry keeps its place in a full pool: its standing, tip cap, fee cap, and that its sender pays for it and not
-/// a token, so that it costs the sender something.
+/// Decides which entries stay in a full pool: standing, tip cap, fee cap, and whether the sender pays itself rather
+/// than a token, so that the entry costs it something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     standing: Standing,
@@ -63,7 +63,7 @@ impl Rank {
     }
 }
 
-/// The place of an entry that may be thrown out: its rank, and among equals the latest arrival first.
+/// Order of eviction: by rank, and among equals the latest arrival first.
 type PriceKey = (Rank, std::cmp::Reverse<u64>, Address, u64);
 
 fn price_key(entry: &Entry, is_pending: bool) -> PriceKey {
@@ -77,11 +77,11 @@ pub(crate) struct PoolState {
     head: PoolHead,
     senders: HashMap<Address, Sender>,
     by_hash: HashMap<B256, (Address, u64)>,
-    /// Everything that is not local.
+    /// All entries that are not local.
     by_price: BTreeSet<PriceKey>,
     recent: RecentHashes,
     slots: u64,
-    /// Those of `slots` that local transactions take.
+    /// Slots of local transactions, included in `slots`.
     local_slots: u64,
     pending: u64,
     queued: u64,
@@ -96,12 +96,12 @@ pub(crate) struct Best {
     pub(crate) is_cut_off: bool,
 }
 
-/// What an operation brought about.
+/// Effects of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// To be announced, in order.
+    /// To be published, in order.
     pub(crate) became_pending: Vec<RecoveredTransaction>,
-    /// How many left the pool.
+    /// Number of transactions that left the pool.
     pub(crate) dropped: usize,
 }
 
@@ -134,7 +134,7 @@ impl PoolState {
         Some(self.senders.get(sender)?.get(*nonce)?.transaction.clone())
     }
 
-    /// The sender's next nonce, none when it has nothing here.
+    /// The sender's next nonce, `None` if it has nothing in the pool.
     pub(crate) fn next_nonce(&self, address: Address) -> Option<u64> {
         self.senders.get(&address).map(Sender::next_nonce)
     }
@@ -176,9 +176,9 @@ impl PoolState {
         senders.into_iter().map(|(_, sender)| sender)
     }
 
-    /// Pending transactions in block order: at most twice as many as the head's gas limit has room for.
+    /// Pending transactions in block order: at most twice as many as fit into the head's gas limit.
     pub(crate) fn best(&self, base_fee: U256) -> Best {
-        let limit = usize::try_from(self.head.gas_limit / LEAST_GAS).unwrap_or(usize::MAX).saturating_mul(2);
+        let limit = usize::try_from(self.head.gas_limit / MIN_GAS).unwrap_or(usize::MAX).saturating_mul(2);
         let transactions = order::best(self.senders.values(), base_fee, limit);
         Best { is_cut_off: transactions.len() == limit, transactions }
     }
@@ -187,7 +187,7 @@ impl PoolState {
         self.senders.keys().copied().collect()
     }
 
-    /// The local transactions without blobs, oldest first: what the journal keeps.
+    /// The local transactions without blobs, oldest first, for the journal.
     pub(crate) fn local(&self) -> Vec<RecoveredTransaction> {
         let entries = self.senders.values().flat_map(Sender::entries);
         let mut local: Vec<_> = entries.filter(|entry| entry.is_local && !entry.has_blobs()).collect();
@@ -195,8 +195,7 @@ impl PoolState {
         local.into_iter().map(|entry| entry.transaction.clone()).collect()
     }
 
-    /// Takes a checked transaction in and tells whether it counts as local. `account` is its sender's as the caller read
-    /// it.
+    /// Adds a checked transaction and returns whether it is local. `account` is its sender's, as read by the caller.
     pub(crate) fn insert(
         &mut self,
         mut entry: Entry,
@@ -214,7 +213,7 @@ impl PoolState {
         }
         let account = self.senders.get(&address).map_or(account, |sender| *sender.account());
         self.check_against_account(&entry, &account, options)?;
-        entry.is_local &= self.has_local_room(&entry, options);
+        entry.is_local &= self.fits_local_share(&entry, options);
         self.make_room(&entry, &account, options, now, changes)?;
 
         entry.arrival = self.arrivals;
@@ -235,8 +234,8 @@ impl PoolState {
         Ok(is_local)
     }
 
-    /// Whether the share of local transactions has room for this one.
-    fn has_local_room(&self, entry: &Entry, options: &PoolOptions) -> bool {
+    /// Returns whether the transaction fits into the local share.
+    fn fits_local_share(&self, entry: &Entry, options: &PoolOptions) -> bool {
         let sender = self.senders.get(&entry.transaction.sender);
         let replaced = sender.and_then(|sender| sender.get(entry.nonce())).filter(|replaced| replaced.is_local);
         let others = self.local_slots.saturating_sub(replaced.map_or(0, |replaced| replaced.slots));
@@ -286,8 +285,8 @@ impl PoolState {
         Ok(())
     }
 
-    /// Throws transactions out until the new one fits: first what can't be executed, then the cheapest. Changes nothing
-    /// when it can't. A transaction that could be executed never gives way to one that can't.
+    /// Evicts transactions until the new one fits: first queued ones, then the cheapest. Changes nothing if it cannot.
+    /// An executable transaction is never evicted for one that is not.
     fn make_room(
         &mut self,
         entry: &Entry,
@@ -301,7 +300,8 @@ impl PoolState {
         let replaced = sender.and_then(|sender| sender.get(entry.nonce()));
         let replaced_foreign = replaced.filter(|replaced| !replaced.is_local).map_or(0, |replaced| replaced.slots);
         let replaced = replaced.map_or(0, |replaced| replaced.slots);
-        // Counted for foreign ones only: a local sender may have thousands, and each would be counted again.
+        // Counted only for transactions that are not local: a local sender may have thousands, and each would be
+        // counted again.
         if !entry.is_local {
             let others = sender.map_or(0, Sender::foreign_slots).saturating_sub(replaced_foreign);
             if others + entry.slots > options.account_slots {
@@ -309,7 +309,7 @@ impl PoolState {
             }
         }
         let next_nonce = sender.map_or(account.nonce, Sender::next_nonce);
-        // That the balance pays for it and all pending ones has been checked.
+        // The caller has checked that the balance pays for it and all pending ones.
         let rank = Rank::of(entry, entry.nonce() <= next_nonce);
         let mut excess = (self.slots + entry.slots).saturating_sub(replaced + options.global_slots);
         let mut victims = Vec::new();
@@ -317,7 +317,7 @@ impl PoolState {
             if excess == 0 {
                 break;
             }
-            // Its own sender's transactions are no victims: without them it might not be executable.
+            // Its own sender's transactions are not evicted: without them it might not be executable.
             if *victim == address {
                 continue;
             }
@@ -337,7 +337,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// Takes in a block on top of the last one.
+    /// Applies a block on top of the last one.
     pub(crate) fn apply_commit(&mut self, commit: &BlockCommit, head: PoolHead, now: Instant, changes: &mut Changes) {
         let header = &commit.block.header;
         for change in &commit.accounts {
@@ -350,7 +350,7 @@ impl PoolState {
         self.set_head(head, now, changes);
     }
 
-    /// Takes in accounts as they are after `head`, whatever was known of them before.
+    /// Replaces accounts by their state after `head`.
     pub(crate) fn resync(
         &mut self,
         head: PoolHead,
@@ -372,12 +372,12 @@ impl PoolState {
         }
     }
 
-    /// Whether tokens pay for some of the transactions.
+    /// Returns whether tokens pay for some of the transactions.
     pub(crate) fn has_sponsored(&self) -> bool {
         self.senders.values().any(|sender| sender.entries().any(|entry| entry.sponsor.is_some()))
     }
 
-    /// Takes in what sponsored transactions may cost their senders now.
+    /// Applies new costs of sponsored transactions.
     pub(crate) fn revalue(&mut self, cost: impl Fn(&Entry) -> U256, now: Instant, changes: &mut Changes) {
         let sponsored: Vec<_> = self
             .senders
@@ -393,9 +393,10 @@ impl PoolState {
         }
     }
 
-    /// Throws out what has been queued for longer than this, and what has been pending at prices that no block took.
+    /// Evicts transactions that have been queued, or pending at prices too low for any block, for longer than
+    /// `lifetime`.
     pub(crate) fn expire(&mut self, lifetime: Duration, now: Instant, changes: &mut Changes) {
-        // None while the machine has not run for as long.
+        // `None` if the machine has not run for that long.
         let limit = now.checked_sub(lifetime);
         if let Some(limit) = limit {
             self.remove_all(|sender| sender.queued_before(limit), now, changes);
@@ -410,7 +411,7 @@ impl PoolState {
         }
     }
 
-    /// Throws out what offers a lower tip, but for local transactions and those of masternodes.
+    /// Evicts transactions below this tip, except local ones and those of masternodes.
     pub(crate) fn drop_below(&mut self, tip: U256, now: Instant, changes: &mut Changes) {
         self.remove_all(|sender| sender.cheaper_than(tip), now, changes);
     }
@@ -440,7 +441,7 @@ impl PoolState {
         }
     }
 
-    /// Takes an entry that has left its sender's list out of the indices.
+    /// Removes an entry that has left its sender's list from the indices.
     fn forget(&mut self, entry: &Entry, changes: &mut Changes) {
         self.by_hash.remove(&entry.hash());
         if entry.is_local {
@@ -452,7 +453,7 @@ impl PoolState {
         changes.dropped += 1;
     }
 
-    /// Changes one sender's list and keeps the counts, the list of pending hashes and the map of senders true.
+    /// Changes one sender's list and updates the counts, the list of pending hashes and the map of senders.
     fn with_sender<T>(
         &mut self,
         address: Address,
@@ -482,9 +483,9 @@ impl PoolState {
     }
 }
 
-/// Why a transaction of this rank displaces none of the other.
+/// The error for a transaction that ranks too low to replace `other`.
 fn too_cheap(rank: &Rank, other: &Rank) -> PoolError {
-    // One that can't be executed yet would not get in at any price.
+    // One that is not executable yet would be refused at any price.
     if rank.standing < other.standing {
         return PoolError::Full;
     }

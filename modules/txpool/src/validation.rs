@@ -1,4 +1,4 @@
-//! What can be said of a transaction without looking at its sender's account, in go-ethereum's order of checks.
+//! Checks that need no account, in go-ethereum's order.
 
 use tenon_api::{Address, Header, Transaction, TransactionPayload, TransactionType, U256};
 use tenon_chain::{
@@ -8,7 +8,7 @@ use tenon_chain::{
 
 use crate::{PoolError, PoolOptions, Source, blobs, senders::Senders};
 
-/// The longest transaction, canonical bytes without sidecar.
+/// Maximum size of a transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
 
 /// The rules for the block after a head.
@@ -18,7 +18,7 @@ pub(crate) struct Rules {
     signer: SignerRules,
     /// The head's gas limit.
     gas_limit: u64,
-    /// Blobs that a block may hold; none before Cancun.
+    /// Maximum blobs of a block; `None` before Cancun.
     pub(crate) max_blobs: u64,
 }
 
@@ -34,7 +34,7 @@ impl Rules {
     }
 }
 
-/// The checks of the interface, before the pool's own: what an operator does not want to be signed by mistake.
+/// The interface's checks, before the pool's own: they catch mistakes of the operator.
 pub(crate) fn check_submission(transaction: &Transaction, options: &PoolOptions) -> Result<(), PoolError> {
     let fee = U256::from(transaction.gas_limit).saturating_mul(transaction.max_fee_per_gas());
     if !options.fee_cap.is_zero() && fee > options.fee_cap {
@@ -46,7 +46,7 @@ pub(crate) fn check_submission(transaction: &Transaction, options: &PoolOptions)
     Ok(())
 }
 
-/// All checks that need no account, and with them the sender. `size` is that of the canonical bytes.
+/// All checks that need no account, including recovery of the sender. `size` is that of the canonical bytes.
 pub(crate) fn check(
     transaction: &Transaction,
     size: u64,

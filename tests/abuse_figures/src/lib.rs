@@ -1,8 +1,8 @@
-//! Figures of tests that abuse the node, for the one table in which all runners end (`tests/faults/figures.py`, which writes
-//! the same lines from Python).
+//! Figures of the abuse tests, for the common table at the end of all test runs (`tests/faults/figures.py`, which
+//! writes the same lines from Python).
 //!
-//! It owns nothing. A figure goes to standard output, and to the file that `TENON_FIGURES` names, one JSON object a line; it
-//! never decides about a test: whoever tells a figure asserts its bound.
+//! It owns nothing. A figure goes to standard output, and to the file named by `TENON_FIGURES`, one JSON object per
+//! line. It never decides about a test: the caller asserts the limit.
 
 #![forbid(unsafe_code)]
 
@@ -14,21 +14,21 @@ use std::io::Write as _;
 pub struct Figure<'a> {
     /// The kind of abuse: a key of `CLAUSES` in `tests/faults/figures.py`.
     pub clause: &'a str,
-    /// What was done.
+    /// The abuse.
     pub what: &'a str,
-    /// How often.
+    /// Number of repetitions.
     pub count: u64,
-    /// What came of it.
+    /// The result.
     pub figure: &'a str,
-    /// What is allowed.
+    /// The limit.
     pub bound: &'a str,
 }
 
 impl Figure<'_> {
-    /// Prints the figure, and hands it to the table if somebody collects one. Call it once its bound has been asserted.
+    /// Prints the figure, and adds it to the table if there is one. Call it after asserting its limit.
     ///
     /// # Panics
-    /// When the file of the table can't be written: a figure that is missing there would be taken for one not measured.
+    /// If the table's file cannot be written: a missing figure would look like one that was not measured.
     pub fn tell(&self) {
         let Self { clause, what, count, figure, bound } = self;
         println!("{clause}: {what}: {count}: {figure} (allowed: {bound})");

@@ -1,4 +1,4 @@
-//! Comparisons of two ways to the same answer.
+//! Comparisons of two ways to compute the same answer.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, de::IgnoredAny};
@@ -10,20 +10,20 @@ use tenon_api::{
 
 use crate::{Dice, Node};
 
-/// The whole database agrees with the roots of its headers, and its indices with its blocks.
+/// Checks that the whole database matches the roots of its headers, and its indices its blocks.
 ///
 /// # Panics
-/// With the first record that does not fit.
+/// At the first inconsistent record.
 pub fn is_whole(node: &Node) {
     let report = node.store.verify(&mut |_| {}, &|| false).unwrap();
     assert_eq!(report.damage, None);
     assert_eq!(report.blocks, node.height() + 1);
 }
 
-/// Every block has the same hash and the same receipts on both nodes.
+/// Checks that every block has the same hash and the same receipts on both nodes.
 ///
 /// # Panics
-/// At the first that differs.
+/// At the first difference.
 pub fn same_chain(one: &Node, other: &Node) {
     assert_eq!(one.height(), other.height());
     for number in (0..=one.height()).map(BlockNumber) {
@@ -34,10 +34,11 @@ pub fn same_chain(one: &Node, other: &Node) {
     }
 }
 
-/// Searches through the log index find what a walk over all receipts finds. Gives searches and logs found.
+/// Checks that searches in the log index find the same as a scan of all receipts. Returns the numbers of searches and
+/// logs.
 ///
 /// # Panics
-/// At the first search that differs.
+/// At the first difference.
 pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, u64) {
     let height = node.height();
     let mut emitters = vec![Address::repeat_byte(0xee)];
@@ -74,7 +75,7 @@ fn random_filter(dice: &mut Dice, emitters: &[Address], values: &[B256]) -> LogF
     }
 }
 
-/// Block, transaction and position of the logs that pass.
+/// Block, transaction and position of the matching logs.
 fn scan(node: &Node, number: u64, filter: &LogFilter) -> Vec<(u64, u64, u64)> {
     let receipts = receipts_of(node, number);
     let logs = (0..).zip(&receipts).flat_map(|(index, receipt)| receipt.logs.iter().map(move |log| (index, log)));
@@ -82,10 +83,11 @@ fn scan(node: &Node, number: u64, filter: &LogFilter) -> Vec<(u64, u64, u64)> {
     placed.map(|(position, (index, _))| (number, index, position)).collect()
 }
 
-/// Tracing a block gives the gas, the outcome and the logs of its receipts. Gives how many transactions were traced.
+/// Checks that the trace of a block has the gas, the outcome and the logs of its receipts. Returns the number of
+/// transactions traced.
 ///
 /// # Panics
-/// At the first transaction that differs.
+/// At the first difference.
 pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u64 {
     let mut traced = 0;
     for number in numbers {
@@ -112,14 +114,14 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
     traced
 }
 
-/// What a trace of a block says of one transaction.
+/// One transaction in the trace of a block.
 #[derive(Deserialize)]
 struct Traced {
     result: Box<RawValue>,
 }
 
-/// A call with the calls inside it, which are read one level at a time: random code calls itself deeper than a JSON
-/// parser follows.
+/// A call with its inner calls, which are parsed one level at a time: random code calls itself deeper than a JSON
+/// parser permits.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Call {
@@ -136,7 +138,7 @@ impl Call {
         serde_json::from_str(json.get()).unwrap_or_else(|error| panic!("{error}: {json}"))
     }
 
-    /// The logs of the call and of those inside it that did not fail.
+    /// Number of logs of the call and of its inner calls that did not fail.
     fn logs_in_all(&self) -> usize {
         if self.error.is_some() {
             return 0;

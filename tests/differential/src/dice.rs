@@ -1,6 +1,6 @@
-//! Chance that can be repeated.
+//! Repeatable random numbers.
 
-/// A small generator (splitmix64) from one seed.
+/// A small generator (splitmix64) with a seed.
 #[derive(Debug)]
 pub struct Dice(u64);
 
@@ -35,15 +35,15 @@ impl Dice {
         self.number().to_le_bytes()[0]
     }
 
-    /// True so many times of a hundred.
+    /// True with this probability, per cent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// One of these values.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there are none.
     pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[usize::try_from(self.below(choices.len() as u64)).unwrap_or_default()]
     }

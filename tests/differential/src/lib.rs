@@ -1,12 +1,12 @@
-//! Chains that are executed by two paths which must agree: a fresh database against one that grew block by block, an
-//! import against the same import after unwinding, a past state against what was answered when it was the newest, the
-//! log index against a plain scan, traces against receipts.
+//! Chains executed along two paths that must agree: a new database and one that grew block by block, an import and the
+//! same import after an unwind, a past state and the answers while it was the newest, the log index and a scan, traces
+//! and receipts.
 //!
-//! It owns a node without network over the real database ([`Node`]), the dice ([`Dice`]), random transactions
-//! ([`Traffic`]), what is remembered of every height ([`Memory`]), and the comparisons ([`compare`]).
+//! It owns a node without network over the real database ([`Node`]), the random generator ([`Dice`]), random
+//! transactions ([`Traffic`]), the answers recorded at every height ([`Memory`]), and the comparisons ([`compare`]).
 //!
-//! What must always hold: neither path knows the other's result; everything random follows from one seed, which is
-//! printed and taken back from `TENON_SEED`. It knows no rule of the chain.
+//! Invariants: neither path knows the other's result; all random data derives from one seed, which is printed and can
+//! be set by `TENON_SEED`. The crate knows no rule of the chain.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "whatever goes wrong here fails a test")]

@@ -1,4 +1,4 @@
-//! What a node answered of a height while it was the newest.
+//! A node's answers about a height while it was the newest.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tenon_api::{
 
 use crate::Node;
 
-/// The slots that are looked at: those that the random code writes, and a few that it does not.
+/// The slots that are queried: those that the random code writes, and a few others.
 const SLOTS: u64 = 8;
 
 /// Answers of one height.
@@ -27,7 +27,7 @@ struct Height {
 #[derive(Debug, Default)]
 pub struct Memory(BTreeMap<u64, Height>);
 
-/// How many answers were compared.
+/// Number of compared answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Heights.
@@ -38,7 +38,7 @@ pub struct Compared {
     pub slots: u64,
     /// Calls.
     pub calls: u64,
-    /// Calls among them that failed, the same each time.
+    /// Calls among them that failed, identically each time.
     pub failed_calls: u64,
 }
 
@@ -56,10 +56,10 @@ fn ask(node: &Node, request: &CallRequest, block: BlockId) -> Result<Bytes, Fail
 }
 
 impl Memory {
-    /// Remembers the head: its receipts, these accounts with some slots, these calls.
+    /// Records the head: its receipts, these accounts with some slots, these calls.
     ///
     /// # Panics
-    /// When something cannot be read.
+    /// If something cannot be read.
     pub fn remember(&mut self, node: &Node, addresses: &[Address], calls: Vec<CallRequest>) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();
@@ -82,10 +82,10 @@ impl Memory {
         self.0.insert(head.header.number, height);
     }
 
-    /// Asks a node everything again, by height, up to its head.
+    /// Repeats all queries on a node, by height, up to its head.
     ///
     /// # Panics
-    /// At the first answer that differs.
+    /// At the first difference.
     pub fn compare(&self, node: &Node) -> Compared {
         let mut compared = Compared::default();
         for (number, height) in self.0.range(..=node.height()) {

@@ -1,8 +1,8 @@
-//! Traces of native transactions against their receipts.
+//! Traces of native transactions compared with their receipts.
 //!
-//! A native trace runs the transaction as an ordinary message (`docs/spec/rpc-node.md` 4.2), so that its receipt says
-//! the same, but for those that the block does not execute: signing transactions (`docs/spec/chain.md` 3.3) and those
-//! of the exchange (3.4). Their receipts are of one form, and that form is compared instead.
+//! A native trace runs the transaction as an ordinary message (`docs/spec/rpc-node.md` 4.2), so it matches the receipt,
+//! except for transactions that the block does not execute: signing transactions (`docs/spec/chain.md` 3.3) and those
+//! of the exchange (3.4). Their receipts have a fixed form, which is checked instead.
 
 use alloy_primitives::{Address, B256, U256, address};
 use serde_json::Value;
@@ -13,8 +13,8 @@ use tenon_api::{
 
 use crate::{Dice, Node, compare::receipts_of};
 
-/// Receivers of transactions that may be intercepted: block signers (`docs/spec/chain.md` 3.3), then the exchange
-/// (3.4).
+/// Receivers of transactions that may be intercepted: the block signer contract (`docs/spec/chain.md` 3.3), then the
+/// exchange (3.4).
 const INTERCEPTED: [Address; 5] = [
     address!("0000000000000000000000000000000000000089"),
     address!("0000000000000000000000000000000000000091"),
@@ -23,29 +23,29 @@ const INTERCEPTED: [Address; 5] = [
     address!("0000000000000000000000000000000000000094"),
 ];
 
-/// Of the inner ones, which may be a thousand deep, the steps tell.
+/// The steps show the inner calls, which may be a thousand deep.
 const OUTERMOST_CALL: &str = r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#;
 
-/// How many transactions were compared, and in what.
+/// Numbers of compared transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
     /// Traced, and equal to their receipts.
     pub traced: u64,
-    /// Of these, such as failed.
+    /// Of these, failed ones.
     pub failed: u64,
-    /// Of these, such as created a contract.
+    /// Of these, contract creations.
     pub created: u64,
     /// Logs in their receipts, each found in the trace.
     pub logs: u64,
-    /// Of these, in receipts of before Byzantium, which have no status.
+    /// Of these, with receipts from before Byzantium, without status.
     pub without_status: u64,
-    /// Not executed by the block: their receipts have the form that they must have.
+    /// Not executed by the block: their receipts have the required form.
     pub intercepted: u64,
-    /// Too many steps for an answer: compared by their calls only.
+    /// Too many steps for an answer: only their calls were compared.
     pub too_long: u64,
 }
 
-/// What one transaction left in the log.
+/// The log entries of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Logged {
     address: Option<Address>,
@@ -53,18 +53,18 @@ struct Logged {
     length: U256,
 }
 
-/// A frame of which the steps are read.
+/// A frame reconstructed from steps.
 struct Frame {
     depth: u64,
-    /// Unknown inside a creation until it has ended.
+    /// Unknown inside a creation until it ends.
     contract: Option<Address>,
     logs: Vec<Logged>,
 }
 
-/// Traces so many of a hundred blocks, each transaction for itself.
+/// Traces this percentage of blocks, each transaction separately.
 ///
 /// # Panics
-/// At the first transaction whose traces say anything else than its receipt.
+/// At the first transaction whose trace differs from its receipt.
 pub fn compare(node: &Node, dice: &mut Dice, percent: u64) -> Compared {
     let mut compared = Compared::default();
     for number in 1..=node.height() {
@@ -85,7 +85,7 @@ pub fn compare(node: &Node, dice: &mut Dice, percent: u64) -> Compared {
     compared
 }
 
-/// Succeeded, without gas, with one log: the receiver's address and nothing else.
+/// Checks for success, without gas, with one log that has only the receiver's address.
 fn is_intercepted(transaction: &Transaction, receipt: &Receipt, place: &str) {
     let receiver = transaction.to.filter(|receiver| INTERCEPTED.contains(receiver));
     assert!(receiver.is_some(), "{place} used no gas and goes to {:?}", transaction.to);
@@ -127,8 +127,8 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
     compared.logs += expected.len() as u64;
 }
 
-/// The reference's `callTracer` counts what the outermost frame was given and used: without what the transaction costs
-/// before it runs, and before refunds, which are at most half of all (a fifth since London) and nothing for a failure.
+/// The reference's `callTracer` shows the outermost frame's gas: without the intrinsic gas, and before refunds, which
+/// are at most half of the total (a fifth since London) and zero after a failure.
 fn is_gas_of_frame(transaction: &Transaction, receipt: &Receipt, call: &Value, place: &str) {
     let member = |name: &str| call[name].as_str().unwrap_or_else(|| panic!("{place}: {call}")).parse::<U256>().unwrap();
     let before = U256::from(transaction.gas_limit) - member("gas");
@@ -142,7 +142,7 @@ fn of_receipt(log: &tenon_api::Log) -> Logged {
     Logged { address: Some(log.address), topics: log.topics.clone(), length: U256::from(log.data.len()) }
 }
 
-/// The logs of the frames that did not fail, in their order.
+/// The logs of the frames that did not fail, in order.
 ///
 /// Whether an inner frame failed is what it leaves on its caller's stack: nothing for a failed call or creation, one for
 /// a call, the address for a creation.
@@ -183,7 +183,7 @@ fn stack_of(step: &Value) -> Vec<U256> {
     step["stack"].as_array().unwrap().iter().map(|item| item.as_str().unwrap().parse().unwrap()).collect()
 }
 
-/// Whose logs the frame writes that this step begins; none for a creation.
+/// The contract whose logs are written by the frame that this step begins; none for a creation.
 fn contract_of(step: &Value, stack: Vec<U256>, caller: Option<Address>) -> Option<Address> {
     match step["op"].as_str().unwrap() {
         "CALL" | "STATICCALL" => Some(Address::from_word(B256::from(stack[stack.len() - 2]))),

@@ -1,4 +1,4 @@
-//! A node without network: the real database, the importer, and whoever answers calls and traces.
+//! A node without network: the real database, the importer, and the handlers of calls and traces.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Runtime;
 
-/// Where folders cost no disk, if the system has such a place.
+/// A memory file system, if the system has one.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
-/// A node over a database in a folder of its own.
+/// A node over a database in its own folder.
 pub struct Node {
     /// The database.
     pub store: Arc<Store>,
-    /// What executes and commits.
+    /// Executes and commits blocks.
     pub importer: Arc<Importer>,
     runtime: Runtime,
     bus: Bus,
     _supervisor: Supervisor,
-    // Dropped last: the database must be closed before its folder goes.
+    // Dropped last: the database must be closed before its folder is removed.
     _folder: TempDir,
 }
 
@@ -39,15 +39,15 @@ impl Node {
     /// A node with block 0 only.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn new(genesis: &Genesis, make_engine: impl Fn(Arc<ChainSpec>) -> Arc<dyn ConsensusEngine>) -> Self {
         Self::keeping(genesis, |spec, _| make_engine(spec))
     }
 
-    /// As [`Node::new`], with an engine that keeps records in the database.
+    /// Like [`Node::new`], with an engine that keeps records in the database.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn keeping(
         genesis: &Genesis,
         make_engine: impl FnOnce(Arc<ChainSpec>, &Arc<Store>) -> Arc<dyn ConsensusEngine>,
@@ -75,10 +75,10 @@ impl Node {
         Self { store, importer, runtime, bus, _supervisor: supervisor, _folder: folder }
     }
 
-    /// Asks as a plugin does.
+    /// Sends a request like a plugin.
     ///
     /// # Errors
-    /// What the handler answers.
+    /// The handler's error.
     pub fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         self.runtime.block_on(self.bus.call(request, &CallContext::new()))
     }
@@ -86,7 +86,7 @@ impl Node {
     /// Imports many blocks in one call.
     ///
     /// # Panics
-    /// When one is refused.
+    /// If one is refused.
     pub fn import(&self, blocks: &[Block]) -> ImportSummary {
         let blocks = blocks.iter().cloned().map(Ok::<_, String>);
         self.importer.import(blocks, &mut Nobody).unwrap_or_else(|error| panic!("{error}"))
@@ -97,10 +97,10 @@ impl Node {
         self.store.head().number().0
     }
 
-    /// The canonical block of a height, as it travels.
+    /// The canonical block of a height, in its form on the network.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn block(&self, number: u64) -> Block {
         let hash = self.store.canonical_hash(BlockNumber(number)).unwrap().unwrap();
         self.store.block(hash).unwrap().unwrap().block.clone()
@@ -117,7 +117,7 @@ fn small_database() -> StoreOptions {
         mode: Mode::Archive,
         durability: Durability::OnFlush,
         cache_bytes: 4 << 20,
-        // Small, so that records move from the log into table files while the chain grows.
+        // Small, so that records are flushed to table files while the chain grows.
         write_buffer_bytes: 1 << 20,
         trie_cache_bytes: 1 << 20,
         block_cache_bytes: 1 << 20,

@@ -27,7 +27,7 @@ impl RecordedChain {
     /// Reads genesis and blocks from `tests/data`.
     ///
     /// # Panics
-    /// When the files are not there or not right.
+    /// If the files are missing or invalid.
     pub fn read(genesis: &str, chain: &str) -> Self {
         let mut text = Vec::new();
         std::io::Read::read_to_end(&mut unpacked(genesis), &mut text).unwrap();
@@ -39,12 +39,12 @@ impl RecordedChain {
     /// A node of this chain with the native engine and block 0 only.
     ///
     /// # Panics
-    /// When the engine refuses the chain.
+    /// If the engine refuses the chain.
     pub fn node(&self) -> Node {
         Node::new(&self.genesis, |spec| Arc::new(NativeEngine::new(&spec).unwrap()))
     }
 
-    /// Everybody whom transactions of these blocks name.
+    /// All addresses in transactions of these blocks.
     pub fn addresses(blocks: &[Block]) -> Vec<Address> {
         let transactions = blocks.iter().flat_map(|block| &block.transactions);
         let mut addresses: Vec<Address> = transactions.filter_map(|transaction| transaction.to).collect();
@@ -53,7 +53,7 @@ impl RecordedChain {
         addresses
     }
 
-    /// Calls that repeat what transactions of these blocks did.
+    /// Calls that repeat transactions of these blocks.
     pub fn calls(blocks: &[Block], dice: &mut Dice, count: u64) -> Vec<CallRequest> {
         let transactions: Vec<_> = blocks.iter().flat_map(|block| &block.transactions).collect();
         if transactions.is_empty() {

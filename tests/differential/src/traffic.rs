@@ -18,7 +18,7 @@ use crate::{Dice, Node};
 const MNEMONIC: &str = "test test test test test test test test test test test junk";
 const CHAIN_ID: u64 = 31_337;
 const SENDERS: u32 = 6;
-/// Accounts that send nothing themselves and let contracts act for them.
+/// Number of accounts that send nothing themselves and delegate to contracts.
 const AUTHORITIES: u32 = 3;
 const GAS_LIMIT: u64 = 30_000_000;
 const GWEI: u64 = 1_000_000_000;
@@ -26,15 +26,15 @@ const GWEI: u64 = 1_000_000_000;
 /// The genesis of a development network with the senders of [`Traffic`].
 ///
 /// # Panics
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn development_genesis() -> Genesis {
     Genesis::from_json(&genesis_text()).unwrap()
 }
 
-/// The same, but each fork since Paris begins only `seconds` after the one before.
+/// The same with each fork since Paris `seconds` after the previous one.
 ///
 /// # Panics
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn genesis_through_forks(seconds: u64) -> Genesis {
     let mut genesis: Value = serde_json::from_slice(&genesis_text()).unwrap();
     for (fork, name) in (1_u64..).zip(["shanghaiTime", "cancunTime", "pragueTime", "osakaTime"]) {
@@ -49,14 +49,14 @@ fn genesis_text() -> Vec<u8> {
     DevGenesis { chain_id: CHAIN_ID, gas_limit: GAS_LIMIT, accounts: accounts.addresses(), balance }.to_json()
 }
 
-/// Makes transactions, and blocks of them.
+/// Makes transactions and blocks.
 pub struct Traffic {
     accounts: Accounts,
     senders: Vec<Address>,
     authorities: Vec<Address>,
-    /// Contracts that were created, whether they still stand or not.
+    /// Contracts created so far, including destroyed ones.
     contracts: Vec<Address>,
-    /// Whoever received something.
+    /// Other receivers.
     others: Vec<Address>,
 }
 
@@ -64,7 +64,7 @@ impl Traffic {
     /// Traffic of the accounts of [`development_genesis`].
     ///
     /// # Panics
-    /// When there are no such accounts.
+    /// If these accounts do not exist.
     pub fn new() -> Self {
         let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS + AUTHORITIES, CHAIN_ID).unwrap();
         let mut senders = accounts.addresses();
@@ -72,16 +72,16 @@ impl Traffic {
         Self { accounts, senders, authorities, contracts: Vec::new(), others: vec![Address::repeat_byte(0x77)] }
     }
 
-    /// Everybody who was ever named.
+    /// All addresses used so far.
     pub fn addresses(&self) -> Vec<Address> {
         [&self.senders[..], &self.authorities, &self.contracts, &self.others].concat()
     }
 
-    /// Makes a block on the head: up to a dozen transactions, some of which are not valid and are left out, some of
-    /// which fail.
+    /// Makes a block on the head: up to a dozen transactions, some of which are invalid and left out, some of which
+    /// fail.
     ///
     /// # Panics
-    /// When no block can be made.
+    /// If no block can be made.
     pub fn seal(&mut self, node: &Node, dice: &mut Dice) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();
@@ -109,8 +109,8 @@ impl Traffic {
         node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// One in four transactions that pay a tip carries blobs or authorizations instead; before the fork that brought
-    /// them such a transaction is left out of the block.
+    /// One in four transactions with a tip carries blobs or authorizations instead; before its fork such a transaction
+    /// is left out of the block.
     fn another_type(
         &self,
         dice: &mut Dice,
@@ -150,7 +150,8 @@ impl Traffic {
         transaction
     }
 
-    /// Leave for a contract to act for an account, or its end; now and then of another chain, or too old.
+    /// An authorization for a contract to act for an account, or its revocation; sometimes for another chain, or
+    /// outdated.
     fn authorization(&self, dice: &mut Dice, state: &dyn StateReader) -> SignedAuthorization {
         let signers = if dice.chance(90) { &self.authorities } else { &self.senders };
         let authority = *dice.one_of(signers);
@@ -177,7 +178,7 @@ impl Traffic {
         (u8::from(i32::from(recovery) & 1 == 1), U256::from_be_slice(&bytes[..32]), U256::from_be_slice(&bytes[32..]))
     }
 
-    /// A call as somebody might make it of any state.
+    /// A random call on any state.
     pub fn call(&self, dice: &mut Dice) -> CallRequest {
         let to = if self.contracts.is_empty() { self.others[0] } else { *dice.one_of(&self.contracts) };
         CallRequest {
@@ -250,8 +251,8 @@ fn creation_code(dice: &mut Dice, addresses: &[Address]) -> Bytes {
     [&prefix[..], &code].concat().into()
 }
 
-/// Code without jumps backwards: writes and reads slots, logs, calls, creates, destroys itself; then answers with what it
-/// has read.
+/// Code without backward jumps: reads and writes slots, logs, calls, creates, destroys itself; then returns what it has
+/// read.
 fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
     let mut code = Vec::new();
     // A running sum at the bottom of the stack.
@@ -259,9 +260,9 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
     for _ in 0..1 + dice.below(8) {
         let slot = dice.byte() % 6;
         match dice.below(18) {
-            // slot = something; zero now and then, so that slots come and go.
+            // slot = something; sometimes zero, so that slots are created and deleted.
             0..=3 => code.extend([*dice.one_of(&[0x34, 0x43, 0x36, 0x5a, 0x42, 0x3d]), 0x60, slot, 0x55]),
-            // slot = call data; slot named by call data.
+            // slot = call data; slot numbered by call data.
             4 => code.extend([0x60, 0, 0x35, 0x60, slot, 0x55]),
             5 => code.extend([0x33, 0x60, 32, 0x35, 0x55]),
             // sum += slot.
@@ -278,7 +279,7 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
                 code.extend([0x61, 0xff, 0xff, 0xf1, 0x01]);
             }
             11 => {
-                // sum += balance of somebody.
+                // sum += balance of some account.
                 code.push(0x73);
                 code.extend(dice.one_of(addresses).as_slice());
                 code.extend([0x31, 0x01]);
@@ -288,7 +289,7 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
                 code.extend([0x60, 0, 0x60, 0, 0x60, dice.byte() % 2, 0xf0, 0x01]);
             }
             13 => {
-                // sum += something that only some forks know: a blob's hash, the price of blobs, zero, leading zeros.
+                // sum += something that only some forks support: a blob hash, the blob price, zero, leading zeros.
                 code.extend(*dice.one_of(&[
                     &[0x60, 0, 0x49, 0x01][..],
                     &[0x4a, 0x01],
@@ -297,7 +298,7 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
                 ]));
             }
             14 => {
-                // What lasts for a transaction: written, read, added; and memory moved.
+                // Transient storage: written, read, added; and a memory copy.
                 code.extend([0x33, 0x60, slot, 0x5d, 0x60, slot, 0x5c, 0x01]);
                 code.extend([0x60, 32, 0x60, 0, 0x60, 16, 0x5e]);
             }
@@ -308,13 +309,13 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
                 code.extend([0x61, 0xff, 0xff, *dice.one_of(&[0xf4, 0xfa]), 0x01]);
             }
             16 => {
-                // sum += hash of somebody's code.
+                // sum += hash of some account's code.
                 code.push(0x73);
                 code.extend(dice.one_of(addresses).as_slice());
                 code.extend([0x3f, 0x01]);
             }
             _ => {
-                // With call data of two words, the end: SELFDESTRUCT or REVERT.
+                // With call data of two words: SELFDESTRUCT or REVERT.
                 let end: &[u8] = if dice.chance(60) { &[0x33, 0xff] } else { &[0x60, 0, 0x60, 0, 0xfd] };
                 let target = code.len() + 6 + end.len();
                 // PUSH1 64, CALLDATASIZE, LT, PUSH2 target, JUMPI.
@@ -331,7 +332,7 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
     code
 }
 
-/// The key of a development account, which everybody knows.
+/// The key of a development account, which is public.
 fn secret_key(accounts: &Accounts, address: Address) -> SecretKey {
     let revealed = accounts.reveal().into_iter().find(|account| account.address == address).unwrap();
     let bytes: B256 = revealed.secret_key.parse().unwrap();

@@ -1,5 +1,5 @@
-//! Random chains of the development network, by every pair of paths. `TENON_BLOCKS` says how long they are (default 40),
-//! `TENON_CHAINS` how many (default 1), `TENON_SEED` replays.
+//! Random chains of the development network, along every pair of paths. `TENON_BLOCKS` is their length (default 40),
+//! `TENON_CHAINS` their number (default 1), `TENON_SEED` repeats a run.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -19,7 +19,7 @@ fn node(genesis: &Genesis) -> Node {
     Node::new(genesis, |spec| Arc::new(DevEngine::new(spec).unwrap()))
 }
 
-/// A node that has sealed a random chain, and what it answered of every block when that was the newest.
+/// A node that has sealed a random chain, and its answers about every block while that was the newest.
 fn grown(genesis: &Genesis, dice: &mut Dice, length: u64) -> (Node, Memory) {
     let (node, mut memory, mut traffic) = (node(genesis), Memory::default(), Traffic::new());
     for _ in 0..length {
@@ -30,7 +30,7 @@ fn grown(genesis: &Genesis, dice: &mut Dice, length: u64) -> (Node, Memory) {
     (node, memory)
 }
 
-/// How many transactions of each type, and how many of them failed.
+/// Number of transactions of each type, and of failed ones.
 fn types(node: &Node, blocks: &[Block]) -> BTreeMap<TransactionType, (u64, u64)> {
     let mut types = BTreeMap::<_, (u64, u64)>::new();
     for block in blocks {
@@ -68,7 +68,7 @@ fn both_ways(genesis: &Genesis, length: u64) {
             fresh.importer.set_head(BlockNumber(target)).unwrap();
             compare::is_whole(&fresh);
             memory.compare(&fresh);
-            // As a whole or block by block.
+            // In one call or block by block.
             if dice.chance(50) {
                 fresh.import(&blocks);
             } else {
@@ -91,13 +91,13 @@ fn both_ways(genesis: &Genesis, length: u64) {
 }
 
 #[test]
-fn both_ways_to_a_random_chain_lead_to_the_same_answers() {
+fn both_paths_to_a_random_chain_give_the_same_answers() {
     both_ways(&development_genesis(), number("TENON_BLOCKS", 40));
 }
 
 #[test]
-fn both_ways_to_a_random_chain_through_the_forks_since_paris_lead_to_the_same_answers() {
+fn both_paths_to_a_random_chain_through_the_forks_since_paris_give_the_same_answers() {
     let length = number("TENON_BLOCKS", 40);
-    // Blocks are 15.5 seconds apart on average: a fork every sixth of the way leaves a third for the last.
+    // Blocks are 15.5 seconds apart on average: a fork at every sixth of the length leaves a third for the last.
     both_ways(&genesis_through_forks(length * 31 / 12), length);
 }

@@ -1,12 +1,12 @@
-//! Recorded native chains through the native engine, by every pair of paths. `TENON_SEED` replays, `TENON_TRACED` says
-//! how many blocks of a hundred are traced (default 5).
+//! Recorded native chains through the native engine, along every pair of paths. `TENON_SEED` repeats a run,
+//! `TENON_TRACED` is the percentage of blocks that are traced (default 5).
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use tenon_api::BlockNumber;
 use tenon_differential_tests::{Dice, Memory, compare, native_traces, recorded::RecordedChain};
 
-/// Grows a node block by block, remembering some heights; then the same by other paths.
+/// Grows a node block by block, recording answers at some heights; then compares other paths.
 fn both_ways(genesis: &str, chain: &str, most: usize) {
     let mut dice = Dice::thrown();
     let mut recorded = RecordedChain::read(genesis, chain);
@@ -51,16 +51,16 @@ fn both_ways(genesis: &str, chain: &str, most: usize) {
 }
 
 #[test]
-fn both_ways_to_a_chain_of_engine_v2_lead_to_the_same_answers() {
+fn both_paths_to_a_chain_of_engine_v2_give_the_same_answers() {
     both_ways("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", usize::MAX);
 }
 
 #[test]
-fn both_ways_to_a_chain_through_every_fork_lead_to_the_same_answers() {
+fn both_paths_to_a_chain_through_every_fork_give_the_same_answers() {
     both_ways("chain/native-genesis-staged.json.gz", "native/chains/staged.rlp.gz", usize::MAX);
 }
 
 #[test]
-fn both_ways_to_a_chain_that_switches_engines_lead_to_the_same_answers() {
+fn both_paths_to_a_chain_that_switches_engines_give_the_same_answers() {
     both_ways("chain/native-genesis-v1switch.json.gz", "native/chains/v1switch.rlp.gz", usize::MAX);
 }

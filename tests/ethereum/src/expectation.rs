@@ -1,11 +1,11 @@
-//! Why the suites want something refused, and the words with which our rooms refuse it.
+//! The suites' reasons for refusals, and our corresponding error texts.
 
 use crate::{
     Difference,
     outcome::{Check, Passed},
 };
 
-/// One reason: the suites' names for it, and what our refusal must contain, one of them.
+/// A reason: the suites' names for it, and the texts of which our error must contain one.
 struct Reason {
     names: &'static [&'static str],
     words: &'static [&'static str],
@@ -15,7 +15,7 @@ const fn reason(names: &'static [&'static str], words: &'static [&'static str]) 
     Reason { names, words }
 }
 
-// Words of which several reasons are made up, or which other files look for.
+// Texts used by several reasons or by other files.
 const FUNDS: &str = "lack of funds";
 const GAS_TOO_LOW: &str = "exceeds the gas limit (";
 const FEE_TOO_LOW: &str = "gas price is less than basefee";
@@ -24,10 +24,10 @@ pub(crate) const PRICE_TOO_HIGH: &str = "price of gas is above 2^128 - 1 wei";
 const UNCLE_PARENT: &str = "wanted a parent 2 to 7 generations up";
 const BLOCK_GAS: &str = "that the block has left";
 
-/// The reasons for which transactions are refused once they are decoded.
+/// Reasons for refusing decoded transactions.
 ///
-/// Names without a prefix and those that begin with `TR_` are of the older vocabulary; the table has them without
-/// the prefixes of the newer, `TransactionException.` and `BlockException.`.
+/// Names without a prefix and those that begin with `TR_` are of the older vocabulary; names of the newer are listed
+/// without their prefixes, `TransactionException.` and `BlockException.`.
 const OF_TRANSACTIONS: &[Reason] = &[
     reason(
         &["TR_IntrinsicGas", "IntrinsicGas", "INTRINSIC_GAS_TOO_LOW", "INTRINSIC_GAS_BELOW_FLOOR_GAS_COST"],
@@ -38,7 +38,7 @@ const OF_TRANSACTIONS: &[Reason] = &[
     reason(&["TR_NoFundsOrGas"], &[FUNDS, GAS_TOO_LOW]),
     reason(&["SenderNotEOA", "SENDER_NOT_EOA"], &["senders with deployed code"]),
     reason(&["SenderNotEOAorNoCASH"], &["senders with deployed code", FUNDS]),
-    // Bytes are decoded before their type is looked at: where they are malformed too, that is what is said.
+    // Bytes are decoded before their type is checked: if they are malformed too, that is reported.
     reason(&["TR_TypeNotSupported", "TYPE_NOT_SUPPORTED"], &[TYPE_UNKNOWN, "is not supported", " at byte "]),
     reason(&["TYPE_1_TX_PRE_FORK", "TYPE_2_TX_PRE_FORK", "TYPE_3_TX_PRE_FORK", "TYPE_4_TX_PRE_FORK"], &[TYPE_UNKNOWN]),
     reason(&["TYPE_4_EMPTY_AUTHORIZATION_LIST"], &["empty authorization list"]),
@@ -63,7 +63,7 @@ const OF_TRANSACTIONS: &[Reason] = &[
     ),
     reason(&["GASLIMIT_PRICE_PRODUCT_OVERFLOW"], &["overflow payment"]),
     reason(&["EC_RECOVERY_FAIL"], &["invalid public key"]),
-    // A `v` of another chain is a wrong signature to one vocabulary and a wrong chain to the other.
+    // A `v` of another chain is an invalid signature in one vocabulary and a wrong chain in the other.
     reason(
         &["INVALID_SIGNATURE_VRS", "INVALID_CHAINID"],
         &[
@@ -76,9 +76,9 @@ const OF_TRANSACTIONS: &[Reason] = &[
     ),
 ];
 
-/// The reasons for which bytes are no transaction or block.
+/// Reasons for refusing bytes as a transaction or block.
 const OF_ENCODINGS: &[Reason] = &[
-    // Typed transactions have no way to say "no receiver" but the empty string, which these types do not know.
+    // Typed transactions encode "no receiver" as the empty string, which these types do not permit.
     reason(
         &["TR_BLOBCREATE", "TYPE_3_TX_CONTRACT_CREATION", "TYPE_4_TX_CONTRACT_CREATION"],
         &["transaction receiver at byte"],
@@ -132,11 +132,11 @@ const OF_ENCODINGS: &[Reason] = &[
     reason(&["INPUT_UNMARSHAL_ADDRESS_ERROR", "RLP_INVALID_ADDRESS"], &["withdrawal address at byte"]),
     reason(&["INPUT_UNMARSHAL_ERROR", "RLP_INVALID_FIELD_OVERFLOW_64"], &["withdrawal", "transaction"]),
     reason(&["RLP_ExpectedAsList", "RLP_WITHDRAWALS_NOT_READ"], &["withdrawals: found none", "withdrawals at byte"]),
-    // A header with some of the items that a fork adds together but not all has no meaning at all.
+    // A header with only some of the items that a fork adds together has no valid form.
     reason(&["INCORRECT_BLOCK_FORMAT"], &["at byte", "wanted a value from this fork on", "wanted none before"]),
 ];
 
-/// The reasons for which blocks are refused, in the block itself or in one of its uncles.
+/// Reasons for refusing blocks, for the block itself or for one of its uncles.
 const OF_BLOCKS: &[Reason] = &[
     reason(&["UnknownParent", "UnknownParent2", "UNKNOWN_PARENT", "UNKNOWN_PARENT_ZERO"], &["is not known"]),
     reason(&["InvalidNumber", "INVALID_BLOCK_NUMBER"], &["number: found"]),
@@ -176,7 +176,7 @@ const OF_BLOCKS: &[Reason] = &[
     reason(&["TooManyUncles"], &["uncles: found"]),
     reason(&["PostParisUncleHashIsNotEmpty", "IMPORT_IMPOSSIBLE_UNCLES_OVER_PARIS"], &["ommers hash after the merge"]),
     reason(&["PostParisDifficultyIsNot0", "IMPORT_IMPOSSIBLE_DIFFICULTY_OVER_PARIS"], &["difficulty after the merge"]),
-    // Blocks of the wrong side of a fork. The item that does not belong there is what our rooms name.
+    // Blocks of the wrong side of a fork. Our error names the item that does not belong there.
     reason(&["3675PreParis1559BlockRejected", "3675PoWBlockRejected"], &["after the merge: found"]),
     reason(&["3675PoSBlockRejected", "IMPORT_IMPOSSIBLE_PARIS_WRONG_POS"], &["difficulty: found 0"]),
     reason(&["IMPORT_IMPOSSIBLE_PARIS_WRONG_POW"], &["difficulty after the merge: found"]),
@@ -202,8 +202,8 @@ const OF_BLOCKS: &[Reason] = &[
     ),
 ];
 
-/// Judges the words of a refusal by the suite's name for the reason. Names stand for alternatives when they are
-/// joined by `|`; a name that no table has leaves the reason uncompared.
+/// Compares our error text with the suite's reason. Names joined by `|` are alternatives; a name that is in no table
+/// counts as not compared.
 pub(crate) fn judge_refusal(exception: &str, refusal: &str) -> Check {
     let names: Vec<&str> = exception.split('|').map(without_vocabulary).collect();
     let tables = [OF_TRANSACTIONS, OF_ENCODINGS, OF_BLOCKS];
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_passes_for_the_named_reason_and_for_no_other() {
+    fn a_refusal_passes_only_for_the_named_reason() {
         let refusal = "block 1 (0x00): gas limit: found 1, wanted at least 5000";
 
         assert!(judge_refusal("InvalidGasLimit2", refusal).is_ok());
@@ -240,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_the_table_does_not_have_is_counted() {
+    fn an_unknown_reason_is_counted() {
         assert_eq!(judge_refusal("MoonPhase", "anything"), Ok(Passed { not_compared: 1 }));
     }
 
     #[test]
-    fn no_name_stands_twice() {
+    fn names_are_unique() {
         let mut names: Vec<&str> = [OF_TRANSACTIONS, OF_ENCODINGS, OF_BLOCKS]
             .into_iter()
             .flatten()

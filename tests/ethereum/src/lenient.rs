@@ -1,4 +1,4 @@
-//! Numbers and bytes as the suites write them: hexadecimal with leading zeros, `0x` for nothing, sometimes decimal.
+//! Numbers and bytes in the suites' forms: hexadecimal with leading zeros, `0x` for empty, sometimes decimal.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::{Deserialize, Deserializer, de::Error};
 use tenon_chain::GenesisAccount;
 
-/// A number; none when it does not fit 256 bits, which some cases are about.
+/// A number; `None` if it does not fit 256 bits, which some cases test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Number(pub(crate) Option<U256>);
 
 impl Number {
-    /// The number, or the largest.
+    /// The number, or the maximum.
     pub(crate) fn saturated(self) -> U256 {
         self.0.unwrap_or(U256::MAX)
     }
 
-    /// The number, or the largest of 64 bits.
+    /// The number, or the maximum of 64 bits.
     pub(crate) fn to_u64(self) -> u64 {
         self.saturated().saturating_to()
     }

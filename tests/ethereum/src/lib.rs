@@ -1,12 +1,12 @@
-//! Runs the public suites of `ethereum/tests` against the rooms of the node: codecs, trie, fork rules, execution,
-//! consensus, importer and database, as `core/node` puts them together.
+//! Runs the public suites of `ethereum/tests` on the node's crates: codecs, trie, fork rules, execution, consensus,
+//! importer and database, connected like in `core/node`.
 //!
-//! It owns how each suite's files are read and judged ([`Suite`], `docs/spec/conformance.md` 6), which cases are left
-//! out and why (`skips.toml`), and the packed files in `tests/data/ethereum-tests`. The program `ethereum-tests` runs
-//! all; `cargo test` runs a representative part.
+//! It owns the parsing and judging of each suite's files ([`Suite`], `docs/spec/conformance.md` 6), the list of skipped
+//! cases with reasons (`skips.toml`), and the packed files in `tests/data/ethereum-tests`. The program `ethereum-tests`
+//! runs all; `cargo test` runs a representative part.
 //!
-//! What must always hold: no rule of the chain is written down here, so that a case passes only because a room obeys
-//! it; no case is treated differently for its name; whatever was not run or not compared is counted and printed.
+//! Invariants: no rule of the chain is implemented here, so a case passes only if the node's crates follow the rule; no
+//! case is treated differently by name; everything that was not run or not compared is counted and printed.
 
 #![forbid(unsafe_code)]
 

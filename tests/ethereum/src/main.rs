@@ -1,4 +1,4 @@
-//! `ethereum-tests`: runs the public suites and says which cases end otherwise than they must.
+//! `ethereum-tests`: runs the public suites and reports cases with unexpected results.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::{error::Error, fs, path::PathBuf, process::ExitCode};
 use clap::Parser;
 use tenon_ethereum_tests::{Selection, Skips, Source, Suite, run};
 
-/// Cases steal one another's threads in the middle of their work, so that several may stand on one stack.
+/// Cases are work-stolen in the middle of their work, so several may be on one stack.
 const STACK_BYTES: usize = 64 << 20;
 
 #[derive(Parser)]
@@ -22,11 +22,11 @@ struct Arguments {
     /// Writes every case and the counts to this file
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Threads [default: one a processor]
+    /// Threads [default: one per processor]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Files of this folder, or this one file, instead of those of the project; folders named as in ethereum/tests, at
-    /// any depth, say to which suite a file belongs
+    /// Files of this folder, or this one file, instead of the project's; folders named as in ethereum/tests, at any
+    /// depth, determine a file's suite
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also runs the cases of skips.toml
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether no case failed.
+/// Returns whether no case failed.
 fn start(arguments: Arguments) -> Result<bool, Box<dyn Error>> {
     let source = match &arguments.data {
         Some(folder) => Source::folder(folder)?,
@@ -60,7 +60,7 @@ fn start(arguments: Arguments) -> Result<bool, Box<dyn Error>> {
     };
     let threads = arguments.jobs.unwrap_or_default();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK_BYTES).build()?;
-    // A panic becomes the failure of its case, which says more than the default message.
+    // A panic becomes the failure of its case, which is more informative than the default message.
     std::panic::set_hook(Box::new(|_| {}));
     let report = pool.install(|| run(&source, &selection));
     println!("{report}");

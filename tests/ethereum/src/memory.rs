@@ -1,4 +1,4 @@
-//! A state that lives in memory, for cases that execute one transaction over it.
+//! A state in memory, for cases that execute one transaction on it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use tenon_execution::StateBefore;
 
 type TrieKey = (Option<B256>, Vec<u8>, B256);
 
-/// Nodes of tries by place and hash. Nothing is ever removed.
+/// Nodes of tries by position and hash. Nothing is ever removed.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes(HashMap<TrieKey, Bytes>);
 
@@ -52,13 +52,13 @@ impl StateReader for MemoryState {
         Ok(self.codes.get(&code_hash).cloned())
     }
 
-    /// The state tests have no blocks: their block hashes are those of the decimal numbers.
+    /// The state tests have no blocks: block hashes are those of the decimal numbers.
     fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
         Ok(Some(keccak256(number.0.to_string())))
     }
 }
 
-/// The state after a genesis commit, to execute on.
+/// The state after a genesis commit, for execution.
 pub(crate) fn state_of(commit: &BlockCommit) -> StateBefore {
     let account = |change: &tenon_api::AccountChange| {
         let slots = change.slots.iter().map(|slot| (slot.slot, slot.value)).collect();

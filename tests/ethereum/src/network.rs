@@ -1,4 +1,4 @@
-//! The names by which the block tests call their chains.
+//! The names of chains in the block tests.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use tenon_chain::{Activation, BlobParameters, ChainSpec, Fork};
 
 use crate::{lenient::Number, outcome::Unmet};
 
-/// The chain that suites are about, unless they name another.
+/// The suites' chain, unless they name another.
 pub(crate) const CHAIN_ID: u64 = 1;
 
-/// Where deposits are made on chain 1, whose contract the suites use (EIP-6110).
+/// The deposit contract of chain 1, which the suites use (EIP-6110).
 const DEPOSIT_CONTRACT: Address = address!("00000000219ab540356cBB839Cbe05303d7705Fa");
 
-/// What newer cases say of their chain beside its forks.
+/// What newer cases specify about their chain beside its forks.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConfigFile {
@@ -37,7 +37,7 @@ impl ConfigFile {
         self.chainid.map_or(CHAIN_ID, Number::to_u64)
     }
 
-    /// These rules as the case changes them.
+    /// These rules with the case's changes.
     pub(crate) fn apply(&self, spec: ChainSpec) -> Result<ChainSpec, Unmet> {
         let entry = |(name, file): (&String, &BlobFile)| {
             let fork = Fork::from_name(name).ok_or_else(|| unknown(name))?;
@@ -51,7 +51,7 @@ impl ConfigFile {
     }
 }
 
-/// The rules of a chain that has this fork, and all before it, from genesis on.
+/// The rules of a chain with this fork, and all before it, from genesis on.
 pub(crate) fn at_fork(name: &str) -> Result<(Fork, ChainSpec), Unmet> {
     let fork = Fork::from_name(name).ok_or_else(|| unknown(name))?;
     Ok((fork, with_deposits(ChainSpec::ethereum_at(CHAIN_ID, fork))))

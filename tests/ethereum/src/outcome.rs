@@ -1,4 +1,4 @@
-//! What came of a case.
+//! Outcome of a case.
 
 use std::fmt::{self, Display};
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::Suite;
 
-/// The first thing in which a case ended differently.
+/// The first difference of a case from its expected result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What was compared.
     pub field: String,
-    /// What our rooms gave.
+    /// Our value.
     pub found: String,
-    /// What the suite wants.
+    /// The suite's value.
     pub wanted: String,
 }
 
@@ -29,19 +29,19 @@ impl Display for Difference {
     }
 }
 
-/// What a check that passed leaves to say.
+/// Result of a check that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// What could not be judged: refusals for reasons that the table of reasons does not have, and the like.
+    /// Number of parts that could not be judged: refusals for unknown reasons, and the like.
     pub(crate) not_compared: u64,
 }
 
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unmet {
-    /// It ended otherwise than wanted.
+    /// Its result differs.
     Differs(Difference),
-    /// Nothing here does what it is about: its fork, its form.
+    /// Nothing here implements its subject: its fork, its form.
     NotBuilt(String),
 }
 
@@ -54,7 +54,7 @@ impl From<Difference> for Unmet {
 /// The judgement of one case.
 pub(crate) type Check = Result<Passed, Unmet>;
 
-/// Passes when both are equal.
+/// Passes if both are equal.
 pub(crate) fn require_equal<T: PartialEq + Display>(
     field: impl Into<String>,
     found: T,
@@ -63,23 +63,23 @@ pub(crate) fn require_equal<T: PartialEq + Display>(
     if found == wanted { Ok(()) } else { Err(Difference::new(field, found, wanted)) }
 }
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// As the suite wants it.
+    /// The expected result.
     Passed {
-        /// What in it was run and could not be judged.
+        /// Number of parts that were run but could not be judged.
         not_compared: u64,
     },
-    /// Otherwise.
+    /// Another result.
     Failed(Difference),
-    /// Left out; see `skips.toml`.
+    /// Skipped; see `skips.toml`.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There is no room that does what the case is about.
+    /// The node has no implementation of the case's subject.
     NotBuilt {
         /// What is missing.
         what: String,
@@ -96,14 +96,14 @@ impl From<Check> for Outcome {
     }
 }
 
-/// One case and how it ended.
+/// A case and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaseReport {
     /// Its suite.
     pub suite: Suite,
-    /// Path of its file and its name there.
+    /// Path of its file and its name in the file.
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Wall-clock time, milliseconds.

@@ -1,4 +1,4 @@
-//! What a run gives: counts for people, cases for programs.
+//! Result of a run: counts for display, cases for programs.
 
 use std::{
     collections::BTreeMap,
@@ -11,29 +11,29 @@ use serde_json::json;
 
 use crate::{CaseReport, Outcome, Suite};
 
-/// How the cases of a suite ended.
+/// Outcomes of a suite's cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SuiteCounts {
     /// All cases.
     pub cases: u64,
-    /// As wanted.
+    /// With the expected result.
     pub passed: u64,
-    /// Otherwise.
+    /// With another result.
     pub failed: u64,
-    /// Left out for a reason.
+    /// Skipped for a reason.
     pub skipped: u64,
-    /// No room does what they are about.
+    /// Not implemented in the node.
     pub not_built: u64,
-    /// What was run and not judged: refusals without a comparable reason, steps that no chain can take.
+    /// Run but not judged: refusals without a comparable reason, steps that no chain can take.
     pub not_compared: u64,
 }
 
-/// The outcome of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// By suite and name.
     pub cases: Vec<CaseReport>,
-    /// Number of files by folder that belong to no suite, of which nothing was judged.
+    /// Number of files by folder that belong to no suite and were not judged.
     pub strange_files: BTreeMap<String, u64>,
     /// Wall-clock time.
     pub elapsed: Duration,
@@ -57,7 +57,7 @@ impl Report {
         total
     }
 
-    /// The cases that ended otherwise than wanted.
+    /// The cases with unexpected results.
     pub fn failures(&self) -> impl Iterator<Item = &CaseReport> {
         self.cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed(_)))
     }

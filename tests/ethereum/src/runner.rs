@@ -1,4 +1,4 @@
-//! Running all wanted cases in parallel.
+//! Runs all selected cases in parallel.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::{CaseReport, Report, Selection, Source, Suite};
 
-/// Runs the wanted cases on the current rayon pool.
+/// Runs the selected cases on the current rayon pool.
 pub fn run(source: &Source, selection: &Selection) -> Report {
     let start = Instant::now();
     let mut files = Vec::new();
@@ -24,7 +24,7 @@ pub fn run(source: &Source, selection: &Selection) -> Report {
     Report { cases, strange_files, elapsed: start.elapsed() }
 }
 
-/// The outermost two folders of a path, which name a suite as far as there is one.
+/// The outermost two folders of a path, which normally name a suite.
 fn folder_of(path: &str) -> String {
     let folders = path.rsplit_once('/').map_or(".", |(folders, _)| folders);
     folders.split('/').take(2).collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! Which cases run, and running one.
+//! Selects and runs cases.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,34 +10,34 @@ use crate::{
     outcome::{Check, Unmet},
 };
 
-/// Which cases run.
+/// The selected cases.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only these suites; all when empty.
+    /// Only these suites; all if empty.
     pub suites: Vec<Suite>,
     /// Only cases whose name contains this.
     pub filter: Option<String>,
-    /// Only files for whose path one of these is a part; all when empty.
+    /// Only files whose path contains one of these; all if empty.
     pub files: Vec<String>,
-    /// Cases that are left out.
+    /// Cases to skip.
     pub skips: Skips,
-    /// Runs what would be left out.
+    /// Whether to run cases that would be skipped.
     pub with_skipped: bool,
 }
 
 impl Selection {
-    /// Whether nothing is left out by suite, name or file.
+    /// Returns whether nothing is excluded by suite, name or file.
     pub(crate) fn is_of_everything(&self) -> bool {
         self.suites.is_empty() && self.filter.is_none() && self.files.is_empty()
     }
 
-    /// Whether cases of this file may run.
+    /// Returns whether cases of this file may run.
     pub(crate) fn wants_file(&self, suite: Suite, path: &str) -> bool {
         let is_suite = self.suites.is_empty() || self.suites.contains(&suite);
         is_suite && (self.files.is_empty() || self.files.iter().any(|part| path.contains(part.as_str())))
     }
 
-    /// Runs a case if it is wanted. A panic is a failure of the case.
+    /// Runs a case if it is selected. A panic is a failure of the case.
     pub(crate) fn run(&self, suite: Suite, name: String, case: impl FnOnce() -> Check) -> Option<CaseReport> {
         self.judge(suite, name, || {
             let check = catch_unwind(AssertUnwindSafe(case))

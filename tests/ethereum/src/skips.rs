@@ -1,16 +1,16 @@
-//! Cases that are left out, one entry and one reason each.
+//! The list of skipped cases, one entry and one reason each.
 
 use serde::Deserialize;
 
 use crate::Suite;
 
-/// Why a list of skips cannot be used.
+/// Why a list of skips is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipsError {
-    /// Not TOML, or a member is missing.
+    /// It is not TOML, or a member is missing.
     #[error("skips: {0}")]
     Toml(#[from] toml::de::Error),
-    /// An entry that says nothing.
+    /// An entry has an empty member.
     #[error("skips: entry {index} has an empty case or reason")]
     Empty {
         /// Its position.
@@ -18,17 +18,17 @@ pub enum SkipsError {
     },
 }
 
-/// A case that is left out.
+/// A skipped case.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
-    /// The name of the case as the runner prints it, or the path of a file for all its cases.
+    /// The name of the case as printed by the runner, or the path of a file for all its cases.
     pub case: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// All cases that are left out.
+/// All skipped cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skips {
@@ -40,7 +40,7 @@ impl Skips {
     /// The project's own list, `tests/ethereum/skips.toml`.
     ///
     /// # Errors
-    /// [`SkipsError`] when the list is wrong.
+    /// [`SkipsError`] if the list is invalid.
     pub fn of_project() -> Result<Self, SkipsError> {
         Self::from_toml(include_str!("../skips.toml"))
     }
@@ -48,7 +48,7 @@ impl Skips {
     /// Reads a list.
     ///
     /// # Errors
-    /// [`SkipsError`] when the list is wrong.
+    /// [`SkipsError`] if the list is invalid.
     pub fn from_toml(text: &str) -> Result<Self, SkipsError> {
         let skips: Self = toml::from_str(text)?;
         match skips.skip.iter().position(|skip| skip.case.is_empty() || skip.reason.is_empty()) {
@@ -62,7 +62,7 @@ impl Skips {
         self.skip.iter()
     }
 
-    /// The entry of a case: one with its whole name, or with the path of its file, from the suite's folder on.
+    /// The entry of a case: with its full name, or with the path of its file, from the suite's folder on.
     pub(crate) fn find(&self, name: &str) -> Option<&Skip> {
         let name = Suite::in_path(name).map_or(name, |(_, start)| &name[start..]);
         let file = name.split_once(": ").map_or(name, |(file, _)| file);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_leaves_out_one_case_or_a_file_and_nothing_that_is_only_similar() {
+    fn an_entry_skips_exactly_one_case_or_file() {
         let skips = Skips::from_toml("[[skip]]\ncase = \"a/b.json\"\nreason = \"x\"\n").unwrap();
 
         assert!(skips.find("a/b.json: one").is_some());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_holds_wherever_the_suite_lies() {
+    fn an_entry_applies_wherever_the_suite_is() {
         let skips = Skips::from_toml("[[skip]]\ncase = \"RLPTests/b.json\"\nreason = \"x\"\n").unwrap();
 
         assert!(skips.find("LegacyTests/Cancun/RLPTests/b.json: one").is_some());

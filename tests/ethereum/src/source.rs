@@ -1,4 +1,4 @@
-//! Where the files of the suites come from: the packed ones of this project, or a folder.
+//! Files of the suites: the project's packed ones, or a folder.
 
 use std::{
     collections::HashSet,
@@ -18,25 +18,25 @@ const TAR_BLOCK: usize = 512;
 /// Why the files cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A file or folder.
+    /// A file or folder cannot be read.
     #[error("{path}: {source}")]
     Read {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A packed archive is damaged.
     #[error("{path}: damaged archive at byte {offset}")]
     Archive {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Where.
+        /// The offset.
         offset: usize,
     },
 }
 
-/// A file of a suite, not read yet.
+/// A file of a suite, not yet read.
 #[derive(Clone, Debug)]
 pub struct CaseFile {
     /// Its path below the suites' root, without `.gz`.
@@ -54,7 +54,7 @@ impl CaseFile {
     /// Its text, unpacked.
     ///
     /// # Errors
-    /// The file is gone or damaged.
+    /// The file is missing or damaged.
     pub fn read(&self) -> std::io::Result<Vec<u8>> {
         let read;
         let bytes = match &self.content {
@@ -81,7 +81,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The files that this project keeps.
+    /// The project's files.
     ///
     /// # Errors
     /// [`SourceError`].
@@ -94,8 +94,8 @@ impl Source {
         Ok(Self::sorted(files))
     }
 
-    /// All `.json` and `.json.gz` files below a folder, or that one file. Folders named as in `ethereum/tests` say to
-    /// which suites they belong, at any depth or above it.
+    /// All `.json` and `.json.gz` files below a folder, or that one file. Folders named as in `ethereum/tests`, at any
+    /// depth or above it, determine the suites.
     ///
     /// # Errors
     /// [`SourceError`].
@@ -106,7 +106,7 @@ impl Source {
         };
         let root = root.canonicalize().map_err(failed(root))?;
         let mut files = Vec::new();
-        // Links are followed, so that they may lead around.
+        // Links are followed, so they may form cycles.
         let mut seen = HashSet::new();
         let mut open = vec![root.clone()];
         while let Some(path) = open.pop() {
@@ -127,7 +127,7 @@ impl Source {
     }
 }
 
-/// The file, if it is one of cases, with a path that names its suite if one can.
+/// The file, if it is one of cases, with a path that names its suite if possible.
 fn case_file(root: &Path, path: PathBuf) -> Option<CaseFile> {
     let without_suffix = |text: &str| text.strip_suffix(".gz").unwrap_or(text).to_owned();
     let relative = without_suffix(&path.strip_prefix(root).unwrap_or(&path).to_string_lossy());
@@ -143,7 +143,7 @@ fn case_file(root: &Path, path: PathBuf) -> Option<CaseFile> {
     Some(CaseFile { path: name, content: Content::File(path) })
 }
 
-/// The members of a tar archive that is not compressed itself.
+/// The members of an uncompressed tar archive.
 fn members(path: &Path) -> Result<Vec<CaseFile>, SourceError> {
     let read = |source| SourceError::Read { path: path.to_path_buf(), source };
     let archive = Arc::new(fs::read(path).map_err(read)?);
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_folder_keep_the_names_of_their_suites_wherever_it_begins() {
+    fn files_keep_their_suites_names_whatever_the_root_folder() {
         let outer = tempfile::tempdir().unwrap();
         let deep = outer.path().join("Legacy/BlockchainTests/ValidBlocks/bc one");
         fs::create_dir_all(&deep).unwrap();
@@ -191,7 +191,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_that_leads_around_is_followed_once() {
+    fn a_cyclic_link_is_followed_once() {
         let outer = tempfile::tempdir().unwrap();
         fs::write(outer.path().join("a.json"), "{}").unwrap();
         std::os::unix::fs::symlink(outer.path(), outer.path().join("around")).unwrap();

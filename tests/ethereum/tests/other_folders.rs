@@ -1,4 +1,4 @@
-//! Files that are not this project's: laid out otherwise, of newer forks and forms, or broken.
+//! Files other than this project's: with another layout, of newer forks and forms, or broken.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
 
@@ -6,7 +6,8 @@ use std::{fs, path::Path};
 
 use tenon_ethereum_tests::{Outcome, Report, Selection, Skips, Source, SuiteCounts, run};
 
-/// A transfer of 1 wei under a fork, written as before cases had senders and signed bytes. The root is that of no state.
+/// A transfer of 1 wei under a fork, in the form from before cases had senders and signed bytes. The root is that of
+/// the empty state.
 const OLD_TRANSFER: &str = r#"{
     "_info": { "comment": "of the file" },
     "// remark": 1,
@@ -59,7 +60,7 @@ fn a_case_without_signed_bytes_is_sent_by_the_owner_of_its_key() {
 }
 
 #[test]
-fn what_no_suite_or_rule_here_is_about_is_counted_and_printed() {
+fn unknown_suites_and_rules_are_counted_and_printed() {
     let state_test = OLD_TRANSFER.replace("FORK", "Verkle");
     let files = [
         ("EOFTests/efValidation/a.json", "{}"),
@@ -95,7 +96,7 @@ fn what_no_suite_or_rule_here_is_about_is_counted_and_printed() {
 }
 
 #[test]
-fn broken_files_fail_by_name_and_leave_the_others_alone() {
+fn broken_files_fail_by_name_without_affecting_others() {
     let good = r##"{ "x": { "in": "#1", "out": "0x01" } }"##;
     let files = [
         ("RLPTests/broken.json", r#"{ "x": "#),
@@ -125,7 +126,7 @@ fn broken_files_fail_by_name_and_leave_the_others_alone() {
 }
 
 #[test]
-fn a_case_is_skipped_by_its_name_wherever_its_suite_lies() {
+fn a_case_is_skipped_by_name_wherever_its_suite_is() {
     let good = r##"{ "x": { "in": "#1", "out": "0x01" } }"##;
     let skips = Skips::from_toml("[[skip]]\ncase = \"RLPTests/a.json\"\nreason = \"because\"\n").unwrap();
 
@@ -136,7 +137,7 @@ fn a_case_is_skipped_by_its_name_wherever_its_suite_lies() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_folder_is_named() {
     let error = Source::folder(Path::new("/nowhere/at/all")).unwrap_err();
 
     assert!(error.to_string().starts_with("/nowhere/at/all: "), "{error}");

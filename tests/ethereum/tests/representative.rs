@@ -18,7 +18,7 @@ const STATE_FOLDERS: [&str; 10] = [
     "GeneralStateTests/Shanghai/",
 ];
 
-/// Folders of block tests, in every suite that has them.
+/// Folders of block tests, for every suite that has them.
 const BLOCK_FOLDERS: [&str; 6] = [
     "/bcEIP1559/",
     "/bcStateTests/",
@@ -28,7 +28,7 @@ const BLOCK_FOLDERS: [&str; 6] = [
     "TransitionTests/",
 ];
 
-/// Runs a part of the suites, prints what came of it, and fails with the first differing field of each failure.
+/// Runs a part of the suites, prints the results, and fails with the first differing field of each failure.
 fn assert_all_pass(suites: &[Suite], files: &[&str], at_least: u64) {
     let selection = Selection {
         suites: suites.to_vec(),
@@ -47,7 +47,7 @@ fn assert_all_pass(suites: &[Suite], files: &[&str], at_least: u64) {
 }
 
 #[test]
-fn codecs_tries_and_single_rules_give_what_the_suites_record() {
+fn codecs_tries_and_single_rules_match_the_suites() {
     let small = [
         Suite::Transactions,
         Suite::Tries,
@@ -64,7 +64,7 @@ fn codecs_tries_and_single_rules_give_what_the_suites_record() {
 }
 
 #[test]
-fn transactions_change_the_state_as_every_fork_says() {
+fn transactions_change_the_state_by_every_forks_rules() {
     assert_all_pass(&[Suite::GeneralState], &STATE_FOLDERS, 1_500);
 }
 
@@ -76,7 +76,7 @@ fn chains_are_imported_and_their_bad_blocks_refused_for_the_named_reason() {
 }
 
 #[test]
-fn no_case_is_skipped_without_standing_in_the_packed_files() {
+fn every_skipped_case_is_in_the_packed_files() {
     let packed = Source::packed().unwrap();
     let skips = Skips::of_project().unwrap();
 

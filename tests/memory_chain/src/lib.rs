@@ -1,10 +1,9 @@
 //! A chain in memory behind [`ChainReader`], for the tests and benches of crates that read chains.
 //!
-//! Owns blocks or headers alone, their total difficulties, which of them are canonical, and one table of
-//! accounts.
+//! Owns blocks or headers, their total difficulties, which of them are canonical, and one table of accounts.
 //!
-//! What must hold: it executes nothing and checks nothing, so a test says what the chain holds. It has no
-//! receipts, logs or trie, and one state for all heights; a test that needs those runs on the real store.
+//! Invariant: it executes and checks nothing, so a test determines the contents of the chain. It has no receipts, logs
+//! or trie, and one state for all heights; a test that needs those uses the real store.
 //!
 //! ```
 //! use tenon_api::{BlockNumber, ChainReader, Header, SealedHeader, B256};
@@ -46,7 +45,7 @@ impl Contents {
         self.headers.insert(header.hash(), (Arc::new(header), total));
     }
 
-    /// Makes a kept header the head, and its kept ancestors canonical.
+    /// Makes a stored header the head, and its stored ancestors canonical.
     fn set_head(&mut self, hash: B256) {
         self.head = hash;
         let mut next = Some(hash);
@@ -65,8 +64,7 @@ impl Contents {
     }
 }
 
-/// Blocks and headers that a test has put in. Empty and without a state at first; asking an empty chain for its
-/// head panics.
+/// Blocks and headers added by a test. Initially empty and without a state; reading the head of an empty chain panics.
 #[derive(Default)]
 pub struct MemoryChain {
     contents: RwLock<Contents>,
@@ -79,7 +77,7 @@ impl MemoryChain {
         Self { contents: RwLock::new(Contents { accounts, ..Contents::default() }) }
     }
 
-    /// Adds a block on whichever parent and makes it the head.
+    /// Adds a block with any parent as the new head.
     pub fn push(&self, block: Arc<RecoveredBlock>) {
         let mut contents = self.contents.write();
         let hash = block.hash();
@@ -88,7 +86,7 @@ impl MemoryChain {
         contents.set_head(hash);
     }
 
-    /// Adds a header without its block and makes it the head.
+    /// Adds a header without its block as the new head.
     pub fn push_header(&self, header: SealedHeader) {
         let mut contents = self.contents.write();
         let hash = header.hash();
@@ -96,23 +94,23 @@ impl MemoryChain {
         contents.set_head(hash);
     }
 
-    /// Adds a header that is on no canonical branch.
+    /// Adds a header that is not canonical.
     pub fn insert_side_header(&self, header: SealedHeader) {
         self.contents.write().insert(header);
     }
 
-    /// Makes a kept block or header the head again; those above it are canonical no longer.
+    /// Makes a stored block or header the head again; those above it are no longer canonical.
     pub fn set_head(&self, hash: B256) {
         self.contents.write().set_head(hash);
     }
 
-    /// What the head says about finality from now on.
+    /// Sets the head's finality.
     pub fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) {
         let mut contents = self.contents.write();
         (contents.finalized, contents.safe) = (finalized, safe);
     }
 
-    /// Changes an account of the state, which exists from the first such change on.
+    /// Changes an account of the state, which the first change creates.
     pub fn change_account(&self, address: Address, change: impl FnOnce(&mut Account)) {
         let mut contents = self.contents.write();
         change(Arc::make_mut(contents.accounts.get_or_insert_default()).entry(address).or_default());

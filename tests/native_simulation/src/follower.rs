@@ -1,4 +1,4 @@
-//! A node that hears of the blocks, and must say of each what the model says.
+//! A node that imports the blocks, and must agree with the model on each.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use tenon_differential_tests::Node;
 
 use crate::{Facts, Model, Network};
 
-/// Of how many things a node and the model agreed.
+/// Number of facts on which a node and the model agreed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement {
     /// Blocks that became the head.
@@ -19,7 +19,7 @@ pub struct Agreement {
     pub epochs: u64,
     /// Penalties in them.
     pub penalties: u64,
-    /// Candidates that were penalised in one epoch and masternodes of the next.
+    /// Candidates that were penalised in one epoch and masternodes in the next.
     pub come_backs: u64,
     /// Blocks that paid rewards.
     pub paid: u64,
@@ -27,13 +27,13 @@ pub struct Agreement {
     pub signed_twice: u64,
     /// Blocks that undid others.
     pub reorganisations: u64,
-    /// Wrong blocks that were refused.
+    /// Invalid blocks that were refused.
     pub refused: u64,
-    /// Certificates of rounds that failed, taken; as many with a signature too few were refused.
+    /// Accepted certificates of failed rounds; as many with one signature too few were refused.
     pub failed_rounds: u64,
 }
 
-/// A node with the native engine over a database, as the program has it.
+/// A node with the native engine over a database, as in the program.
 pub struct Follower {
     /// The node.
     pub node: Node,
@@ -45,7 +45,7 @@ impl Follower {
     /// A node with block 0 only, whose engine keeps its records in the database.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn new(network: &Network) -> Self {
         Self::of_genesis(&network.genesis)
     }
@@ -53,7 +53,7 @@ impl Follower {
     /// The same for any native chain.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn of_genesis(genesis: &Genesis) -> Self {
         let engine = OnceLock::new();
         let node = Node::keeping(genesis, |spec, store| {
@@ -65,10 +65,10 @@ impl Follower {
         Self { node, engine: engine.into_inner().unwrap() }
     }
 
-    /// Hears of a block.
+    /// Imports a block.
     ///
     /// # Panics
-    /// When the node refuses it, or says anything else of it than the model.
+    /// If the node refuses it, or differs from the model on it.
     pub fn follow(&self, block: &Block, model: &Model, agreement: &mut Agreement) {
         let number = block.header.number;
         let outcome = self.node.importer.insert(block.clone()).unwrap_or_else(|error| panic!("{error}"));
@@ -110,14 +110,14 @@ impl Follower {
         agreement.paid += u64::from(paid.is_some_and(|paid| !paid.signers.is_empty()));
     }
 
-    /// The voting contract's storage says what its calls said.
+    /// Checks that the voting contract's storage matches its calls.
     fn agrees_on_candidates(&self, facts: &Facts) {
         let state = self.node.store.state_at(BlockNumber(facts.number)).unwrap();
         assert_eq!(read_candidates(&*state).unwrap(), facts.table.candidates(), "candidates after {}", facts.number);
     }
 
-    /// The certificate of the round that failed before a block: by the parent's masternodes, as many as are needed, and
-    /// by one less (`docs/spec/consensus.md` 5.6). No header carries it.
+    /// Checks the certificate of the round that failed before a block: by the required number of the parent's
+    /// masternodes, and by one less (`docs/spec/consensus.md` 5.6). No header contains it.
     fn agrees_on_failed_round(&self, facts: &Facts, model: &Model, agreement: &mut Agreement) {
         let before = model.facts(facts.parent).unwrap();
         if !self.engine.is_v2(before.number) || before.round + 1 == facts.round {
@@ -141,13 +141,13 @@ impl Follower {
         agreement.failed_rounds += 1;
     }
 
-    /// Hears of a block that pays too much.
+    /// Imports a block that pays too much.
     ///
     /// # Panics
-    /// When the node takes it, or refuses it for anything but its state.
+    /// If the node accepts it, or refuses it for anything but its state.
     pub fn refuses(&self, block: &Block, agreement: &mut Agreement) {
         match self.node.importer.insert(block.clone()) {
-            // Not executed before its branch wins.
+            // Not executed until its branch wins.
             Ok(InsertOutcome::SideBranch) => {}
             Ok(outcome) => panic!("block {} pays too much and was taken: {outcome:?}", block.header.number),
             Err(error) => {
@@ -158,10 +158,10 @@ impl Follower {
         }
     }
 
-    /// What the engine keeps over restarts about the candidates of gap blocks.
+    /// The engine's persistent records on the candidates of gap blocks.
     ///
     /// # Panics
-    /// When the database fails.
+    /// If the database fails.
     pub fn records(&self) -> Vec<Option<Vec<u8>>> {
         (0..32).map(|place| self.node.store.record(&format!("candidates/{place}")).unwrap()).collect()
     }

@@ -1,4 +1,4 @@
-//! Chains block by block: whose turn is missed, which rounds fail, where the chain forks.
+//! Generates chains block by block: missed turns, failed rounds, forks.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use tenon_differential_tests::{Dice, Node};
 
 use crate::{Facts, Model, ModelEngine, Network, Plan, network::GAS_LIMIT, traffic::Traffic};
 
-/// A block in the order in which a node hears of it.
+/// A block in the order in which a node receives it.
 pub struct Made {
     /// The block.
     pub block: Block,
-    /// The same block with a wei too much in its rewards, where it pays any.
+    /// The same block with one wei too much in its rewards, if it pays any.
     pub overpaid: Option<Block>,
 }
 
-/// A chain that grows.
+/// A growing chain.
 pub struct Generator {
-    /// Makes the blocks, and knows what they are.
+    /// Makes the blocks, and knows their facts.
     pub engine: Arc<ModelEngine>,
     network: Arc<Network>,
     node: Node,
     silent: Vec<Address>,
-    /// Blocks that the next ones shall leave behind: the total difficulty to be beaten.
+    /// Total difficulty that the current branch must exceed to win.
     to_beat: u64,
-    /// How often the chain forked.
+    /// Number of forks.
     pub forks: u64,
     /// Rounds without a block.
     pub missed_rounds: u64,
@@ -34,7 +34,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A chain of block 0 alone.
+    /// A chain of block 0 only.
     pub fn new(network: Arc<Network>) -> Self {
         let engine = Arc::new(ModelEngine::new(Model::new(Arc::clone(&network))));
         let for_node = Arc::clone(&engine);
@@ -47,13 +47,13 @@ impl Generator {
         self.engine.model.lock().facts(self.node.store.head().header.hash()).unwrap()
     }
 
-    /// Whether a branch has not won yet, and the chain must not end here.
+    /// Returns whether a branch has not won yet, so that the chain must not end here.
     pub fn is_in_fork(&self) -> bool {
         self.tip().total_difficulty <= self.to_beat
     }
 
-    /// Makes the next block, after going back a few blocks now and then; none when nobody is left who could make one,
-    /// because all candidates are penalised.
+    /// Makes the next block, sometimes after going back a few blocks; `None` if none can be made, because all
+    /// candidates are penalised.
     pub fn step(&mut self, dice: &mut Dice) -> Option<Made> {
         if !self.is_in_fork() && dice.chance(4) {
             self.fork(dice);
@@ -96,8 +96,8 @@ impl Generator {
         self.node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Goes back a few blocks, so that the next ones are another branch. Checkpoints of v1 stay away from forks: their
-    /// lists can be judged only on top of a canonical parent (`docs/spec/consensus.md` 2.6 reads the newest state).
+    /// Goes back a few blocks, so that the next ones are another branch. Forks avoid checkpoints of v1: their lists can
+    /// be verified only on top of a canonical parent (`docs/spec/consensus.md` 2.6 reads the newest state).
     fn fork(&mut self, dice: &mut Dice) {
         let (tip, switch) = (self.tip(), self.network.switch_block);
         let depth = 1 + dice.below(4);
@@ -131,12 +131,12 @@ impl Generator {
         })
     }
 
-    /// The next masternode that is awake; those passed over cost difficulty (`docs/spec/consensus.md` 2.4).
+    /// The next active masternode; skipped ones reduce the difficulty (`docs/spec/consensus.md` 2.4).
     fn v1_plan(&self, parent: &Arc<Facts>, dice: &mut Dice) -> Option<Plan> {
         let list = &parent.epoch.masternodes;
         let epoch = self.engine.model.lock().epoch(parent, 0);
         let next = list.iter().position(|who| *who == parent.author).map_or(0, |place| place + 1);
-        // A second branch begins with another creator, or it would be the same block again.
+        // A second branch begins with another creator, or its block would be the same.
         let passed = usize::try_from(if self.is_in_fork() { dice.below(2) } else { 0 }).unwrap();
         (passed..list.len()).chain(0..passed).find_map(|passed| {
             let author = list[(next + passed) % list.len()];
@@ -155,7 +155,7 @@ impl Generator {
         })
     }
 
-    /// A later round whose leader is awake. Now and then many rounds fail, so that an epoch ends early or is left out.
+    /// A later round with an active leader. Sometimes many rounds fail, so that an epoch ends early or is left out.
     fn v2_plan(&mut self, parent: &Arc<Facts>, dice: &mut Dice) -> Option<Plan> {
         let length = self.network.epoch;
         let mut first = parent.round + 1;
@@ -186,8 +186,8 @@ impl Generator {
         None
     }
 
-    /// A quorum of the parent's epoch, often more, in any order; the switch block needs none
-    /// (`docs/spec/consensus.md` 3.5).
+    /// A quorum of the parent's epoch, often more, in any order; the switch block needs none (`docs/spec/consensus.md`
+    /// 3.5).
     fn voters(&self, parent: &Facts, dice: &mut Dice) -> Vec<Address> {
         if parent.round == 0 {
             return Vec::new();
@@ -199,7 +199,7 @@ impl Generator {
         }
         let needed = self.engine.model.lock().quorum(count, parent.round);
         voters.truncate(needed + usize::try_from(dice.below((count - needed) as u64 + 1)).unwrap());
-        // Who votes twice counts once.
+        // Duplicate votes count once.
         if dice.chance(10) {
             voters.push(voters[0]);
         }

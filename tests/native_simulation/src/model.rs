@@ -1,4 +1,4 @@
-//! The rules once more, in their plainest words: every question walks the chain from block 0 on.
+//! The rules, transcribed directly: every query walks the chain from block 0.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,63 +25,63 @@ pub(crate) const RANDOMIZE: Address = address!("00000000000000000000000000000000
 pub(crate) const SIGN: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 pub(crate) const SET_SECRET: [u8; 4] = [0x34, 0xd3, 0x86, 0x00];
 pub(crate) const SET_OPENING: [u8; 4] = [0xe1, 0x1f, 0x5b, 0xa2];
-/// Blocks before an epoch's end in which a penalised candidate can show that it is back.
+/// Blocks before an epoch's end in which a penalised candidate can show that it has returned.
 const COME_BACK: u64 = 150;
-/// Only every so manieth block is signed.
+/// Only every n-th block is signed.
 const SIGNED: u64 = 15;
 
-/// An epoch, as its first block tells.
+/// An epoch, from its first block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// Height of its first block.
     pub number: u64,
-    /// Who may make blocks, in the order of turns.
+    /// The masternodes, in the order of turns.
     pub masternodes: Vec<Address>,
-    /// Who may not.
+    /// The penalised candidates.
     pub penalties: Vec<Address>,
-    /// Engine v1: for each masternode the place of who signs after it.
+    /// Engine v1: for each masternode the index of its second signer.
     pub partners: Vec<u32>,
 }
 
-/// What the randomize contract holds.
+/// Data in the randomize contract.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Revealed {
     secrets: BTreeMap<Address, B256>,
     openings: BTreeMap<Address, B256>,
 }
 
-/// A block that was made.
+/// The facts of a block.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Height.
     pub number: u64,
     /// Hash.
     pub hash: B256,
-    /// Hash of the block before.
+    /// Hash of the parent.
     pub parent: B256,
     /// Unix time, seconds.
     pub timestamp: u64,
-    /// Who made it; zero for block 0.
+    /// Its maker; zero for block 0.
     pub author: Address,
     /// Its round; 0 up to the switch block.
     pub round: u64,
-    /// Difficulties up to here.
+    /// Total difficulty.
     pub total_difficulty: u64,
-    /// The epoch that it belongs to.
+    /// Its epoch.
     pub epoch: Arc<Epoch>,
     /// The voting contract after it.
     pub table: Arc<VotingTable>,
     pub(crate) revealed: Arc<Revealed>,
-    /// Who signed which block in it.
+    /// Its signing transactions: signer and signed block.
     pub signings: Vec<(Address, B256)>,
 }
 
-/// A block that shall be made.
+/// A block to be made.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The block before.
+    /// The parent.
     pub parent: Arc<Facts>,
-    /// Who makes it.
+    /// Its maker.
     pub author: Address,
     /// Its round; 0 in v1.
     pub round: u64,
@@ -91,7 +91,7 @@ pub struct Plan {
     pub timestamp: u64,
     /// Its epoch.
     pub epoch: Arc<Epoch>,
-    /// Engine v2: whose votes certify the parent.
+    /// Engine v2: the voters of the parent's certificate.
     pub voters: Vec<Address>,
 }
 
@@ -101,7 +101,7 @@ impl Plan {
         self.parent.number + 1
     }
 
-    /// Whether it is the first of its epoch.
+    /// Returns whether it is the first of its epoch.
     pub fn opens_epoch(&self) -> bool {
         self.epoch.number == self.number()
     }
@@ -115,7 +115,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A chain of block 0 alone.
+    /// A chain of block 0 only.
     pub fn new(network: Arc<Network>) -> Self {
         let header = network.genesis.sealed_header().unwrap();
         let mut masternodes: Vec<Address> = network.first.iter().map(|(name, _, _)| *name).collect();
@@ -136,12 +136,12 @@ impl Model {
         Self { network, blocks: HashMap::from([(genesis.hash, Arc::new(genesis))]) }
     }
 
-    /// What is known of a block.
+    /// The facts of a block.
     pub fn facts(&self, hash: B256) -> Option<Arc<Facts>> {
         self.blocks.get(&hash).cloned()
     }
 
-    /// Blocks 0 to this one, each at the place of its height.
+    /// Blocks 0 to this one, indexed by height.
     pub fn chain(&self, tip: &Facts) -> Vec<Arc<Facts>> {
         let mut chain = vec![Arc::new(tip.clone())];
         while let Some(parent) = self.blocks.get(&chain[chain.len() - 1].parent) {
@@ -151,7 +151,7 @@ impl Model {
         chain
     }
 
-    /// Takes a block in that was made by a plan.
+    /// Records a block made by a plan.
     pub fn record(&mut self, plan: &Plan, block: &RecoveredBlock) -> Arc<Facts> {
         let (number, parent) = (plan.number(), &plan.parent);
         let (mut table, mut revealed) = (VotingTable::clone(&parent.table), Revealed::clone(&parent.revealed));
@@ -183,7 +183,7 @@ impl Model {
         facts
     }
 
-    /// Whether a block of this round on this parent opens an epoch (`docs/spec/consensus.md` 2.1, 4.1).
+    /// Returns whether a block of this round on this parent opens an epoch (`docs/spec/consensus.md` 2.1, 4.1).
     pub fn opens_epoch(&self, parent: &Facts, round: u64) -> bool {
         let (number, epoch) = (parent.number + 1, self.network.epoch);
         if number <= self.network.switch_block {
@@ -229,7 +229,7 @@ impl Model {
         Epoch { number, masternodes, penalties, partners: Vec::new() }
     }
 
-    /// The candidates that the epoch of a v2 block is drawn from.
+    /// The candidates from which a v2 block's epoch is drawn.
     fn snapshot(&self, chain: &[Arc<Facts>], number: u64) -> Vec<Address> {
         let gap = self.gap_number(number);
         if gap == self.gap_number(self.network.switch_block) {
@@ -243,19 +243,19 @@ impl Model {
         (epoch_switch / self.network.epoch * self.network.epoch).saturating_sub(self.network.gap)
     }
 
-    /// How many of so many masternodes a certificate of this round needs (`docs/spec/consensus.md` 3.5).
+    /// Number of signatures that a certificate of this round needs (`docs/spec/consensus.md` 3.5).
     #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
     pub fn quorum(&self, masternodes: usize, round: u64) -> usize {
         let threshold = self.network.rules(round).threshold;
         (0..=masternodes).find(|count| *count as f64 >= masternodes as f64 * threshold).unwrap()
     }
 
-    /// The greatest total difficulty of all branches.
+    /// The maximum total difficulty of all branches.
     pub fn best(&self) -> u64 {
         self.blocks.values().map(|facts| facts.total_difficulty).max().unwrap()
     }
 
-    /// What a block pays, by receiver (`docs/spec/chain.md` 4.3).
+    /// The rewards of a block, by receiver (`docs/spec/chain.md` 4.3).
     pub fn rewards(&self, plan: &Plan) -> BTreeMap<Address, U256> {
         let (number, epoch, network) = (plan.number(), self.network.epoch, &self.network);
         if !plan.opens_epoch() || number == epoch && number <= network.switch_block {
@@ -303,7 +303,7 @@ impl Model {
         paid
     }
 
-    /// The committed block once this block is the head (`docs/spec/consensus.md` 8.1).
+    /// The committed block with this block as the head (`docs/spec/consensus.md` 8.1).
     pub fn finalized(&self, head: &Facts) -> Option<u64> {
         let chain = self.chain(head);
         let round = |number: u64| at(&chain, number).round;
@@ -313,7 +313,7 @@ impl Model {
         })
     }
 
-    /// Who signs a v1 block after its creator; nobody in the first epoch (`docs/spec/consensus.md` 2.5).
+    /// The second signer of a v1 block; none in the first epoch (`docs/spec/consensus.md` 2.5).
     pub fn second_signer(&self, plan: &Plan) -> Option<Address> {
         let number = plan.number();
         if number <= self.network.epoch {
@@ -336,7 +336,8 @@ fn of(chain: &[Arc<Facts>], from: u64, below: u64) -> impl Iterator<Item = &Arc<
     chain.iter().filter(move |block| (from..below).contains(&block.number))
 }
 
-/// Whether somebody signed, in the blocks of these heights, an earlier one of them whose number is a multiple of 15.
+/// Returns whether `who` signed, in the blocks of these heights, an earlier one of them with a number that is a
+/// multiple of 15.
 fn came_back(chain: &[Arc<Facts>], from: u64, below: u64, who: Address) -> bool {
     of(chain, from, below).any(|block| {
         let of_its_own = block.signings.iter().filter(|(signer, _)| *signer == who);
@@ -371,7 +372,7 @@ fn checkpoint(chain: &[Arc<Facts>]) -> Epoch {
 }
 
 impl Revealed {
-    /// Secrets are taken in the blocks 800 to 849 of an epoch, openings from 850 on (`docs/spec/chain.md` 10.3).
+    /// Secrets are accepted in the blocks 800 to 849 of an epoch, openings from 850 on (`docs/spec/chain.md` 10.3).
     fn apply(&mut self, sender: Address, transaction: &Transaction, place: u64) {
         let word = |index: usize| transaction.input.get(4 + 32 * index..36 + 32 * index).map(B256::from_slice);
         match transaction.input.first_chunk::<4>() {
@@ -381,7 +382,7 @@ impl Revealed {
         }
     }
 
-    /// What somebody has committed to: 0 when it cannot be read.
+    /// The number to which an address has committed: 0 if it cannot be decrypted.
     fn number(&self, who: Address) -> i64 {
         let opening = self.openings.get(&who).copied().unwrap_or_default();
         let Some(secret) = self.secrets.get(&who) else { return 0 };
@@ -392,7 +393,7 @@ impl Revealed {
     }
 }
 
-/// A number as a masternode commits to it: under a key and an initial vector.
+/// A number encrypted as by a masternode: under a key and an initial vector.
 pub(crate) fn secret(number: u64, opening: &B256, vector: &[u8; 16]) -> B256 {
     let text = number.to_string();
     let cipher = text.bytes().zip(stream(opening, vector)).map(|(a, b)| a ^ b);

@@ -1,4 +1,4 @@
-//! Makes blocks as the model says. It judges none.
+//! Makes blocks by the model, without verifying any.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::{Facts, Model, Plan, network::GAS_LIMIT};
 /// The base fee of every native block (`docs/spec/consensus.md` 14.3).
 pub(crate) const BASE_FEE: u64 = 12_500_000_000;
 
-/// An engine that knows what the next block shall be.
+/// An engine that makes the planned block.
 pub struct ModelEngine {
     /// Every block so far.
     pub model: Mutex<Model>,
     next: Mutex<Option<Plan>>,
-    /// What the next block pays beyond the rules, wei.
+    /// Rewards of the next block in excess of the rules, wei.
     pub bonus: Mutex<U256>,
 }
 
@@ -30,18 +30,18 @@ impl ModelEngine {
         Self { model: Mutex::new(model), next: Mutex::new(None), bonus: Mutex::new(U256::ZERO) }
     }
 
-    /// Says what the next block is.
+    /// Sets the plan of the next block.
     pub fn plan(&self, plan: Plan) {
         *self.next.lock() = Some(plan);
     }
 
-    /// Takes the block in that was made.
+    /// Records the block made.
     pub fn record(&self, block: &RecoveredBlock) -> Arc<Facts> {
         let plan = self.planned();
         self.model.lock().record(&plan, block)
     }
 
-    /// What the next block is.
+    /// The plan of the next block.
     pub(crate) fn planned(&self) -> Plan {
         self.next.lock().clone().unwrap()
     }
@@ -65,7 +65,7 @@ fn list(addresses: &[Address]) -> Vec<u8> {
     addresses.iter().flat_map(|address| address.0.0).collect()
 }
 
-/// Decimal text, filled up with zero bytes to four (`docs/spec/consensus.md` 2.5).
+/// Decimal text, zero-padded to four bytes (`docs/spec/consensus.md` 2.5).
 fn partners(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| format!("{number:\0>4}").into_bytes()).collect()
 }
@@ -132,7 +132,7 @@ impl ConsensusEngine for ModelEngine {
             gas_limit: GAS_LIMIT,
             timestamp: plan.timestamp,
             extra_data,
-            // Either is accepted, and means nothing (`docs/spec/consensus.md` 16 item 14).
+            // Both are accepted, without effect (`docs/spec/consensus.md` 16 item 14).
             nonce: if is_v2 && !opens && plan.round.is_multiple_of(7) { B64::repeat_byte(0xff) } else { B64::ZERO },
             native_seal: Some(seal),
             base_fee_per_gas: Some(BASE_FEE),

@@ -1,4 +1,4 @@
-//! Random networks: keys, parameters, a genesis as `tenon init` and the reference take it.
+//! Random networks: keys, parameters, a genesis in the form accepted by `tenon init` and the reference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use tenon_chain::Genesis;
 use tenon_consensus::native::v2::MasternodeKey;
 use tenon_differential_tests::Dice;
 
-/// Every native rule holds from block 0 on chains of this id (`docs/spec/consensus.md` 12.2).
+/// Every native rule applies from block 0 on chains with this id (`docs/spec/consensus.md` 12.2).
 pub(crate) const CHAIN_ID: u64 = 5_151;
-/// What a candidate must stake, coins.
+/// Minimum stake of a candidate, coins.
 pub(crate) const MIN_CANDIDATE_COINS: u64 = 1_000;
-/// What a voter must stake, coins.
+/// Minimum stake of a voter, coins.
 pub(crate) const MIN_VOTER_COINS: u64 = 10;
-/// Whoever signs transactions has as many coins, so that nobody runs out.
+/// Balance of every sender, coins, large enough not to run out.
 const RICH: u64 = 1_000_000_000;
-/// The target that blocks keep: v2 binds the gas limit to the parent's.
+/// The constant gas limit of blocks: v2 binds it to the parent's.
 pub(crate) const GAS_LIMIT: u64 = 50_000_000;
 
-/// Wei of so many coins.
+/// This many coins in wei.
 pub(crate) fn coins(count: u64) -> U256 {
     U256::from(count) * U256::from(10_u64.pow(18))
 }
@@ -27,33 +27,33 @@ pub(crate) fn coins(count: u64) -> U256 {
 /// Consensus parameters from a round on (`docs/spec/consensus.md` 12.3).
 #[derive(Clone, Debug)]
 pub struct RoundRules {
-    /// The first round that they hold for.
+    /// The first round to which they apply.
     pub from: u64,
-    /// Most masternodes of an epoch.
+    /// Maximum number of masternodes of an epoch.
     pub max_masternodes: usize,
-    /// Fewest seconds between blocks.
+    /// Minimum seconds between blocks.
     pub mine_period: u64,
-    /// The part of the masternodes whose votes are a certificate.
+    /// The share of masternodes needed for a certificate.
     pub threshold: f64,
 }
 
-/// A network that nobody has used yet.
+/// A new network.
 pub struct Network {
-    /// What the node starts from.
+    /// The node's genesis.
     pub genesis: Genesis,
-    /// The same as a file.
+    /// The same as a file's text.
     pub genesis_text: Vec<u8>,
-    /// Keys of all who may become masternodes.
+    /// Keys of all possible masternodes.
     pub candidates: BTreeMap<Address, MasternodeKey>,
-    /// Keys of those who stake.
+    /// Keys of the stakers.
     pub owners: BTreeMap<Address, MasternodeKey>,
-    /// Blocks of a v1 epoch, rounds of a v2 one.
+    /// Blocks of a v1 epoch, rounds of a v2 epoch.
     pub epoch: u64,
-    /// Blocks between a gap block and the next multiple of the epoch.
+    /// Distance of the gap block from the next multiple of the epoch, blocks.
     pub gap: u64,
     /// The last block of engine v1.
     pub switch_block: u64,
-    /// Coins that an epoch pays.
+    /// Reward of an epoch, coins.
     pub reward: u64,
     /// Receives a tenth of every reward.
     pub foundation: Address,
@@ -80,7 +80,7 @@ impl Network {
         Self::random(dice, epoch, gap, 0)
     }
 
-    /// A network that begins with engine v1, whose epochs have 900 blocks, and changes to v2 after so many epochs.
+    /// A network that begins with engine v1, with epochs of 900 blocks, and switches to v2 after this many epochs.
     pub fn of_both(dice: &mut Dice, v1_epochs: u64) -> Self {
         Self::random(dice, 900, 450, 900 * v1_epochs)
     }
@@ -92,7 +92,7 @@ impl Network {
         let owners = keys(seed, 1, 1 + dice.below(4));
         let names: Vec<Address> = candidates.keys().copied().collect();
         let owner_names: Vec<Address> = owners.keys().copied().collect();
-        // Who is a candidate from the start; equal stakes are likely, so that their order is put to the test.
+        // Initial candidates; equal stakes are likely, to test their order.
         let stake = |dice: &mut Dice| MIN_CANDIDATE_COINS + 100 * dice.below(4);
         let first = names[..3 + usize::try_from(dice.below(count - 3)).unwrap()]
             .iter()
@@ -104,7 +104,7 @@ impl Network {
             RoundRules { from: epoch * 3, max_masternodes: limit, mine_period: 2, threshold: 0.6 },
             RoundRules { from: epoch * 6 + 7, max_masternodes: 108, mine_period: 3, threshold: 0.667 },
         ];
-        // Now and then the foundation owns masternodes itself, which costs it nine tenths (`docs/spec/chain.md` 4.3).
+        // Sometimes the foundation owns masternodes itself, which costs it nine tenths (`docs/spec/chain.md` 4.3).
         let foundation = if dice.chance(20) { owner_names[0] } else { Address::repeat_byte(0xf0) };
         let mut network = Self {
             genesis: Genesis::of_network("devnet").unwrap().unwrap(),

@@ -1,4 +1,4 @@
-//! Random transactions that consensus looks at: signatures of blocks, candidates that come and go, secrets.
+//! Random transactions relevant to consensus: signatures of blocks, changing candidates, secrets.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{
     voting_table::{PROPOSE, RESIGN, UNVOTE, UPLOAD_KYC, VOTE, VOTING},
 };
 
-/// Fewer candidates than this never remain, so that the network lives.
-const FEWEST_CANDIDATES: usize = 4;
+/// Minimum number of remaining candidates, so that the network survives.
+const MIN_CANDIDATES: usize = 4;
 /// Price of ordinary transactions, wei.
 const PRICE: u64 = 2 * BASE_FEE;
 
@@ -34,7 +34,7 @@ fn words(selector: [u8; 4], arguments: &[B256]) -> Bytes {
 }
 
 impl<'a> Traffic<'a> {
-    /// What the block on this parent holds; `silent` are those who make no blocks.
+    /// The transactions of the block on this parent; `silent` make no blocks.
     pub(crate) fn of_block(
         network: &'a Network,
         dice: &'a mut Dice,
@@ -79,7 +79,7 @@ impl<'a> Traffic<'a> {
         self.transactions.push(RecoveredTransaction { transaction: Arc::new(transaction), sender });
     }
 
-    /// Most sign the block that is due; some sign others, late, twice, or without being masternodes.
+    /// Most masternodes sign the block that is due; some sign others, late, twice, or without being masternodes.
     fn signatures(&mut self, parent: &Facts, recent: &[B256], silent: &[Address]) {
         let network = self.network;
         let is_due = parent.number > 0 && parent.number.is_multiple_of(15);
@@ -93,13 +93,13 @@ impl<'a> Traffic<'a> {
                 continue;
             }
             let signed = if is_due && self.dice.chance(95) { parent.hash } else { *self.dice.one_of(recent) };
-            // The number in the data counts for nothing.
+            // The number in the data is ignored.
             let number = B256::from(U256::from(self.dice.below(parent.number + 2)));
             self.send(key, SIGNING, U256::ZERO, words(SIGN, &[number, signed]), 0);
         }
     }
 
-    /// Somebody proposes, votes, takes a vote back, or resigns; some of it fails.
+    /// Proposes, votes, withdraws a vote, or resigns; some of it fails.
     fn governance(&mut self, parent: &Facts) {
         let network = self.network;
         let owners: Vec<Address> = network.owners.keys().copied().collect();
@@ -124,7 +124,7 @@ impl<'a> Traffic<'a> {
                 let stake = B256::from(coins(MIN_VOTER_COINS * self.dice.below(20)));
                 self.send(key, VOTING, U256::ZERO, words(UNVOTE, &[word, stake]), PRICE);
             }
-            _ if parent.table.count() > FEWEST_CANDIDATES => {
+            _ if parent.table.count() > MIN_CANDIDATES => {
                 let owner = parent.table.owner(candidate);
                 let key = network.owners.get(&owner).filter(|_| self.dice.chance(80)).unwrap_or(key);
                 self.send(key, VOTING, U256::ZERO, words(RESIGN, &[word]), PRICE);

@@ -1,4 +1,4 @@
-//! The voting contract as its calls say, without its code or storage (`docs/spec/chain.md` 10.1).
+//! The voting contract modelled from its calls, without its code or storage (`docs/spec/chain.md` 10.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(crate) const VOTE: [u8; 4] = [0x6d, 0xd7, 0xd8, 0xea];
 pub(crate) const UNVOTE: [u8; 4] = [0x02, 0xaa, 0x9b, 0xe2];
 pub(crate) const RESIGN: [u8; 4] = [0xae, 0x6e, 0x43, 0xf5];
 
-/// What the contract knows of somebody who is or was a candidate.
+/// The contract's record of a current or former candidate.
 #[derive(Clone, Debug, Default)]
 struct Record {
     owner: Address,
@@ -28,15 +28,15 @@ struct Record {
 /// Candidates, owners and stakes.
 #[derive(Clone, Debug, Default)]
 pub struct VotingTable {
-    /// In the order in which they came; those who resigned left a hole.
+    /// In order of proposal; resigned ones leave a hole.
     listed: Vec<Option<Address>>,
     records: BTreeMap<Address, Record>,
-    /// Who may propose.
+    /// Addresses that may propose.
     known: BTreeSet<Address>,
 }
 
 impl VotingTable {
-    /// As the genesis has it.
+    /// The table in the genesis.
     pub fn of_genesis(network: &Network) -> Self {
         let mut table = Self::default();
         for (candidate, owner, stake) in &network.first {
@@ -48,7 +48,7 @@ impl VotingTable {
         table
     }
 
-    /// Takes a transaction in that reached the contract; says whether it could change anything.
+    /// Applies a transaction that reached the contract; returns whether it could change anything.
     pub fn apply(&mut self, sender: Address, transaction: &Transaction) -> bool {
         let Some((selector, arguments)) = transaction.input.split_first_chunk::<4>() else { return false };
         let word = |index: usize| arguments.get(32 * index..32 * index + 32);
@@ -85,7 +85,7 @@ impl VotingTable {
         }
     }
 
-    /// An owner may not go below what a candidate must stake.
+    /// An owner may not go below a candidate's minimum stake.
     fn unvote(&mut self, sender: Address, candidate: Address, value: U256) -> bool {
         let Some(record) = self.records.get_mut(&candidate) else { return false };
         let Some(left) = record.stakes.get(&sender).and_then(|stake| stake.checked_sub(value)) else { return false };
@@ -96,7 +96,7 @@ impl VotingTable {
         true
     }
 
-    /// The owner's stake leaves with it; those of others stay, and count again if somebody proposes the candidate again.
+    /// The owner's stake leaves with it; other stakes remain, and count again if the candidate is proposed again.
     fn resign(&mut self, sender: Address, candidate: Address) -> bool {
         let Some(record) = self.records.get_mut(&candidate) else { return false };
         if !record.is_candidate || record.owner != sender {
@@ -108,7 +108,7 @@ impl VotingTable {
         true
     }
 
-    /// Whose masternode it is; zero when it never was a candidate.
+    /// The owner of a masternode; zero if it never was a candidate.
     pub fn owner(&self, candidate: Address) -> Address {
         self.records.get(&candidate).map_or(Address::ZERO, |record| record.owner)
     }
@@ -118,18 +118,18 @@ impl VotingTable {
         self.records.get(&candidate).is_some_and(|record| record.is_candidate)
     }
 
-    /// How many candidates there are.
+    /// Number of candidates.
     pub fn count(&self) -> usize {
         self.listed.iter().flatten().count()
     }
 
-    /// Candidates with their stakes, as the contract lists them.
+    /// Candidates with their stakes, in the contract's order.
     pub fn candidates(&self) -> Vec<(Address, U256)> {
         let stake = |candidate: &Address| self.records[candidate].stakes.values().sum();
         self.listed.iter().flatten().map(|candidate| (*candidate, stake(candidate))).collect()
     }
 
-    /// Candidates by stake, highest first, equal ones as the reference's sort leaves them (`docs/spec/consensus.md`
+    /// Candidates by stake, highest first, equal ones in the order of the reference's sort (`docs/spec/consensus.md`
     /// Appendix A).
     pub fn ranked(&self) -> Vec<Address> {
         let mut candidates = self.candidates();

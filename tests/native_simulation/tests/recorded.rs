@@ -1,5 +1,5 @@
-//! Chains that networks of the reference made: back over their gap blocks, epoch switches and the switch of the engines,
-//! and on again, which leaves nothing different from a node that never went back, what the engine keeps included.
+//! Recorded chains of the reference: unwound across their gap blocks, epoch switches and the switch of the engines, and
+//! re-imported, which leaves the same data as on a node that was never unwound, including the engine's records.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -7,7 +7,8 @@ use tenon_api::{BlockNumber, ChainReader as _};
 use tenon_differential_tests::{compare, recorded::RecordedChain};
 use tenon_native_simulation::Follower;
 
-/// Goes back to the blocks before, at and after each height, downwards, and then upwards again in as many parts.
+/// Unwinds to the blocks before, at and after each height, in descending order, and then imports again in as many
+/// parts.
 fn back_and_on(name: &str, heights: &[u64]) {
     let genesis = format!("chain/native-genesis-{name}.json.gz");
     let chain = RecordedChain::read(&genesis, &format!("native/chains/{name}.rlp.gz"));
@@ -39,16 +40,16 @@ fn back_and_on(name: &str, heights: &[u64]) {
 }
 
 #[test]
-fn a_chain_of_engine_v2_goes_back_over_its_epochs_and_on() {
+fn a_chain_of_engine_v2_can_be_unwound_across_its_epochs_and_continued() {
     back_and_on("local", &[30, 60, 90, 120, 168, 348, 580]);
 }
 
 #[test]
-fn a_chain_through_every_fork_goes_back_over_its_switch_and_on() {
+fn a_chain_through_every_fork_can_be_unwound_across_its_switch_and_continued() {
     back_and_on("staged", &[450, 900]);
 }
 
 #[test]
-fn a_chain_that_switches_engines_goes_back_over_the_switch_and_on() {
+fn a_chain_that_switches_engines_can_be_unwound_across_the_switch_and_continued() {
     back_and_on("v1switch", &[1_350, 1_800, 2_250, 2_700]);
 }

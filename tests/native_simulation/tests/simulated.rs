@@ -1,7 +1,7 @@
-//! Random native networks: chains that a slow model of the rules makes, imported by the node, which must say of every
-//! block what the model says. `TENON_CHAINS` says how many (default 3 of engine v2, 1 of both), `TENON_BLOCKS` how long
-//! those of v2 are (default 240), `TENON_EPOCHS` how many epochs of engine v1 the others begin with (default 2),
-//! `TENON_SEED` replays. With `TENON_KEEP` the chains stay in that folder, to be given to another client.
+//! Random native networks: chains made by a slow model of the rules and imported by the node, which must agree with the
+//! model on every block. `TENON_CHAINS` is their number (default 3 of engine v2, 1 of both), `TENON_BLOCKS` the length
+//! of those of v2 (default 240), `TENON_EPOCHS` the number of epochs of engine v1 with which the others begin (default
+//! 2), `TENON_SEED` repeats a run. With `TENON_KEEP` the chains are kept in that folder, for another client.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -17,7 +17,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The blocks as a file has them.
+/// The blocks in a file's form.
 fn encoded(blocks: &[Block]) -> Vec<u8> {
     let mut bytes = Vec::new();
     blocks.iter().for_each(|block| bytes.extend(tenon_chain::encode_block(block)));
@@ -32,7 +32,8 @@ fn keep(name: &str, network: &Network, blocks: &[Block]) {
     fs::write(folder.join("chain.rlp"), encoded(blocks)).unwrap();
 }
 
-/// Grows a chain and lets a node follow it; then the same chain in one call, and after going back. Returns its height too.
+/// Grows a chain and lets a node follow it; then imports the same chain in one call, and after an unwind. Returns its
+/// height too.
 fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u64) -> (Agreement, u64) {
     let network = Arc::new(network);
     let (mut generator, follower) = (Generator::new(Arc::clone(&network)), Follower::new(&network));
@@ -99,7 +100,7 @@ fn node_and_model_agree_on_random_chains_through_both_engines() {
     let mut stopped = 0;
     for chain in 0..number("TENON_CHAINS", 1) {
         // A random chain can stop before its length: all candidates are penalised at a checkpoint (one chain in some
-        // hundreds). It was compared like the others, but shows nothing of the later epochs, so another is made.
+        // hundreds). It was compared like the others, but does not cover the later epochs, so another is made.
         let agreement = loop {
             let network = Network::of_both(&mut dice, v1_epochs);
             let length = network.switch_block + 500;

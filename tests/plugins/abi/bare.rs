@@ -1,4 +1,4 @@
-//! A plugin without the SDK, by the definitions of ABI 1.0: what is copied here stays as it was.
+//! A plugin without the SDK, by the definitions of ABI 1.0, which are copied here and never change.
 //!
 //! `rustc --crate-type cdylib`, with `--cfg other_allocator` for memory that only this library can free.
 
@@ -72,12 +72,12 @@ pub struct Plugin {
     stop: unsafe extern "C" fn(*mut c_void),
 }
 
-// SAFETY: static, and written by nobody.
+// SAFETY: static, and never written.
 unsafe impl Sync for Plugin {}
 // SAFETY: as above.
 unsafe impl Sync for Method {}
 
-/// Memory of this library has a head that no other allocator knows: whoever frees it elsewhere corrupts the heap.
+/// Memory of this library has a header unknown to other allocators: freeing it elsewhere corrupts the heap.
 #[cfg(other_allocator)]
 mod other_allocator {
     use std::alloc::{GlobalAlloc, Layout, System};
@@ -91,10 +91,10 @@ mod other_allocator {
         Layout::from_size_align(layout.size() + HEAD, layout.align().max(HEAD)).expect("sizes of tests are small")
     }
 
-    // SAFETY: every allocation is one of the system's, with a head before it.
+    // SAFETY: every allocation is one of the system's, preceded by a header.
     unsafe impl GlobalAlloc for Headed {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: the size is not zero; the head is inside of what was allocated.
+            // SAFETY: the size is not zero; the header is inside the allocation.
             unsafe {
                 let whole = System.alloc(with_head(layout));
                 if whole.is_null() {
@@ -106,7 +106,7 @@ mod other_allocator {
         }
 
         unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-            // SAFETY: `data` came from `alloc`, so the head stands before it.
+            // SAFETY: `data` came from `alloc`, so the header precedes it.
             unsafe {
                 let whole = data.sub(HEAD);
                 if whole.cast::<u64>().read() != MARK {
@@ -143,17 +143,17 @@ fn reply(code: i32, body: Vec<u8>) -> Reply {
 }
 
 unsafe extern "C" fn start(_: *const c_void, _: Slice, _: Slice, instance: *mut *mut c_void) -> Reply {
-    // SAFETY: the host gives room.
+    // SAFETY: the host provides the memory.
     unsafe { instance.write(Box::into_raw(Box::new(7_u64)).cast()) };
     reply(0, Vec::new())
 }
 
-/// Method 0 gives its parameters back, method 1 panics.
+/// Method 0 returns its parameters, method 1 panics.
 unsafe extern "C" fn call(_: *mut c_void, _: *const c_void, method: u32, params: Slice) -> Future {
     let params = if params.len == 0 {
         b"null".to_vec()
     } else {
-        // SAFETY: lent for this call.
+        // SAFETY: borrowed for this call.
         unsafe { std::slice::from_raw_parts(params.data, params.len) }.to_vec()
     };
     let state = Box::into_raw(Box::new((method, params))).cast();
@@ -168,7 +168,7 @@ unsafe extern "C" fn poll(state: *mut c_void, _: *const c_void, out: *mut Reply)
         reply(0, std::mem::take(params))
     };
     let answer = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| reply(-32000, b"caught".to_vec()));
-    // SAFETY: the host gives room.
+    // SAFETY: the host provides the memory.
     unsafe { out.write(answer) };
     1
 }

@@ -1,4 +1,4 @@
-/* A plugin of a later minor number: its table goes on beyond what this host knows. */
+/* A plugin of a later minor number: its table is longer than the one that this host knows. */
 #define tenon_plugin_v1 tenon_plugin_of_today
 #include "../../../plugins/examples/c_hello/c_hello.c"
 #undef tenon_plugin_v1

@@ -1,8 +1,8 @@
-//! Decoding within bounds on items and depth.
+//! Decoding with limits on items and depth.
 //!
-//! A list of small items takes many times its encoding once it is decoded, and a bound on bytes does not see that. [`Bounded`]
-//! decodes like the type that it wraps, but refuses more than [`MAX_ITEMS`] items of lists and maps in all, and more than
-//! [`MAX_DEPTH`] values in one another.
+//! A decoded list of small items takes many times the memory of its encoding, so a limit on bytes is not enough.
+//! [`Bounded`] decodes like the type that it wraps, but refuses more than [`MAX_ITEMS`] items of lists and maps in all,
+//! and more than [`MAX_DEPTH`] levels of nesting.
 
 use std::{cell::Cell, fmt};
 
@@ -19,7 +19,7 @@ pub(super) const TOO_DEEP: &str = "too deep";
 /// Most values in one another. No message comes near it.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// A value that was decoded within the bounds.
+/// A value decoded within the limits.
 pub(super) struct Bounded<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
@@ -29,7 +29,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
     }
 }
 
-/// What is left of the bounds.
+/// The rest of the limits.
 #[derive(Clone, Copy)]
 struct Left<'c> {
     items: &'c Cell<usize>,
@@ -43,7 +43,7 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// One level further down.
+    /// Goes one level down.
     fn deeper<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
         let depth = depth.ok_or_else(|| E::custom(TOO_DEEP))?;
@@ -51,13 +51,13 @@ impl Left<'_> {
     }
 }
 
-/// Any part of serde's interface, within bounds.
+/// Wraps any part of serde's interface to enforce the limits.
 struct Within<'c, I> {
     inner: I,
     left: Left<'c>,
 }
 
-/// A visitor of the wrapped type. `counts_items` where a list or map of any length is visited, not the members of a struct.
+/// A visitor of the wrapped type. `counts_items` is set for lists and maps, not for the members of a struct.
 struct WithinVisitor<'c, V> {
     inner: V,
     left: Left<'c>,

@@ -1,4 +1,4 @@
-//! Keys that this node holds, and the wallets that they lie in. Topics `0x0500..`.
+//! Keys of this node, and their wallets. Topics `0x0500..`.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ request!(ListAccounts => Vec<Address>, topic 0x0500, ReadNode);
 /// Signs a message in the personal-message form (EIP-191): 65 bytes, the last 27 or 28.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignMessage {
-    /// With whose key.
+    /// The signing account.
     pub address: Address,
     /// The message without prefix.
     pub message: Bytes,
@@ -23,7 +23,7 @@ pub struct SignMessage {
 }
 request!(SignMessage => Bytes, topic 0x0501, schema 2, Sign, with secrets);
 
-/// Signs a transaction; everything must be filled in: gas, nonce, prices.
+/// Signs a transaction that is complete, including gas, nonce and prices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignTransaction {
     /// The transaction; `from` names the key.
@@ -42,11 +42,11 @@ pub struct SignedTransactionReply {
     pub hash: B256,
 }
 
-/// Signs a transaction and hands it to the pool. Without a nonce it gets the next one of its sender: the node lets one
-/// transaction of a sender at a time choose, whichever plugins ask.
+/// Signs a transaction and submits it to the pool. Without a nonce it gets the sender's next one; the node chooses
+/// nonces for one transaction of a sender at a time, whichever plugin asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendTransaction {
-    /// The transaction; `from` names the key. Only the nonce may be open.
+    /// The transaction; `from` names the key. Only the nonce may be missing.
     pub request: CallRequest,
     /// Opens the key for this transaction alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
@@ -58,12 +58,12 @@ request!(SendTransaction => B256, topic 0x0503, Sign, with secrets);
 pub struct ListWallets;
 request!(ListWallets => Vec<Wallet>, topic 0x0504, Sign);
 
-/// A wallet: a key file, the keys of a mnemonic.
+/// A wallet: a key file, or the keys of a mnemonic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wallet {
     /// `<scheme>://<path>`.
     pub url: String,
-    /// Whether it signs.
+    /// Whether it is unlocked.
     pub status: WalletStatus,
     /// Its accounts.
     pub accounts: Vec<WalletAccount>,
@@ -72,9 +72,9 @@ pub struct Wallet {
 /// Whether a wallet signs without a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletStatus {
-    /// It needs a password.
+    /// It needs a password to sign.
     Locked,
-    /// It signs.
+    /// It signs without a password.
     Unlocked,
 }
 
@@ -87,7 +87,7 @@ pub struct WalletAccount {
     pub url: String,
 }
 
-/// Makes a key and keeps it in a new key file.
+/// Creates a key in a new key file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateAccount {
     /// Its password; any text, also an empty one.
@@ -95,7 +95,7 @@ pub struct CreateAccount {
 }
 request!(CreateAccount => Address, topic 0x0505, Administer, with secrets);
 
-/// Keeps a given key in a new key file.
+/// Stores a given key in a new key file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportKey {
     /// 64 hexadecimal digits.
@@ -108,34 +108,34 @@ request!(ImportKey => Address, topic 0x0506, Administer, with secrets);
 /// Lets an account sign without a password.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlockAccount {
-    /// Which account.
+    /// The account.
     pub address: Address,
     /// Its password.
     pub password: SecretText,
-    /// For how many seconds; 0: until it is locked or the node ends.
+    /// Duration in seconds; 0 means until it is locked or the node stops.
     pub seconds: u64,
 }
 request!(UnlockAccount => (), topic 0x0507, Sign, with secrets);
 
-/// Forgets the key of an account. Nothing happens if it is not unlocked.
+/// Removes an account's key from memory. Does nothing if it is not unlocked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockAccount {
-    /// Which account.
+    /// The account.
     pub address: Address,
 }
 request!(LockAccount => (), topic 0x0508, Sign);
 
-/// Asks something of the wallet at a URL that only devices have an answer to.
+/// Runs an operation, supported by devices only, on the wallet with this URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseWallet {
-    /// Which wallet.
+    /// URL of the wallet.
     pub url: String,
-    /// What.
+    /// The operation.
     pub operation: WalletOperation,
 }
 request!(UseWallet => WalletAnswer, topic 0x0509, Administer, with secrets);
 
-/// What a wallet can be asked.
+/// Operations of a wallet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletOperation {
     /// Opens it.
@@ -147,10 +147,10 @@ pub enum WalletOperation {
     Derive {
         /// Text of a derivation path.
         path: String,
-        /// Whether the wallet keeps it in its list.
+        /// Whether the wallet keeps it in its list of accounts.
         is_pinned: bool,
     },
-    /// Makes a new secret in an empty wallet.
+    /// Creates a new secret in an empty wallet.
     Initialize,
     /// Ends the pairing with this node.
     Unpair {
@@ -159,10 +159,10 @@ pub enum WalletOperation {
     },
 }
 
-/// What a wallet answers.
+/// Result of a wallet operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletAnswer {
-    /// It was done.
+    /// Done.
     Done,
     /// The derived account.
     Account(WalletAccount),
@@ -170,7 +170,7 @@ pub enum WalletAnswer {
     Mnemonic(SecretText),
 }
 
-/// Who signed a message in the personal-message form (EIP-191).
+/// Recovers the signer of a message in the personal-message form (EIP-191).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverSigner {
     /// The message without prefix.
@@ -183,36 +183,36 @@ request!(RecoverSigner => Address, topic 0x050a, ReadChain);
 /// Signs typed data (EIP-712): 65 bytes, the last 27 or 28.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignTypedData {
-    /// With whose key.
+    /// The signing account.
     pub address: Address,
-    /// Hash of the domain, its separator.
+    /// The domain separator: hash of the domain.
     pub domain: B256,
-    /// Hash of the message's structure; none where the domain alone is signed.
+    /// Hash of the message's structure; `None` if only the domain is signed.
     pub message: Option<B256>,
     /// Opens the key for this message alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
 request!(SignTypedData => Bytes, topic 0x050b, Sign, with secrets);
 
-/// A wallet came or went, or its key was opened or locked.
+/// A wallet arrived or was dropped, or its key was unlocked or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletChanged {
     /// What happened.
     pub change: WalletChange,
-    /// Which wallet.
+    /// URL of the wallet.
     pub url: String,
 }
 event!(WalletChanged, topic 0x8008, Sign);
 
-/// What happened to a wallet.
+/// A change of a wallet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletChange {
     /// It is new.
     Arrived,
-    /// It signs without a password.
+    /// It now signs without a password.
     Opened,
     /// It needs a password again.
     Locked,
-    /// It is gone.
+    /// It has been removed.
     Dropped,
 }

@@ -16,8 +16,8 @@ use crate::{
 pub struct GetHead;
 request!(GetHead => Arc<Head>, topic 0x0100, ReadChain);
 
-/// The height of the head alone: beyond the plugin boundary [`GetHead`] costs as much as the rest of a call, because
-/// its answer is a whole header.
+/// The height of the head only: beyond the plugin boundary [`GetHead`] costs as much as the rest of a call, because its
+/// answer is a whole header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetHeadNumber;
 request!(GetHeadNumber => BlockNumber, topic 0x010f, ReadChain);
@@ -30,7 +30,7 @@ pub struct GetHeader {
 }
 request!(GetHeader => Option<StoredHeader>, topic 0x0101, ReadChain);
 
-/// A header with what the database knows of its block.
+/// A header with what the database stores about its block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredHeader {
     /// The header.
@@ -49,7 +49,7 @@ pub struct GetBlock {
 }
 request!(GetBlock => Option<StoredBlock>, topic 0x0102, ReadChain);
 
-/// A block with what the database knows of it.
+/// A block with what the database stores about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredBlock {
     /// The block.
@@ -73,13 +73,13 @@ request!(GetBlockReceipts => Option<BlockReceipts>, topic 0x0103, ReadChain);
 pub struct BlockReceipts {
     /// The block.
     pub block: Arc<RecoveredBlock>,
-    /// One a transaction.
+    /// One per transaction.
     pub receipts: Arc<Vec<Receipt>>,
-    /// Price of one blob gas in the block, wei; none before Cancun.
+    /// Price of one blob gas in the block, wei; `None` before Cancun.
     pub blob_gas_price: Option<U256>,
 }
 
-/// A transaction of the canonical chain, by hash. Pool transactions are the pool's: [`super::GetPoolTransaction`].
+/// A transaction of the canonical chain, by hash. For the pool's transactions see [`super::GetPoolTransaction`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetTransaction {
     /// Transaction hash.
@@ -87,7 +87,7 @@ pub struct GetTransaction {
 }
 request!(GetTransaction => Option<LocatedTransaction>, topic 0x0104, ReadChain);
 
-/// A transaction with its place in the chain.
+/// A transaction with its position in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocatedTransaction {
     /// The transaction.
@@ -106,44 +106,44 @@ pub struct GetReceipt {
 }
 request!(GetReceipt => Option<LocatedReceipt>, topic 0x0105, ReadChain);
 
-/// A receipt with its transaction and place.
+/// A receipt with its transaction and position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocatedReceipt {
-    /// The transaction and its place.
+    /// The transaction and its position.
     pub transaction: LocatedTransaction,
     /// The receipt.
     pub receipt: Receipt,
     /// Position in the block of the receipt's first log.
     pub first_log_index: u64,
-    /// Price of one blob gas in the block, wei; none before Cancun.
+    /// Price of one blob gas in the block, wei; `None` before Cancun.
     pub blob_gas_price: Option<U256>,
 }
 
 /// Logs of a range of canonical blocks, or of one block of any branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetLogs {
-    /// Where to look.
+    /// The blocks to search.
     pub range: LogRange,
-    /// What to look for.
+    /// The filter.
     pub filter: LogFilter,
 }
 request!(GetLogs => Vec<LocatedLog>, topic 0x0106, ReadChain);
 
-/// Where to look for logs.
+/// The blocks to search for logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogRange {
     /// Canonical blocks, both ends included.
     Numbers {
         /// First block.
         from: BlockNumber,
-        /// Last block; above the head it means the head.
+        /// Last block; if above the head, the head.
         to: BlockNumber,
     },
     /// One block.
     Block(B256),
 }
 
-/// How many transactions a block has, without reading them.
+/// The number of transactions in a block, without reading them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountTransactions {
     /// Which block.
@@ -151,7 +151,7 @@ pub struct CountTransactions {
 }
 request!(CountTransactions => Option<u64>, topic 0x0111, ReadChain);
 
-/// One transaction of a block by its position; none when there is no such block or position.
+/// One transaction of a block by its position; `None` if there is no such block or position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetTransactionInBlock {
     /// Which block.
@@ -178,7 +178,7 @@ pub struct BlockOutline {
     pub transactions: Arc<Vec<B256>>,
     /// Headers of uncles.
     pub ommers: Vec<Header>,
-    /// Withdrawals; none before Shanghai.
+    /// Withdrawals; `None` before Shanghai.
     pub withdrawals: Option<Vec<Withdrawal>>,
     /// Length of the block's RLP in bytes.
     pub size: u64,
@@ -203,70 +203,70 @@ impl From<&StoredBlock> for BlockOutline {
     }
 }
 
-/// The forks of the chain that a time activates (`eth_config`, EIP-7910).
+/// The chain's forks that are activated by time (`eth_config`, EIP-7910).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetForkSchedule;
 request!(GetForkSchedule => ForkSchedule, topic 0x0115, ReadChain);
 
-/// The forks of the chain that a time activates.
+/// The chain's forks that are activated by time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkSchedule {
     /// Chain id of EIP-155.
     pub chain_id: u64,
     /// The rules of the head.
     pub current: ForkRules,
-    /// Those that follow; none when no fork is known.
+    /// The next fork's rules; `None` if no fork is known.
     pub next: Option<ForkRules>,
-    /// Those of the last fork that is known; none when none follows.
+    /// The rules of the last known fork; `None` if there is no next one.
     pub last: Option<ForkRules>,
 }
 
 /// The rules from a fork on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkRules {
-    /// Unix time from which they hold; 0 for a fork that a height activated.
+    /// Unix time of activation; 0 for a fork activated by height.
     pub activation: u64,
     /// The checksum of EIP-2124 over genesis and forks up to this one.
     pub fork_id: [u8; 4],
     /// The newest fork that changed precompiled or system contracts.
     pub contracts: ContractLevel,
-    /// Blobs of a block: target, most, and how slowly the price follows; none before Cancun.
+    /// Blobs of a block: target, maximum, and the update fraction of the price; `None` before Cancun.
     pub blobs: Option<(u64, u64, u64)>,
-    /// Where deposits are made, from Prague on.
+    /// The deposit contract, from Prague on.
     pub deposit_contract: Option<Address>,
 }
 
-/// Which precompiled and system contracts there are.
+/// The set of precompiled and system contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ContractLevel {
     /// The first four precompiled contracts.
     Frontier,
-    /// And those of EIP-196, EIP-197, EIP-198.
+    /// Adds those of EIP-196, EIP-197, EIP-198.
     Byzantium,
-    /// And that of EIP-152.
+    /// Adds that of EIP-152.
     Istanbul,
-    /// And those of EIP-4788, EIP-4844.
+    /// Adds those of EIP-4788, EIP-4844.
     Cancun,
-    /// And those of EIP-2537, EIP-2935, EIP-6110, EIP-7002, EIP-7251.
+    /// Adds those of EIP-2537, EIP-2935, EIP-6110, EIP-7002, EIP-7251.
     Prague,
-    /// And that of EIP-7951.
+    /// Adds that of EIP-7951.
     Osaka,
 }
 
-/// Of which blocks this node has what (`eth_capabilities`). It has blocks, transactions, receipts and logs of the whole
-/// chain.
+/// For which blocks this node has state (`eth_capabilities`). It has blocks, transactions, receipts and logs of the
+/// whole chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAvailability;
 request!(GetAvailability => Availability, topic 0x0114, ReadChain);
 
-/// Of which blocks this node has what.
+/// For which blocks this node has state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
     /// The head.
     pub head: (BlockNumber, B256),
     /// The oldest block whose state can be read and proved.
     pub oldest_state: BlockNumber,
-    /// How many blocks before the head keep their state; none when all do.
+    /// How many blocks before the head keep their state; `None` if all do.
     pub state_window: Option<u64>,
 }
 
@@ -296,7 +296,7 @@ request!(GetRaw => Option<Vec<Bytes>>, topic 0x0107, ReadChain);
 pub struct GetChainChanges {
     /// The block that the caller saw last.
     pub since: B256,
-    /// Give at most this many added blocks.
+    /// Maximum number of added blocks to return.
     pub limit: u64,
 }
 request!(GetChainChanges => ChainChanges, topic 0x0108, ReadChain);
@@ -304,9 +304,9 @@ request!(GetChainChanges => ChainChanges, topic 0x0108, ReadChain);
 /// Blocks that left and joined the canonical chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainChanges {
-    /// Left, newest first.
+    /// Blocks that left, newest first.
     pub removed: Vec<(BlockNumber, B256)>,
-    /// Joined, oldest first.
+    /// Blocks that joined, oldest first.
     pub added: Vec<(BlockNumber, B256)>,
 }
 
@@ -320,7 +320,7 @@ request!(GetChainInfo => Arc<ChainInfo>, topic 0x0109, ReadChain);
 pub struct ChainInfo {
     /// Chain id of EIP-155.
     pub chain_id: u64,
-    /// The number that `net_version` gives.
+    /// The number that `net_version` returns.
     pub network_id: u64,
     /// Hash of block 0.
     pub genesis_hash: B256,
@@ -345,7 +345,7 @@ pub struct GetTransactionProof {
 }
 request!(GetTransactionProof => Option<TransactionProof>, topic 0x010b, ReadChain);
 
-/// The way from a block's roots to a transaction and its receipt.
+/// Merkle proofs of a transaction and its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionProof {
     /// Hash of the block.
@@ -356,30 +356,30 @@ pub struct TransactionProof {
     pub receipts_root: B256,
     /// The key in both tries: RLP of the transaction's position.
     pub key: Bytes,
-    /// RLP of the trie nodes from the root to the transaction; those that are part of their parent are left out.
+    /// RLP of the trie nodes from the root to the transaction; nodes embedded in their parent are left out.
     pub transaction_nodes: Vec<Bytes>,
     /// The same for the receipt.
     pub receipt_nodes: Vec<Bytes>,
 }
 
-/// Writes canonical blocks to a file of this machine, RLP one after another (`admin_exportChain`).
+/// Writes canonical blocks to a file on this machine as concatenated RLP (`admin_exportChain`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportChain {
     /// The file; compressed when its name ends in `.gz`.
     pub path: String,
-    /// The first block; block 0 without it.
+    /// The first block; by default block 0.
     pub first: Option<BlockNumber>,
-    /// The last block; the head without it.
+    /// The last block; by default the head.
     pub last: Option<BlockNumber>,
 }
 request!(ExportChain => (), topic 0x010d, Administer);
 
-/// The `config` object of the genesis that the node runs on, JSON text (`admin_nodeInfo`).
+/// The `config` object of the node's genesis, JSON text (`admin_nodeInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetChainConfig;
 request!(GetChainConfig => String, topic 0x010e, ReadChain);
 
-/// Inserts the blocks of a file of this machine, RLP one after another (`admin_importChain`).
+/// Imports the blocks of a file on this machine, concatenated RLP (`admin_importChain`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportChain {
     /// The file.
@@ -387,7 +387,7 @@ pub struct ImportChain {
 }
 request!(ImportChain => (), topic 0x010c, Administer);
 
-/// Makes a copy of the database as it stands in a folder of the data folder, in place of the one before, and names it
+/// Copies the database into a folder of the data folder, replacing the previous copy, and returns its path
 /// (`admin_makeCheckpoint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MakeCheckpoint;

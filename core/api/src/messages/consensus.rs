@@ -1,5 +1,5 @@
-//! What a native chain's consensus knows about its blocks and masternodes. Topics `0x0800..`; nobody answers them on chains
-//! of the Ethereum profile.
+//! A native chain's consensus data about blocks and masternodes. Topics `0x0800..`; they have no handler on chains of
+//! the Ethereum profile.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ request!(GetEpochReward => Option<EpochReward>, topic 0x0800, ReadChain);
 /// The rewards that a block paid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochReward {
-    /// JSON text of the object that the reference keeps in a file: signers with their share, receivers by signer.
+    /// JSON text of the object that the reference stores in a file: signers with their share, receivers by signer.
     pub json: String,
 }
 
-/// Who signed a block, and by how large a part of its masternodes it is signed.
+/// The signers of a block, and the percentage of its masternodes that they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetBlockSigners {
     /// Which block.
@@ -32,19 +32,19 @@ pub struct GetBlockSigners {
 }
 request!(GetBlockSigners => BlockSigners, topic 0x0801, ReadChain);
 
-/// Who signed a block.
+/// The signers of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSigners {
-    /// In the order of the masternodes; none when nobody of them signed the block that counts for it.
+    /// In the order of the masternodes; `None` if no masternode signed the block that counts for it.
     pub signers: Option<Vec<Address>>,
     /// Signers in percent of masternodes, rounded down.
     pub finality: u64,
 }
 
-/// The candidates of an epoch and what they were in it (`eth_getCandidates`).
+/// The candidates of an epoch and their status in it (`eth_getCandidates`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetCandidates {
-    /// Number of the epoch; none for the current one.
+    /// Number of the epoch; `None` for the current one.
     pub epoch: Option<u64>,
 }
 request!(GetCandidates => CandidateList, topic 0x0802, ReadChain);
@@ -54,98 +54,98 @@ request!(GetCandidates => CandidateList, topic 0x0802, ReadChain);
 pub struct CandidateList {
     /// Number of the epoch.
     pub epoch: u64,
-    /// Whether the epoch has begun, and has candidates and masternodes. Otherwise the candidates are those of the state, if
-    /// there are any.
+    /// Whether the epoch has begun, and has candidates and masternodes. Otherwise the candidates are those of the
+    /// state, if any.
     pub is_known: bool,
-    /// Candidates, and masternodes that are candidates no longer.
+    /// Candidates, and masternodes that are no longer candidates.
     pub candidates: Vec<CandidateStanding>,
 }
 
-/// What a candidate was in an epoch.
+/// A candidate's status in an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CandidateStanding {
-    /// Whose.
+    /// The candidate.
     pub address: Address,
-    /// Stake in wei; none for a masternode that is no candidate.
+    /// Stake in wei; `None` for a masternode that is not a candidate.
     pub stake: Option<U256>,
-    /// It is one of the epoch's masternodes.
+    /// Whether it is one of the epoch's masternodes.
     pub is_masternode: bool,
-    /// It would be one, but for a penalty.
+    /// Whether only a penalty keeps it from being one.
     pub is_slashed: bool,
 }
 
-/// What staking returns in a year (`eth_getStakerROI`, `eth_getStakerROIMasternode`).
+/// Yearly return of staking (`eth_getStakerROI`, `eth_getStakerROIMasternode`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStakingReturn {
-    /// For voters of one masternode; none for all together.
+    /// Return for voters of this masternode; `None` for all together.
     pub masternode: Option<Address>,
 }
 request!(GetStakingReturn => StakingReturn, topic 0x0803, ReadChain);
 
-/// What staking returns in a year.
+/// Yearly return of staking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StakingReturn {
-    /// Percent by the reference's formula, whose integer division makes it infinite when the stake is below a year's
-    /// reward; zero when there is no reward.
+    /// Percent by the reference's formula, whose integer division makes it infinite if the stake is below a year's
+    /// reward; zero if there is no reward.
     pub percent: f64,
 }
 
-/// Who may make blocks as of a block (`Consensus_getSnapshot`, `Consensus_getSigners` and their like).
+/// The addresses authorised to make blocks as of a block (`Consensus_getSnapshot`, `Consensus_getSigners` and similar).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAuthorised {
-    /// As of which block.
+    /// The block.
     pub block: BlockId,
 }
 request!(GetAuthorised => Option<Authorised>, topic 0x0804, ReadChain);
 
-/// Who may make blocks: of a v1 block those after it, of a v2 block the candidates of the gap block that its height
-/// belongs to.
+/// The addresses authorised to make blocks: for a v1 block those after it, for a v2 block the candidates of the gap
+/// block of its height.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorised {
-    /// Height of the block that the list is of: the one asked about in v1, the gap block in v2.
+    /// Height of the block that the list belongs to: the requested one in v1, the gap block in v2.
     pub number: u64,
     /// Its hash.
     pub hash: B256,
     /// Ascending in v1; by stake, highest first, in v2.
     pub signers: Vec<Address>,
-    /// What only v1 has.
+    /// Voting state, v1 only.
     pub voting: Option<HeaderVoting>,
 }
 
 /// The voting in headers of engine v1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderVoting {
-    /// The last makers, with the heights of their blocks, ascending: none of them is expected to make the next one.
+    /// The makers of the last blocks, with the heights, ascending: they are not expected to make the next one.
     pub recent: Vec<(u64, Address)>,
-    /// Votes that count at the moment, the oldest first.
+    /// Votes that currently count, oldest first.
     pub votes: Vec<HeaderVote>,
-    /// Their sums, by the address that they are about, ascending.
+    /// Totals, by candidate address, ascending.
     pub tally: Vec<HeaderTally>,
-    /// The block opens an epoch, which forgets all votes.
+    /// Whether the block opens an epoch, which discards all votes.
     pub opens_epoch: bool,
 }
 
 /// A vote in a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderVote {
-    /// Who voted.
+    /// The voter.
     pub voter: Address,
-    /// In the block of this height.
+    /// Height of the block with the vote.
     pub block: u64,
-    /// About whom.
+    /// The address voted on.
     pub about: Address,
-    /// To add; otherwise to drop.
+    /// True for a vote to add it, false to drop it.
     pub is_to_add: bool,
 }
 
-/// The votes about one address.
+/// The votes on one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderTally {
-    /// About whom.
+    /// The address voted on.
     pub about: Address,
-    /// To add; otherwise to drop.
+    /// True for votes to add it, false to drop it.
     pub is_to_add: bool,
-    /// How many.
+    /// Number of votes.
     pub votes: u64,
 }
 
@@ -157,10 +157,10 @@ pub struct GetEpochMembers {
 }
 request!(GetEpochMembers => Option<EpochMembers>, topic 0x0805, ReadChain);
 
-/// The masternodes of an epoch of engine v2; nobody for a block of v1, but for the switch block.
+/// The masternodes of an epoch of engine v2; empty for a block of v1, except the switch block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochMembers {
-    /// Height of the block that was asked about.
+    /// Height of the requested block.
     pub number: u64,
     /// Its round, 0 in v1.
     pub round: u64,
@@ -180,12 +180,12 @@ pub struct GetRound {
 }
 request!(GetRound => Option<BlockRound>, topic 0x0806, ReadChain);
 
-/// A header that is stored, or one that the caller brings.
+/// A stored header, or one supplied by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoundOf {
     /// Stored.
     Block(BlockId),
-    /// Brought; it need not exist.
+    /// Supplied by the caller; it need not be stored.
     Header(Box<Header>),
 }
 
@@ -196,11 +196,11 @@ pub struct BlockRound {
     pub header: Arc<SealedHeader>,
     /// Its encoding.
     pub rlp: Bytes,
-    /// Its round, 0 in v1; or in the reference's words why its extra data tells none.
+    /// Its round, 0 in v1; or the reference's error text if the extra data contains none.
     pub round: Result<u64, String>,
     /// Hash of the canonical block of its height, if there is one.
     pub canonical: Option<B256>,
-    /// Height of the last block that the voting has committed, if any is known.
+    /// Height of the last block committed by the voting, if known.
     pub committed: Option<u64>,
 }
 
@@ -220,7 +220,7 @@ pub struct MissedRounds {
     pub epoch_round: u64,
     /// Its height.
     pub epoch_number: u64,
-    /// By the blocks around them, the newest first; ascending between two blocks.
+    /// Grouped by the blocks around them, newest first; ascending between two blocks.
     pub missed: Vec<MissedRound>,
 }
 
@@ -229,16 +229,17 @@ pub struct MissedRounds {
 pub struct MissedRound {
     /// The round.
     pub round: u64,
-    /// Whose turn it was.
+    /// The masternode whose turn it was.
     pub leader: Address,
     /// Height and hash of the next block.
     pub next: (u64, B256),
-    /// Height and hash of the block before.
+    /// Height and hash of the previous block.
     pub previous: (u64, B256),
 }
 
-/// Heights of the blocks that open epochs of engine v2 between two blocks of one branch, ascending
-/// (`Consensus_getEpochNumbersBetween`). The first block counts if it opens one itself, unless it is the last, too.
+/// Heights of the blocks between two blocks of one branch that open epochs of engine v2, ascending
+/// (`Consensus_getEpochNumbersBetween`). The first block counts if it opens an epoch itself, unless it is also the
+/// last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetEpochSwitches {
     /// Hash of the first block.
@@ -265,21 +266,21 @@ pub struct EpochBlocks {
     pub round: u64,
     /// Its height.
     pub first: u64,
-    /// Height of the last; none while the next epoch has no block.
+    /// Height of the last; `None` while the next epoch has no block.
     pub last: Option<u64>,
 }
 
-/// Votes and timeouts that wait at this node for others of their kind (`Consensus_getLatestPoolStatus`).
+/// Votes and timeouts collected by this node that have no certificate yet (`Consensus_getLatestPoolStatus`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetVotingPool;
 request!(GetVotingPool => VotingPool, topic 0x080a, ReadChain);
 
-/// Votes and timeouts that wait. A node that takes no part in the voting receives none and holds none.
+/// Collected votes and timeouts. A node that takes no part in the voting receives and holds none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotingPool {
-    /// Votes by what they are for.
+    /// Votes by block.
     pub votes: Vec<WaitingVotes>,
-    /// Timeouts by their round.
+    /// Timeouts by round.
     pub timeouts: Vec<WaitingTimeouts>,
 }
 
@@ -294,7 +295,7 @@ pub struct WaitingVotes {
     pub number: u64,
     /// Its hash.
     pub hash: B256,
-    /// Who has voted, and who has not.
+    /// Masternodes that have voted, and those that have not.
     pub members: WaitingMembers,
 }
 
@@ -305,14 +306,14 @@ pub struct WaitingTimeouts {
     pub round: u64,
     /// Number of the gap block that the senders named.
     pub gap_number: u64,
-    /// Who has sent one, and who has not.
+    /// Masternodes that have sent one, and those that have not.
     pub members: WaitingMembers,
 }
 
-/// Who has sent a message, and who has not.
+/// Senders of a message, and the masternodes still missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMembers {
-    /// One a message.
+    /// One per message.
     pub signers: Vec<Address>,
     /// Masternodes of the head's epoch without one, in their order.
     pub missing: Vec<Address>,
@@ -338,7 +339,7 @@ pub struct ConsensusParameters {
     pub token_issuer: Address,
     /// Lending.
     pub lending_registration: Address,
-    /// Least distance of two v1 blocks, seconds.
+    /// Minimum time between two v1 blocks, seconds.
     pub period: u64,
     /// Blocks (v1) or rounds (v2) of an epoch.
     pub epoch: u64,
@@ -346,7 +347,7 @@ pub struct ConsensusParameters {
     pub reward: u64,
     /// Blocks between two rewards.
     pub reward_checkpoint: u64,
-    /// Distance of the gap block before the next multiple of `epoch`, blocks.
+    /// Distance of the gap block from the next multiple of `epoch`, blocks.
     pub gap: u64,
     /// Receiver of the foundation's share.
     pub foundation_wallet: Address,
@@ -356,30 +357,30 @@ pub struct ConsensusParameters {
     pub switch_epoch: u64,
     /// Last block of engine v1.
     pub switch_block: u64,
-    /// What holds from a round on, by that round, ascending.
+    /// Parameters by the round from which they apply, ascending.
     pub rounds: Vec<(u64, RoundParameters)>,
-    /// The round of the entry of `rounds` that this process took up last: that of the last epoch that began while it
-    /// ran, the first entry before.
+    /// The round of the entry of `rounds` that this process applied last: that of the last epoch that began while it
+    /// ran, initially the first entry.
     pub current: u64,
 }
 
-/// Parameters that hold from a round on.
+/// Parameters that apply from a round on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundParameters {
-    /// Most masternodes of an epoch.
+    /// Maximum number of masternodes of an epoch.
     pub max_masternodes: u64,
-    /// The round as the entry itself says it; its key in the list decides.
+    /// The round stated by the entry itself; its key in the list takes precedence.
     pub switch_round: u64,
-    /// Least distance of two blocks, seconds.
+    /// Minimum time between two blocks, seconds.
     pub mine_period: u64,
     /// Own timeouts between two sync infos.
     pub timeout_sync_threshold: u64,
-    /// How long a round may last, seconds.
+    /// Duration of a round before it times out, seconds.
     pub timeout_period: u64,
     /// Share of the masternodes that a certificate needs.
     pub certificate_threshold: f64,
-    /// By what a timeout grows with every failed round.
+    /// Factor by which a timeout grows with every failed round.
     pub timeout_base: f64,
-    /// How often it grows at most.
+    /// Maximum number of such increases.
     pub timeout_max_exponent: u8,
 }

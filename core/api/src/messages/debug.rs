@@ -1,5 +1,4 @@
-//! Looking behind the chain: whole states, raw ranges, the database's own figures, the node's own logs and memory.
-//! Topics `0x0900..`.
+//! Diagnostics: whole states, raw ranges, figures of the database, the node's logs and memory. Topics `0x0900..`.
 
 use std::sync::Arc;
 
@@ -9,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::request;
 use crate::{Account, BlockId, BlockNumber, SealedHeader};
 
-/// Accounts of a state with all that they have, ascending by address (`debug_dumpBlock`).
+/// Complete accounts of a state, ascending by address (`debug_dumpBlock`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpAccounts {
-    /// After which block.
+    /// The block whose state is read.
     pub block: BlockId,
     /// The first address.
     pub from: Address,
-    /// Give at most this many accounts and slots, and a whole account at least.
+    /// Maximum number of accounts and slots, but at least one whole account.
     pub limit: u64,
 }
 request!(DumpAccounts => AccountDump, topic 0x0900, ReadChain);
@@ -28,14 +27,14 @@ pub struct AccountDump {
     pub root: B256,
     /// The accounts, ascending by address.
     pub accounts: Vec<DumpedAccount>,
-    /// Where to go on; none when this was the last.
+    /// Where to continue; `None` after the last account.
     pub next: Option<Address>,
 }
 
-/// An account with all that it has.
+/// A complete account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpedAccount {
-    /// Whose.
+    /// Its address.
     pub address: Address,
     /// The account.
     pub account: Account,
@@ -45,18 +44,18 @@ pub struct DumpedAccount {
     pub slots: Vec<(B256, U256)>,
 }
 
-/// Accounts that differ between the states after two canonical blocks, without those that are gone, in the order of
-/// the state trie (`debug_getModifiedAccountsBy*`).
+/// Accounts that differ between the states after two canonical blocks, without deleted ones, in the order of the state
+/// trie (`debug_getModifiedAccountsBy*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetModifiedAccounts {
-    /// After which block the older state is.
+    /// The block of the older state.
     pub from: BlockNumber,
-    /// After which block the newer state is.
+    /// The block of the newer state.
     pub to: BlockNumber,
 }
 request!(GetModifiedAccounts => Vec<Address>, topic 0x0901, ReadChain);
 
-/// The address, slot or code whose keccak256 this is (`debug_preimage`); none when none is known.
+/// The address, slot or code with this keccak256 hash (`debug_preimage`); `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPreimage {
     /// The hash.
@@ -64,18 +63,18 @@ pub struct GetPreimage {
 }
 request!(GetPreimage => Option<Bytes>, topic 0x0902, ReadChain);
 
-/// Slots of a contract in the middle of a block, by the order of their hashes (`debug_storageRangeAt`).
+/// Slots of a contract in the middle of a block, in the order of their hashes (`debug_storageRangeAt`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStorageRange {
-    /// In which block.
+    /// The block.
     pub block: B256,
-    /// Before which of its transactions.
+    /// Position of the transaction before which the state is read.
     pub transaction_index: i64,
-    /// Whose slots.
+    /// The contract.
     pub contract: Address,
-    /// The least hash, or the beginning of it.
+    /// The first hash, or a prefix of it.
     pub start: Bytes,
-    /// Give at most this many.
+    /// Maximum number of slots.
     pub limit: i64,
 }
 request!(GetStorageRange => StorageRange, topic 0x0903, CallEvm);
@@ -85,7 +84,7 @@ request!(GetStorageRange => StorageRange, topic 0x0903, CallEvm);
 pub struct StorageRange {
     /// The slots, ascending by the hash of their keys.
     pub slots: Vec<StorageRangeSlot>,
-    /// Hash of the next slot's key; none when this was the last.
+    /// Hash of the next slot's key; `None` after the last slot.
     pub next: Option<B256>,
 }
 
@@ -100,16 +99,16 @@ pub struct StorageRangeSlot {
     pub value: U256,
 }
 
-/// A figure of the database, by the name that the reference's database has for it (`debug_chaindbProperty`); none for
-/// a name that means nothing here.
+/// A figure of the database, by the name in the reference's database (`debug_chaindbProperty`); `None` for a name
+/// without equivalent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetDatabaseProperty {
-    /// Without the prefix `leveldb.`.
+    /// The name, without the prefix `leveldb.`.
     pub name: String,
 }
 request!(GetDatabaseProperty => Option<String>, topic 0x0904, ReadNode);
 
-/// Rewrites the whole database without what is deleted or overwritten (`debug_chaindbCompact`); takes its time.
+/// Rewrites the whole database without deleted and overwritten records (`debug_chaindbCompact`); takes long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactDatabase;
 request!(CompactDatabase => (), topic 0x0905, Administer);
@@ -129,11 +128,11 @@ request!(GetMemoryStatistics => MemoryStatistics, topic 0x0907, ReadNode);
 pub struct MemoryStatistics {
     /// In physical memory.
     pub resident: u64,
-    /// Of that, what no file holds: what the program has allocated and used.
+    /// The part of it that no file backs: memory allocated and used by the program.
     pub anonymous: u64,
     /// In all mappings.
     pub mapped: u64,
-    /// The most that was in physical memory so far.
+    /// Maximum of `resident` so far.
     pub peak: u64,
 }
 
@@ -145,19 +144,19 @@ request!(ListThreads => Vec<ThreadInfo>, topic 0x0908, ReadNode);
 /// A thread of the node's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadInfo {
-    /// The system's number for it.
+    /// The system's thread id.
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// What it is doing, as the system says it: `R (running)`, `S (sleeping)`.
+    /// Its state as the system reports it: `R (running)`, `S (sleeping)`.
     pub state: String,
-    /// What it waits for inside the system, if that is told.
+    /// The kernel function it waits in, if the system reports it.
     pub waits_in: Option<String>,
-    /// Time that it ran, milliseconds.
+    /// Processor time, milliseconds.
     pub cpu_milliseconds: u64,
 }
 
-/// How much the node logs from now on (`debug_verbosity`).
+/// Sets the log level (`debug_verbosity`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLogLevel {
     /// 0 nothing, 1 errors, 2 warnings, 3 information, 4 debugging, 5 everything.
@@ -165,10 +164,10 @@ pub struct SetLogLevel {
 }
 request!(SetLogLevel => (), topic 0x0909, Administer);
 
-/// Which parts of the program log more than the rest from now on (`debug_vmodule`).
+/// Sets higher log levels for some parts of the program (`debug_vmodule`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLogModules {
-    /// Beginning of a module's path, such as `tenon_storage::write`, and the level as of [`SetLogLevel`].
+    /// Prefix of a module's path, such as `tenon_storage::write`, and the level as in [`SetLogLevel`].
     pub modules: Vec<(String, u8)>,
 }
 request!(SetLogModules => (), topic 0x090a, Administer);

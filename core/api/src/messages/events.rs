@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{SyncStatus, event};
 use crate::{BlockCommit, LocatedLog, RecoveredBlock, RecoveredTransaction, SealedHeader};
 
-/// A block was committed: all that it changed.
+/// A block was committed; contains all its changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCommitted {
     /// What the block changed.
@@ -28,7 +28,7 @@ pub struct NewHead {
 }
 event!(NewHead, topic 0x8002, ReadChain);
 
-/// Logs joined the canonical chain, or left it (`removed`). One event a block.
+/// Logs joined the canonical chain, or left it (`removed`). One event per block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsChanged {
     /// In order of emission.
@@ -44,7 +44,7 @@ pub struct TransactionPending {
 }
 event!(TransactionPending, topic 0x8004, ReadChain);
 
-/// Catching up began, went on or ended (`None`).
+/// Synchronisation began, progressed or ended (`None`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncChanged {
     /// Progress.
@@ -52,7 +52,7 @@ pub struct SyncChanged {
 }
 event!(SyncChanged, topic 0x8005, ReadNode);
 
-/// Blocks left the canonical chain; their transactions may want to go back to the pool.
+/// Blocks left the canonical chain; their transactions may return to the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlocksUnwound {
     /// Newest first.

@@ -1,4 +1,4 @@
-//! Running the EVM without making a block: calls, estimates, access lists, traces. Topics `0x0300..`.
+//! Execution without making a block: calls, estimates, access lists, traces. Topics `0x0300..`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct CallRequest {
     pub nonce: Option<u64>,
     /// Call data or creation code.
     pub input: Bytes,
-    /// Must be the chain's own when given.
+    /// Must be the chain's own if present.
     pub chain_id: Option<u64>,
     /// Announced accesses.
     pub access_list: Option<Vec<AccessListItem>>,
@@ -39,7 +39,7 @@ pub struct CallRequest {
     pub authorization_list: Option<Vec<SignedAuthorization>>,
 }
 
-/// What to pretend about one account.
+/// Overrides of one account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountOverride {
     /// Nonce.
@@ -48,15 +48,15 @@ pub struct AccountOverride {
     pub code: Option<Bytes>,
     /// Balance in wei.
     pub balance: Option<U256>,
-    /// All of the account's storage.
+    /// Replaces all of the account's storage.
     pub state: Option<Vec<(B256, B256)>>,
-    /// Some of the account's slots.
+    /// Replaces some of the account's slots.
     pub state_diff: Option<Vec<(B256, B256)>>,
-    /// Where a precompile at this address goes.
+    /// New address of the precompile at this address.
     pub move_precompile_to: Option<Address>,
 }
 
-/// What to pretend about the block.
+/// Overrides of the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockOverrides {
     /// Height.
@@ -82,28 +82,28 @@ pub struct BlockOverrides {
 pub struct Call {
     /// The call.
     pub request: CallRequest,
-    /// After which block.
+    /// The block after which it runs.
     pub block: BlockId,
-    /// What to pretend about accounts.
+    /// Overrides of accounts.
     pub state_overrides: Vec<(Address, AccountOverride)>,
-    /// What to pretend about the block.
+    /// Overrides of the block.
     pub block_overrides: BlockOverrides,
 }
 request!(Call => Bytes, topic 0x0300, CallEvm);
 
-/// The least gas with which a call succeeds (`eth_estimateGas`).
+/// The smallest gas limit with which a call succeeds (`eth_estimateGas`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimateGas {
     /// The call.
     pub request: CallRequest,
-    /// After which block.
+    /// The block after which it runs.
     pub block: BlockId,
-    /// What to pretend about accounts.
+    /// Overrides of accounts.
     pub state_overrides: Vec<(Address, AccountOverride)>,
-    /// What to pretend about the block.
+    /// Overrides of the block.
     pub block_overrides: BlockOverrides,
-    /// Whether the member `data` was absent or empty, whatever `input` says: on native chains it decides what counts as a
-    /// plain transfer (`docs/spec/rpc-eth.md` 10.3).
+    /// Whether the member `data` was absent or empty, regardless of `input`: on native chains it decides what counts as
+    /// a plain transfer (`docs/spec/rpc-eth.md` 10.3).
     pub has_no_data: bool,
 }
 request!(EstimateGas => u64, topic 0x0301, schema 2, CallEvm);
@@ -113,9 +113,9 @@ request!(EstimateGas => u64, topic 0x0301, schema 2, CallEvm);
 pub struct CreateAccessList {
     /// The call.
     pub request: CallRequest,
-    /// After which block.
+    /// The block after which it runs.
     pub block: BlockId,
-    /// What to pretend about accounts.
+    /// Overrides of accounts.
     pub state_overrides: Vec<(Address, AccountOverride)>,
 }
 request!(CreateAccessList => AccessListReply, topic 0x0302, CallEvm);
@@ -138,19 +138,19 @@ pub enum TraceTarget {
     Transaction(B256),
     /// All transactions of a block: a list of results.
     Block(BlockId),
-    /// All transactions of a block given as RLP whose parent is known: a list of results.
+    /// All transactions of a block given as RLP, whose parent must be known: a list of results.
     RawBlock(Bytes),
-    /// A call that is on no chain: a single result.
+    /// A call that is not on the chain: a single result.
     Call {
         /// The call.
         request: Box<CallRequest>,
-        /// After which block.
+        /// The block after which it runs.
         block: BlockId,
-        /// Run it before this transaction of the block instead of after the whole block.
+        /// Runs it before this transaction of the block instead of after the whole block.
         transaction_index: Option<u64>,
-        /// What to pretend about accounts.
+        /// Overrides of accounts.
         state_overrides: Vec<(Address, AccountOverride)>,
-        /// What to pretend about the block.
+        /// Overrides of the block.
         block_overrides: Box<BlockOverrides>,
     },
 }
@@ -160,12 +160,12 @@ pub enum TraceTarget {
 pub struct Trace {
     /// What to trace.
     pub target: TraceTarget,
-    /// The JSON text of the options object (`tracer`, `tracerConfig`, `disableStack`, `timeout` …), `{}` for none.
+    /// The JSON text of the options object (`tracer`, `tracerConfig`, `disableStack`, `timeout` …), `{}` if absent.
     pub options: String,
 }
 request!(Trace => TraceReply, topic 0x0303, CallEvm);
 
-/// Finished JSON.
+/// A trace as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceReply {
     /// JSON text of the result.

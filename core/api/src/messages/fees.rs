@@ -1,4 +1,4 @@
-//! What gas costs. Topics `0x0380..`.
+//! Gas prices. Topics `0x0380..`.
 
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ request!(SuggestGasPrice => U256, topic 0x0383, ReadChain);
 /// Fees of a range of blocks (`eth_feeHistory`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GetFeeHistory {
-    /// How many blocks.
+    /// Number of blocks.
     pub block_count: u64,
     /// The last one.
     pub newest: BlockId,
-    /// Percentiles of tips to give for each block, 0 to 100, ascending.
+    /// Percentiles of tips to return for each block, 0 to 100, ascending.
     pub percentiles: Vec<f64>,
 }
 
@@ -42,7 +42,7 @@ pub struct FeeHistory {
     pub base_fee_per_blob_gas: Vec<U256>,
     /// Share of the blob gas limit that each block used.
     pub blob_gas_used_ratio: Vec<f64>,
-    /// Tips at the percentiles for each block, wei per gas; none when no percentiles were asked for.
+    /// Tips at the percentiles for each block, wei per gas; `None` if no percentiles were requested.
     pub reward: Option<Vec<Vec<U256>>>,
 }
 
@@ -54,8 +54,8 @@ request!(GetNextBlockFees => NextBlockFees, topic 0x0382, ReadChain);
 /// Prices for the block after the head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextBlockFees {
-    /// Wei per gas; none before London.
+    /// Wei per gas; `None` before London.
     pub base_fee_per_gas: Option<U256>,
-    /// Wei per blob gas; none before Cancun.
+    /// Wei per blob gas; `None` before Cancun.
     pub blob_base_fee: Option<U256>,
 }

@@ -1,26 +1,26 @@
 //! The modules of the node and their life cycle. Topics `0x0700..`.
 //!
-//! A module is a plugin, known by the name that its settings have, or an actor of the node. States:
-//! `loaded → enabled ⇄ disabled → unloaded`, and `failed`.
+//! A module is a plugin, named as in the settings, or an actor of the node. States: `loaded → enabled ⇄ disabled →
+//! unloaded`, and `failed`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{SpaceUsage, event, request};
 use crate::Capability;
 
-/// What a module is.
+/// Kind of a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleKind {
     /// A library that serves a namespace.
     #[default]
     Plugin,
-    /// A part of the node: it is there from the start to the end, and some can be stopped meanwhile.
+    /// A part of the node that always exists; some can be stopped.
     Actor,
 }
 
 impl ModuleKind {
-    /// The word for people.
+    /// The name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
@@ -29,24 +29,24 @@ impl ModuleKind {
     }
 }
 
-/// Where a module stands.
+/// State of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleState {
-    /// Checked and known, not started yet.
+    /// Checked and registered, not started yet.
     Loaded,
-    /// Serves.
+    /// Running.
     Enabled,
-    /// Was stopped; can be enabled again.
+    /// Stopped; can be enabled again.
     Disabled,
-    /// Is not known any more.
+    /// Removed from the register.
     Unloaded,
-    /// Did not start or fell over; the reason stands beside it.
+    /// Failed to start or ended by itself; see the reason.
     Failed,
 }
 
 impl ModuleState {
-    /// The word for people.
+    /// The name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loaded => "loaded",
@@ -58,37 +58,37 @@ impl ModuleState {
     }
 }
 
-/// A module and what it does at the moment.
+/// A module and its current condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleInfo {
-    /// The name that operations take.
+    /// The name in operations.
     pub name: String,
-    /// Where it stands.
+    /// Its state.
     pub state: ModuleState,
-    /// Why it failed; none in the other states.
+    /// Why it failed; `None` in the other states.
     pub reason: Option<String>,
-    /// The namespace that it serves; empty when its library could not be read.
+    /// The namespace that it serves; empty if its library could not be read.
     pub namespace: String,
     /// `<major>.<minor>` of the namespace.
     pub version: String,
-    /// What the plugin calls itself.
+    /// The name in the plugin's manifest.
     pub plugin: String,
     /// Compiler and build.
     pub built_with: String,
-    /// The file that was named.
+    /// The path as given.
     pub path: String,
     /// SHA-256 of the file that was loaded, hex.
     pub content_hash: String,
     /// `in-process` or `process`.
     pub isolation: String,
-    /// The process that it runs in, when that is not the node's own.
+    /// Its process, if it is not the node's own.
     pub process: Option<u32>,
     /// Whether the node refuses to start without it.
     pub is_required: bool,
-    /// What it asks to be granted.
+    /// Capabilities that it asks for.
     pub wanted: Vec<Capability>,
-    /// What it was granted: what the host lets it use of the bus.
+    /// Capabilities that it was granted on the bus.
     pub granted: Vec<Capability>,
     /// Namespaces that it needs.
     pub needs: Vec<String>,
@@ -98,32 +98,32 @@ pub struct ModuleInfo {
     pub methods: Vec<String>,
     /// Its subscription kinds.
     pub subscriptions: Vec<String>,
-    /// Calls that run in it now.
+    /// Number of running calls.
     pub running_calls: u64,
-    /// Subscriptions that are open now.
+    /// Number of open subscriptions.
     pub open_subscriptions: u64,
     /// Plugin or actor.
     pub kind: ModuleKind,
-    /// What it does, in a sentence; empty for plugins, whose methods say it.
+    /// Its purpose in a sentence; empty for plugins, whose methods describe themselves.
     pub summary: String,
-    /// Why it cannot be stopped; none when it can.
+    /// Why it cannot be stopped; `None` if it can.
     pub fixed: Option<String>,
-    /// The bounds that hold for it.
+    /// Its limits.
     pub limits: ModuleLimits,
-    /// What went wrong in it since it was enabled.
+    /// Its faults since it was enabled.
     pub faults: ModuleFaults,
-    /// What should protect the node from it and does not, a line each: limits that do not hold where it runs, rules that
-    /// this kernel does not know.
+    /// Protections that are not in force, one per line: limits that do not apply where it runs, rules that this kernel
+    /// does not support.
     pub warnings: Vec<String>,
-    /// How full its own storage is; none when it may not store anything and has not.
+    /// Use of its own storage; `None` if it may not store anything and has not.
     pub storage: Option<SpaceUsage>,
-    /// When it is disabled again because it was enabled for a time, seconds after 1970.
+    /// When it is disabled again, if it was enabled for a limited time, seconds after 1970.
     pub until: Option<u64>,
-    /// Whose its build is: `built-in`, `vouched` or `foreign`; empty while it has none, and of parts of the node.
+    /// Trust in its build: `built-in`, `vouched` or `foreign`; empty without a build, and for parts of the node.
     pub trust: String,
 }
 
-/// The bounds that hold for a module; none where there is no bound.
+/// The limits of a module; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleLimits {
@@ -131,29 +131,29 @@ pub struct ModuleLimits {
     pub memory: Option<u64>,
     /// Processor time of one call, milliseconds.
     pub call_millis: Option<u64>,
-    /// Calls at a time.
+    /// Maximum number of concurrent calls.
     pub calls: Option<u64>,
-    /// How many times a minute its process is started again before it has failed for good.
+    /// Maximum restarts of its process per minute before it has failed for good.
     pub restarts: Option<u32>,
-    /// Lines a second in the log, on average.
+    /// Log lines per second, on average.
     pub log_lines: Option<u32>,
 }
 
-/// What went wrong in a module since it was enabled.
+/// Faults of a module since it was enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleFaults {
-    /// How many times it was started again after it ended by itself.
+    /// Number of restarts after it ended by itself.
     pub restarts: u64,
-    /// Why it ended by itself last.
+    /// Why it last ended by itself.
     pub last_end: Option<String>,
-    /// Calls that ended in a panic or with their process, or whose answer was none.
+    /// Calls that ended in a panic, with their process, or without an answer.
     pub failed_calls: u64,
-    /// Handlers that panicked: of calls and subscriptions of a plugin, of requests that a part of the node answers.
+    /// Panics in handlers: of a plugin's calls and subscriptions, or of requests to a part of the node.
     pub panics: u64,
-    /// Calls that were refused because too many ran in it.
+    /// Calls refused because too many were running.
     pub refused_calls: u64,
-    /// Lines that were left out of the log because it wrote too many.
+    /// Lines left out of the log because it wrote too many.
     pub omitted_lines: u64,
 }
 
@@ -170,43 +170,44 @@ pub struct GetModule {
 }
 request!(GetModule => ModuleInfo, topic 0x0701, schema 4, Administer);
 
-/// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
+/// One step of a module's life cycle. Answered once the step is complete or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeModule {
-    /// Its name; for [`ModuleChange::Load`] the name that it gets.
+    /// Its name; for [`ModuleChange::Load`] its new name.
     pub name: String,
     /// The step.
     pub change: ModuleChange,
-    /// Whether the answer waits until what ran in the old instance has ended. A module that changes itself must not.
+    /// Whether the answer waits until all calls in the old instance have ended. A module that changes itself must not
+    /// set it.
     pub waits_for_drain: bool,
 }
 request!(ChangeModule => ModuleReport, topic 0x0702, schema 3, Administer);
 
-/// Reads the settings again, as the node read them at its start, and takes over what changed and needs no restart: the
-/// plugins and what the front-ends show (`admin_reloadSettings`).
+/// Reads the settings again, as at the start, and applies the changes that need no restart: to plugins and to the
+/// exposure of the front-ends (`admin_reloadSettings`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadSettings {
-    /// The namespace whose call asks; none when no module does. If its own module is among those that change, the answer
-    /// does not wait until what ran in the old instance has ended, which would be waiting for itself.
+    /// The namespace of the calling module, if any. If that module itself changes, the answer does not wait for the
+    /// calls in its old instance, which include this one.
     pub asked_by: Option<String>,
 }
 request!(ReloadSettings => SettingsReport, topic 0x0703, schema 2, Administer);
 
-/// What reading the settings again has brought about. All is empty when the settings are those of before.
+/// Effects of reading the settings again. Empty if they have not changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsReport {
-    /// What was done to modules, in the order in which it was done.
+    /// Changes of modules, in order.
     pub modules: Vec<ModuleReport>,
-    /// What could not be done.
+    /// Changes that failed.
     pub failures: Vec<ModuleFailure>,
-    /// What else the settings say than before, and counts from now on: what the front-ends show.
+    /// Other applied changes: the exposure of front-ends.
     pub changed: Vec<ChangedSetting>,
-    /// What the settings say otherwise than at the start of the node and cannot be taken over: it counts from the next start on.
+    /// Settings that differ from those at the start and need a restart to take effect.
     pub needs_restart: Vec<ChangedSetting>,
 }
 
-/// A module that could not be brought to what the settings say about it.
+/// A module to which its settings could not be applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleFailure {
@@ -216,24 +217,24 @@ pub struct ModuleFailure {
     pub reason: String,
 }
 
-/// A setting that the running node does not have as the settings have it by now.
+/// A setting whose value in the running node differs from the settings now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedSetting {
     /// Its name, such as `http.port`.
     pub key: String,
-    /// What it was at the start, written as in a settings file; none when it was not set.
+    /// Value at the start, as in a settings file; `None` if it was not set.
     pub running: Option<String>,
-    /// What it will be.
+    /// New value.
     pub wanted: Option<String>,
 }
 
-/// What an operator permits a module that is loaded or replaced.
+/// Permissions that an operator gives a module on loading or replacing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleTerms {
-    /// What it is granted of what it asks for; without it what the settings grant, or what it was granted before.
+    /// Capabilities granted out of those it asks for; by default those of the settings, or those granted before.
     pub grant: Option<Vec<Capability>>,
-    /// Whether the operator vouches for this very build: it then runs as a built-in one does.
+    /// Whether the operator vouches for this exact build: it then runs like a built-in one.
     pub is_vouched_for: bool,
 }
 
@@ -242,63 +243,63 @@ impl ModuleTerms {
     pub const NONE: Self = Self { grant: None, is_vouched_for: false };
 }
 
-/// A step of a module's life.
+/// A step of a module's life cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleChange {
-    /// Makes it known.
+    /// Registers it.
     Load {
-        /// Its library; without it the plugin folders are searched for the name.
+        /// Its library; by default the plugin folders are searched for the name.
         path: Option<String>,
-        /// JSON text of its own settings; without it the node's settings file decides.
+        /// JSON text of its own settings; by default those of the node's settings file.
         settings: Option<String>,
-        /// Whether it is enabled at once.
+        /// Whether to enable it at once.
         is_enabled: bool,
-        /// What the operator permits.
+        /// The operator's permissions.
         terms: ModuleTerms,
     },
     /// Starts it.
     Enable,
-    /// Takes its methods away, waits for what runs, and stops it.
+    /// Removes its methods, waits for running calls, and stops it.
     Disable,
-    /// Puts another build of the same namespace in its place, without a gap.
+    /// Replaces it by another build of the same namespace, without interruption.
     Replace {
-        /// The library; without it the module's own path, read again.
+        /// The library; by default the module's own path, read again.
         path: Option<String>,
-        /// JSON text of its own settings; without it they stay.
+        /// JSON text of its own settings; by default unchanged.
         settings: Option<String>,
-        /// What the operator permits.
+        /// The operator's permissions.
         terms: ModuleTerms,
     },
-    /// Disables it if it is enabled, and forgets it.
+    /// Disables it if it is enabled, and removes it from the register.
     Unload,
-    /// Starts it for a time, after which it is disabled, also when the node was started again meanwhile. One that is enabled
-    /// for a time already gets a new end.
+    /// Starts it for a limited time and then disables it, even if the node was restarted meanwhile. For one that is
+    /// already enabled for a time, sets a new end.
     EnableFor {
-        /// How long, seconds.
+        /// Duration, seconds.
         seconds: u64,
     },
 }
 
-/// What was done.
+/// The operation performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleOperation {
-    /// It became known.
+    /// It was registered.
     Load,
     /// It was started.
     Enable,
     /// It was stopped.
     Disable,
-    /// Another build took its place.
+    /// It was replaced by another build.
     Replace,
-    /// It was forgotten.
+    /// It was removed from the register.
     Unload,
-    /// It did not start or fell over by itself.
+    /// It failed to start or ended by itself.
     Fail,
 }
 
 impl ModuleOperation {
-    /// The word for people.
+    /// The name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Load => "load",
@@ -321,47 +322,47 @@ pub struct ModuleBuild {
     pub content_hash: String,
 }
 
-/// What an operation found and did.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleReport {
     /// The module's name.
     pub module: String,
-    /// What was done.
+    /// The operation performed.
     pub operation: ModuleOperation,
-    /// Where the module stands now.
+    /// The module's state now.
     pub state: ModuleState,
-    /// Why it failed; none otherwise.
+    /// Why it failed; `None` otherwise.
     pub reason: Option<String>,
-    /// The build before.
+    /// The previous build.
     pub old: Option<ModuleBuild>,
-    /// The build now.
+    /// The current build.
     pub new: Option<ModuleBuild>,
-    /// Calls that ran in the old instance when it was taken away.
+    /// Calls that were running in the old instance when its methods were removed.
     pub running_calls: u64,
-    /// Of them, those that did not end within the grace period and were cancelled.
+    /// Those of them that were cancelled because they did not end within the grace period.
     pub cancelled_calls: u64,
     /// Calls that could not be ended: the old instance stays in memory until they end.
     pub abandoned_calls: u64,
-    /// Subscriptions that went on in the new instance.
+    /// Subscriptions that continue in the new instance.
     pub kept_subscriptions: u64,
     /// Subscriptions that were closed with a notice.
     pub closed_subscriptions: u64,
-    /// How long what ran took to end, microseconds.
+    /// Time until the running calls ended, microseconds.
     pub drain_micros: u64,
-    /// How long the operation took in all, microseconds.
+    /// Duration of the whole operation, microseconds.
     pub total_micros: u64,
-    /// Whether the old instance was still draining when this was written.
+    /// Whether the old instance was still draining at the time of this report.
     pub is_draining: bool,
-    /// Enabled modules that may ask for what was stopped, or started; an error that names the module answers them while
-    /// it is stopped.
+    /// Enabled modules that may call the one that was stopped or started; while it is stopped they get an error that
+    /// names it.
     pub dependants: Vec<String>,
 }
 
 /// A module's state changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleChanged {
-    /// What was done.
+    /// The operation's report.
     pub report: ModuleReport,
 }
 event!(ModuleChanged, topic 0x8007, schema 2, Administer);

@@ -10,12 +10,12 @@ use crate::BlockNumber;
 pub struct GetClientVersion;
 request!(GetClientVersion => String, topic 0x0600, ReadNode);
 
-/// The peer-to-peer side.
+/// State of the peer-to-peer network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetNetworkStatus;
 request!(GetNetworkStatus => NetworkStatus, topic 0x0601, ReadNode);
 
-/// The peer-to-peer side.
+/// State of the peer-to-peer network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkStatus {
     /// Whether the node accepts peers.
@@ -24,19 +24,19 @@ pub struct NetworkStatus {
     pub peers: u64,
 }
 
-/// How far behind the network the node is; none when it is not catching up.
+/// Progress of synchronisation; `None` if the node is not synchronising.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetSyncStatus;
 request!(GetSyncStatus => Option<SyncStatus>, topic 0x0602, ReadNode);
 
-/// Progress of catching up.
+/// Progress of synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncStatus {
-    /// Head when it began.
+    /// Head at the start.
     pub starting: BlockNumber,
     /// Head now.
     pub current: BlockNumber,
-    /// Best head known of.
+    /// Highest known head.
     pub highest: BlockNumber,
 }
 
@@ -83,29 +83,29 @@ pub enum FrontEnd {
     WebSocket,
 }
 
-/// Starts a front-end that does not listen (`admin_startRPC`, `admin_startWS`). What is left out is narrow, whatever the
-/// settings say: `localhost`, port 8546, no web pages of other origins, `eth`, `net` and `web3`. What is asked for is checked
-/// as if it stood in the settings, which also say who needs a token and which methods are refused. It holds until the
-/// front-end is stopped.
+/// Starts a front-end that is not listening (`admin_startRPC`, `admin_startWS`). The defaults are narrow, whatever the
+/// settings say: `localhost`, port 8546, no web pages of other origins, `eth`, `net` and `web3`. The values are checked
+/// like settings; the settings still decide which namespaces need a token and which methods are refused. It listens
+/// until it is stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFrontEnd {
-    /// Which one.
+    /// The front-end.
     pub front_end: FrontEnd,
     /// The address to listen on: an IP address, or `localhost`.
     pub host: Option<String>,
-    /// The port; 0 takes a free one. Where the other front-end listens on it, one listener carries both.
+    /// The port; 0 takes a free one. If the other front-end listens on it, one listener serves both.
     pub port: Option<u16>,
-    /// Origins whose web pages may call.
+    /// Origins whose web pages may make calls.
     pub origins: Option<Vec<String>>,
     /// Namespaces to serve.
     pub namespaces: Option<Vec<String>>,
-    /// Host names that requests may be addressed to; WebSocket knows none.
+    /// Host names that requests may be addressed to; not used by WebSocket.
     pub virtual_hosts: Option<Vec<String>>,
 }
 request!(StartFrontEnd => (), topic 0x0605, Administer);
 
-/// The enabled namespaces by name and version alone: `rpc_modules` is asked for on every connection, and the descriptions of
-/// all methods are tens of thousands of bytes.
+/// Name and version of the enabled namespaces only: clients call `rpc_modules` on every connection, and the
+/// descriptions of all methods are tens of thousands of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListNamespaceVersions;
 request!(ListNamespaceVersions => Vec<NamespaceVersion>, topic 0x0606, ReadNode);
@@ -121,12 +121,12 @@ pub struct NamespaceVersion {
     pub aliases: Vec<String>,
 }
 
-/// Changes what a front-end shows while it serves, or will show when it is opened (`admin_setExposure`). What is left out
-/// stays. It holds until its time is over, the settings say something else about this front-end when they are read again, or
+/// Changes the exposure of a front-end, now or for when it is opened (`admin_setExposure`). Missing members stay as
+/// they are. The change holds until its time is over, until a reload brings other settings for this front-end, or until
 /// the node ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetExposure {
-    /// Which one.
+    /// The front-end.
     pub front_end: FrontEnd,
     /// Namespaces to serve.
     pub namespaces: Option<Vec<String>>,
@@ -134,39 +134,39 @@ pub struct SetExposure {
     pub denied_methods: Option<Vec<String>>,
     /// Namespaces that need a bearer token; `*` for all.
     pub token_namespaces: Option<Vec<String>>,
-    /// How long the change holds, seconds; none sets no end.
+    /// Duration of the change, seconds; `None` for no end.
     pub seconds: Option<u64>,
-    /// Whether to take back what was changed, and go by the settings again. Nothing else counts then.
+    /// Whether to undo the changes and apply the settings again. The other members are then ignored.
     pub is_reset: bool,
 }
 request!(SetExposure => ExposureReport, topic 0x0607, Administer);
 
-/// What a front-end shows.
+/// The exposure of a front-end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExposureReport {
     /// Whether it listens.
     pub is_open: bool,
-    /// Namespaces that need no token, by all their names.
+    /// Namespaces that need no token, with all their aliases.
     pub open: Vec<String>,
-    /// Namespaces that holders of a token are served, by all their names.
+    /// Namespaces served to holders of a token, with all their aliases.
     pub with_token: Vec<String>,
-    /// Patterns of methods that are refused to everybody.
+    /// Patterns of methods that are refused to all clients.
     pub denied_methods: Vec<String>,
-    /// When the settings hold again, seconds after 1970; none when no end is set.
+    /// When the settings apply again, seconds after 1970; `None` if no end is set.
     pub until: Option<u64>,
 }
 
-/// How names of the chain family are spelt in answers (`rpc.aliases`).
+/// The spelling of the chain family's names in answers (`rpc.aliases`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetSpelling;
 request!(GetSpelling => Spelling, topic 0x0608, ReadChain);
 
-/// How names of the chain family are spelt in answers.
+/// The spelling of the chain family's names in answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spelling {
-    /// As the interface document has it: addresses that are names of members begin with `0x`.
+    /// As in the interface document: addresses that are names of members begin with `0x`.
     Own,
-    /// As the reference client has it: such addresses begin with `xdc`.
+    /// As in the reference client: such addresses begin with `xdc`.
     Reference,
 }

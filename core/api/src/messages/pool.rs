@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::request;
 use crate::{RecoveredTransaction, TransactionPayload};
 
-/// Hands a signed transaction to the pool (`eth_sendRawTransaction`).
+/// Submits a signed transaction to the pool (`eth_sendRawTransaction`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmitTransaction {
     /// Canonical bytes; blob transactions may come with their sidecar.
@@ -14,29 +14,29 @@ pub struct SubmitTransaction {
 }
 request!(SubmitTransaction => B256, topic 0x0400, SubmitTransactions);
 
-/// Has the pool recover the senders of transactions together that are about to be handed to it one by one.
+/// Recovers the senders of transactions in one batch, before they are submitted one by one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverSendersAhead {
-    /// Canonical bytes of each; those that are malformed are passed over.
+    /// Canonical bytes of each; malformed ones are skipped.
     pub raw: Vec<Bytes>,
 }
 request!(RecoverSendersAhead => (), topic 0x0408, SubmitTransactions);
 
-/// How many transactions wait.
+/// The numbers of waiting transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPoolStatus;
 request!(GetPoolStatus => PoolStatus, topic 0x0401, ReadChain);
 
-/// How many transactions wait.
+/// The numbers of waiting transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolStatus {
     /// Ready for the next block.
     pub pending: u64,
-    /// Waiting for a gap to close.
+    /// Waiting for a nonce gap to close.
     pub queued: u64,
 }
 
-/// What waits.
+/// The waiting transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPoolContent {
     /// Only of this sender.
@@ -44,12 +44,12 @@ pub struct GetPoolContent {
 }
 request!(GetPoolContent => PoolContent, topic 0x0402, ReadChain);
 
-/// What waits, each list sorted by sender and nonce.
+/// The waiting transactions, each list sorted by sender and nonce.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolContent {
     /// Ready for the next block.
     pub pending: Vec<RecoveredTransaction>,
-    /// Waiting for a gap to close.
+    /// Waiting for a nonce gap to close.
     pub queued: Vec<RecoveredTransaction>,
 }
 
@@ -123,10 +123,10 @@ pub struct GetPoolTransaction {
 }
 request!(GetPoolTransaction => Option<RecoveredTransaction>, topic 0x0403, ReadChain);
 
-/// The nonce that the sender's next transaction needs, pending ones counted.
+/// The sender's next nonce, pending transactions included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPoolNonce {
-    /// Whose.
+    /// The sender.
     pub address: Address,
 }
 request!(GetPoolNonce => u64, topic 0x0404, ReadChain);
@@ -134,7 +134,7 @@ request!(GetPoolNonce => u64, topic 0x0404, ReadChain);
 /// Hashes that became pending since a cursor: what pending-transaction filters poll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPendingSince {
-    /// What the last answer gave; `None` asks for the current cursor only.
+    /// Cursor from the last answer; `None` returns the current cursor only.
     pub cursor: Option<u64>,
 }
 request!(GetPendingSince => PendingSince, topic 0x0405, ReadChain);
@@ -142,7 +142,7 @@ request!(GetPendingSince => PendingSince, topic 0x0405, ReadChain);
 /// Hashes that became pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingSince {
-    /// For the next question.
+    /// Cursor for the next request.
     pub cursor: u64,
     /// In order of arrival.
     pub hashes: Vec<B256>,
@@ -156,9 +156,9 @@ pub struct GetRawPoolTransaction {
 }
 request!(GetRawPoolTransaction => Option<Bytes>, topic 0x0406, ReadChain);
 
-/// Waits until a submitted transaction is in a block that is the head, where blocks are made for transactions: a client
-/// that then asks for its receipt finds it. Answered at once where blocks come at their own times, and otherwise as soon as
-/// everything that can be sealed is; three seconds at most.
+/// Waits until a submitted transaction is in the head or an earlier block, on nodes that make blocks for transactions,
+/// so that a client then finds its receipt. Returns at once where blocks are made at fixed times; otherwise as soon as
+/// all that can be sealed is sealed, after three seconds at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitSealing {
     /// Transaction hash.
@@ -166,7 +166,7 @@ pub struct AwaitSealing {
 }
 request!(AwaitSealing => (), topic 0x0407, SubmitTransactions);
 
-/// Changes the least tip that the pool takes, until the node ends. If it rises, cheaper transactions leave the pool, but for local
+/// Sets the pool's minimum tip, until the node ends. If it rises, cheaper transactions leave the pool, except local
 /// ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetMinTip {

@@ -1,4 +1,4 @@
-//! Making blocks: whether this node does, for whom, with what. Topics `0x0a00..`.
+//! Making blocks: its state and parameters. Topics `0x0a00..`.
 
 use alloy_primitives::{Address, Bytes};
 use serde::{Deserialize, Serialize};
@@ -10,35 +10,35 @@ use super::request;
 pub struct GetSealing;
 request!(GetSealing => SealingState, topic 0x0a00, ReadNode);
 
-/// Whether this node makes blocks, and for whom.
+/// Whether this node makes blocks, and for which account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealingState {
     /// Whether the module `sealing` is enabled.
     pub is_sealing: bool,
-    /// The account that was chosen while the node runs ([`SealingChange::Etherbase`]); none when none was.
+    /// The account set while the node runs ([`SealingChange::Etherbase`]); `None` if none was set.
     pub etherbase: Option<Address>,
 }
 
-/// Changes what blocks are made with, until the node ends. Blocks that are made already stay.
+/// Changes a parameter of new blocks, until the node ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSealing {
-    /// What changes.
+    /// The change.
     pub change: SealingChange,
 }
 request!(SetSealing => (), topic 0x0a01, Administer);
 
-/// What can change about the blocks of this node.
+/// A parameter of this node's blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SealingChange {
-    /// The account that fees go to. On native chains it is the one that signs.
+    /// The receiver of fees. On native chains it is the signing account.
     Etherbase(Address),
-    /// The gas limit that blocks move towards.
+    /// The gas limit that blocks approach.
     GasLimit(u64),
     /// Free bytes of the header, 32 at most. Blocks of engine v2 have none.
     ExtraData(Bytes),
 }
 
-/// Enables the module `sealing`, if the node can make blocks.
+/// Enables the module `sealing`, if the node is able to make blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartSealing;
 request!(StartSealing => SealingStart, topic 0x0a02, Administer);
@@ -46,12 +46,12 @@ request!(StartSealing => SealingStart, topic 0x0a02, Administer);
 /// Outcome of [`StartSealing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SealingStart {
-    /// Blocks are made, perhaps since before.
+    /// Blocks are being made, possibly already before.
     Running,
-    /// There is no account to make blocks for.
+    /// No account is set.
     NoEtherbase,
-    /// The account is in no wallet of this node.
+    /// No wallet of this node has the account.
     NoSigner,
-    /// This node makes no blocks of this chain, whichever account is chosen.
+    /// This node makes no blocks of this chain, with any account.
     NotHere,
 }

@@ -1,7 +1,7 @@
 //! A plugin's own storage space, and its removal. Topics `0x0780..`.
 //!
-//! A space is named by its module, and no message says which one is meant: the host knows who asks. It answers all of
-//! these but [`PurgeSpace`] itself, so that no plugin can name another's space.
+//! A space belongs to a module, and no message names it: the host knows the caller. It answers all of these except
+//! [`PurgeSpace`] itself, so that no plugin can name another's space.
 
 use alloy_primitives::Bytes;
 use serde::{Deserialize, Serialize};
@@ -20,31 +20,31 @@ request!(GetRecords => Vec<Option<Bytes>>, topic 0x0780, Storage);
 /// Records of the plugin's own space, in the order of their keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanRecords {
-    /// The first key that counts.
+    /// The first key included.
     pub from: Bytes,
-    /// The first key that does not count any more; none goes to the end of the space.
+    /// The first key excluded; `None` reads to the end of the space.
     pub to: Option<Bytes>,
-    /// Begins at the end.
+    /// Whether to begin at the end.
     pub is_descending: bool,
-    /// Give at most so many; never more than [`SpaceLimits::RECORDS_READ`].
+    /// Maximum number of records; capped at [`SpaceLimits::RECORDS_READ`].
     pub limit: u64,
 }
 request!(ScanRecords => RecordPage, topic 0x0781, Storage);
 
-/// A stretch of a space.
+/// A page of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordPage {
-    /// Key and value, in the order that was asked for.
+    /// Key and value, in the requested order.
     pub records: Vec<(Bytes, Bytes)>,
-    /// Whether the range has more than these.
+    /// Whether the range has more records.
     pub has_more: bool,
 }
 
-/// Changes of the plugin's own space: all of them are made, in their order, or none. When the answer is there they
-/// survive the death of the process, and a power loss as far as the chain does.
+/// Changes of the plugin's own space: all of them are applied in order, or none. Once answered they survive the death
+/// of the process, and a power loss as far as the chain does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitRecords {
-    /// What has to be there: key and value, none for no record. If anything else is there, nothing is changed.
+    /// Preconditions: key and value, `None` for no record. If one does not hold, nothing is changed.
     pub expects: Vec<(Bytes, Option<Bytes>)>,
     /// The changes.
     pub changes: Vec<RecordChange>,
@@ -54,7 +54,7 @@ request!(CommitRecords => CommitOutcome, topic 0x0782, Storage);
 /// A change of a space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordChange {
-    /// Writes a record, over the one that has the key.
+    /// Writes a record, replacing one with the same key.
     Put {
         /// 1 to [`SpaceLimits::KEY`] bytes.
         key: Bytes,
@@ -68,51 +68,51 @@ pub enum RecordChange {
     },
     /// Removes all records of a range.
     DeleteRange {
-        /// The first key that goes.
+        /// The first key removed.
         from: Bytes,
-        /// The first key that stays.
+        /// The first key kept.
         to: Bytes,
     },
 }
 
-/// What became of a commit.
+/// Result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitOutcome {
-    /// False when something else was there than expected.
+    /// False if a precondition did not hold.
     pub is_applied: bool,
-    /// What the space holds now.
+    /// The space's use afterwards.
     pub usage: SpaceUsage,
 }
 
-/// How full the plugin's own space is.
+/// The use of the plugin's own space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetSpaceUsage;
 request!(GetSpaceUsage => SpaceUsage, topic 0x0783, Storage);
 
-/// What a space holds, and what it may hold.
+/// Use and limits of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceUsage {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes of all keys and values; the database needs less or more.
+    /// Bytes of all keys and values; the space on disk differs.
     pub bytes: u64,
-    /// The most records that it may hold.
+    /// Maximum number of records.
     pub most_records: u64,
-    /// The most bytes that it may hold.
+    /// Maximum number of bytes.
     pub most_bytes: u64,
 }
 
-/// Removes everything that a module has stored. Refused while it is enabled.
+/// Removes all records of a module. Refused while it is enabled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgeSpace {
-    /// The module's name; it need not be loaded any more.
+    /// The module's name; it need not be loaded.
     pub module: String,
 }
 request!(PurgeSpace => SpaceUsage, topic 0x0784, Administer);
 
 impl SpaceUsage {
-    /// A usage with these bounds.
+    /// A usage with these limits.
     pub const fn of(records: u64, bytes: u64, limits: SpaceLimits) -> Self {
         Self { records, bytes, most_records: limits.records, most_bytes: limits.bytes }
     }

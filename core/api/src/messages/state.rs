@@ -9,9 +9,9 @@ use crate::{Account, AccountProof, BlockId};
 /// An account; the default value when it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAccount {
-    /// Whose.
+    /// The account.
     pub address: Address,
-    /// After which block.
+    /// The block after which it is read.
     pub block: BlockId,
 }
 request!(GetAccount => Account, topic 0x0200, ReadChain);
@@ -19,9 +19,9 @@ request!(GetAccount => Account, topic 0x0200, ReadChain);
 /// An account's code; empty when it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetCode {
-    /// Whose.
+    /// The account.
     pub address: Address,
-    /// After which block.
+    /// The block after which it is read.
     pub block: BlockId,
 }
 request!(GetCode => Bytes, topic 0x0201, ReadChain);
@@ -29,11 +29,11 @@ request!(GetCode => Bytes, topic 0x0201, ReadChain);
 /// A storage slot; zero when unset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStorage {
-    /// Whose.
+    /// The account.
     pub address: Address,
     /// Which slot.
     pub slot: B256,
-    /// After which block.
+    /// The block after which it is read.
     pub block: BlockId,
 }
 request!(GetStorage => U256, topic 0x0202, ReadChain);
@@ -41,11 +41,11 @@ request!(GetStorage => U256, topic 0x0202, ReadChain);
 /// An account and some of its slots, with the trie nodes that prove them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetProof {
-    /// Whose.
+    /// The account.
     pub address: Address,
     /// Which slots.
     pub slots: Vec<B256>,
-    /// After which block.
+    /// The block after which it is read.
     pub block: BlockId,
 }
 request!(GetProof => AccountProof, topic 0x0203, ReadChain);

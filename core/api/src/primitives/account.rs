@@ -1,7 +1,9 @@
+//! Accounts and their proofs.
+
 use alloy_primitives::{Address, B256, Bytes, U256, b256};
 use serde::{Deserialize, Serialize};
 
-/// keccak256 of nothing: the code hash of an account without code.
+/// keccak256 of empty input: the code hash of an account without code.
 pub const EMPTY_CODE_HASH: B256 = b256!("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470");
 /// The root of an empty trie.
 pub const EMPTY_ROOT_HASH: B256 = b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
@@ -40,13 +42,13 @@ impl Account {
 /// An account with the trie nodes that prove it (EIP-1186).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountProof {
-    /// Whose account.
+    /// The account's address.
     pub address: Address,
-    /// Its value, the default one when it does not exist.
+    /// Its value, the default value if it does not exist.
     pub account: Account,
     /// RLP of the trie nodes from the state root down.
     pub proof: Vec<Bytes>,
-    /// One entry a requested slot, in the order of the request.
+    /// One entry per requested slot, in the order of the request.
     pub storage: Vec<StorageProof>,
 }
 

@@ -1,3 +1,5 @@
+//! Blocks, and the head of the chain.
+
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use super::{BlockNumber, Header, SealedHeader, Transaction};
 /// A payment from the beacon chain (EIP-4895).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withdrawal {
-    /// Running number.
+    /// Sequence number.
     pub index: u64,
     /// The validator.
     pub validator_index: u64,
@@ -49,7 +51,7 @@ impl Block {
 pub struct RecoveredBlock {
     /// The block.
     pub block: Block,
-    /// One address a transaction.
+    /// One address per transaction.
     pub senders: Vec<Address>,
 }
 
@@ -61,7 +63,7 @@ impl std::ops::Deref for RecoveredBlock {
     }
 }
 
-/// The canonical chain's tip as readers see it: one immutable value, swapped whole after each commit.
+/// The canonical chain's tip as one immutable value, replaced after each commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The head block's header.

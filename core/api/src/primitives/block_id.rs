@@ -1,3 +1,5 @@
+//! Ways to name a block.
+
 use std::fmt;
 
 use alloy_primitives::B256;
@@ -11,13 +13,13 @@ impl BlockNumber {
     /// The number of the genesis block.
     pub const GENESIS: Self = Self(0);
 
-    /// The number of the child. Saturates at the end of the number space.
+    /// The child's number. Saturates at the maximum.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The number of the parent, none for the genesis block.
+    /// The parent's number, `None` for the genesis block.
     pub const fn parent(self) -> Option<Self> {
         match self.0.checked_sub(1) {
             Some(number) => Some(Self(number)),
@@ -53,7 +55,7 @@ pub enum BlockTag {
     Safe,
 }
 
-/// How a caller names a block.
+/// A caller's reference to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockId {
     /// By role.
@@ -64,7 +66,7 @@ pub enum BlockId {
     Hash {
         /// The block hash.
         hash: B256,
-        /// Refuse a block that is not on the canonical chain.
+        /// Whether to refuse a block that is not on the canonical chain.
         require_canonical: bool,
     },
 }

@@ -1,3 +1,5 @@
+//! The changes of one block.
+
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -5,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Account, Receipt, RecoveredBlock};
 
-/// What a block did to one account. Applying it needs no execution (`design.md` 6).
+/// A block's change to one account. Applying it needs no execution (`design.md` 6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountChange {
     /// The account.
     pub address: Address,
-    /// Its value after the block, storage root included; `None` when it does not exist any more.
+    /// Its value after the block, storage root included; `None` if it no longer exists.
     pub account: Option<Account>,
-    /// Every slot that it had before the block is gone; `slots` then lists all that it has after it.
+    /// Whether all its earlier slots were deleted; `slots` then lists all slots after the block.
     pub storage_wiped: bool,
     /// Slots with their values after the block; zero means unset.
     pub slots: Vec<SlotChange>,
@@ -27,21 +29,21 @@ pub struct SlotChange {
     pub value: U256,
 }
 
-/// Where a node sits: in the state trie, or in the storage trie of one account.
+/// Position of a node: in the state trie, or in the storage trie of one account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TriePosition {
     /// keccak256 of the account's address for a storage trie; `None` for the state trie.
     pub owner: Option<B256>,
-    /// Nibbles from the root, one a byte; empty for the root itself.
+    /// Nibbles from the root, one per byte; empty for the root itself.
     #[serde(with = "serde_bytes")]
     pub path: Vec<u8>,
 }
 
-/// A trie node that a block created. Nodes are addressed by position and hash, so nodes of different blocks
-/// never overwrite one another and any past root stays walkable until it is pruned.
+/// A trie node that a block created. Nodes are addressed by position and hash, so nodes of different blocks never
+/// overwrite one another and any past root stays readable until it is pruned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrieNodeWrite {
-    /// Where it sits.
+    /// Its position.
     pub position: TriePosition,
     /// keccak256 of `rlp`.
     pub hash: B256,
@@ -49,14 +51,14 @@ pub struct TrieNodeWrite {
     pub rlp: Bytes,
 }
 
-/// Everything that one block changes: the one value through which the database is ever written.
+/// All changes of one block: the only value through which blocks enter the database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCommit {
     /// The block with its senders.
     pub block: Arc<RecoveredBlock>,
     /// Sum of difficulties up to and including this block.
     pub total_difficulty: U256,
-    /// One a transaction.
+    /// One per transaction.
     pub receipts: Arc<Vec<Receipt>>,
     /// Accounts that differ from the parent's state.
     pub accounts: Vec<AccountChange>,

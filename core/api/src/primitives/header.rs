@@ -1,3 +1,5 @@
+//! Block headers.
+
 use std::ops::Deref;
 
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256, b256};
@@ -36,17 +38,17 @@ pub struct Header {
     pub receipts_root: B256,
     /// Union of the receipts' blooms.
     pub logs_bloom: Bloom,
-    /// Difficulty; its meaning is the consensus engine's.
+    /// Difficulty; its meaning depends on the consensus engine.
     pub difficulty: U256,
     /// Height.
     pub number: u64,
-    /// Gas that the block may use.
+    /// Maximum gas of the block.
     pub gas_limit: u64,
     /// Gas that the block used.
     pub gas_used: u64,
     /// Unix time in seconds.
     pub timestamp: u64,
-    /// Free bytes; on native chains vanity, votes and certificates.
+    /// Arbitrary bytes; on native chains vanity, votes and certificates.
     pub extra_data: Bytes,
     /// Seal digest, or after the merge the random value of the beacon chain.
     pub mix_hash: B256,
@@ -68,7 +70,7 @@ pub struct Header {
     pub requests_hash: Option<B256>,
 }
 
-/// A header together with its hash, which was computed from exactly these fields.
+/// A header together with the hash computed from its fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedHeader {
     hash: B256,
@@ -76,7 +78,7 @@ pub struct SealedHeader {
 }
 
 impl SealedHeader {
-    /// Joins a header and its hash. Only `modules/chain`, which computes hashes, should call this.
+    /// Joins a header and its hash without checking. Only for `modules/chain`, which computes hashes.
     pub const fn new_unchecked(header: Header, hash: B256) -> Self {
         Self { hash, header }
     }

@@ -1,20 +1,22 @@
+//! Logs and log filters.
+
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
 use super::{Block, BlockNumber, Receipt};
 
-/// What a contract emitted.
+/// A log emitted by a contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
     /// The contract.
     pub address: Address,
-    /// None to four indexed values.
+    /// Up to four indexed values.
     pub topics: Vec<B256>,
-    /// The rest.
+    /// The data that is not indexed.
     pub data: Bytes,
 }
 
-/// A log with its place in the chain.
+/// A log with its position in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocatedLog {
     /// The log.
@@ -31,13 +33,13 @@ pub struct LocatedLog {
     pub transaction_index: u64,
     /// Position of the log in the block.
     pub log_index: u64,
-    /// Whether a reorganisation took the block off the canonical chain.
+    /// Whether a reorganisation removed the block from the canonical chain.
     pub removed: bool,
 }
 
 impl LocatedLog {
-    /// The logs of a block that pass the filter, in order and none of them removed. `receipts` are the block's own, one a
-    /// transaction: a log's place is counted over all of them.
+    /// The logs of a block that pass the filter, in order, none marked as removed. `receipts` must be those of the
+    /// whole block, because a log's position is counted over all of them.
     pub fn of_block<'a>(
         block: &'a Block,
         receipts: &'a [Receipt],
@@ -62,17 +64,17 @@ impl LocatedLog {
     }
 }
 
-/// Which logs to look for in a range of canonical blocks.
+/// A filter for logs in a range of canonical blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFilter {
     /// Any of these contracts; empty means every contract.
     pub addresses: Vec<Address>,
-    /// By position: any of these values; an empty list matches everything, but the log must have that position.
+    /// By position: any of these values; an empty list matches any value, but the log must have that topic.
     pub topics: Vec<Vec<B256>>,
 }
 
 impl LogFilter {
-    /// Whether the log passes.
+    /// Returns whether the log passes.
     pub fn matches(&self, log: &Log) -> bool {
         (self.addresses.is_empty() || self.addresses.contains(&log.address))
             && self.topics.len() <= log.topics.len()

@@ -1,6 +1,6 @@
-//! Plain data: blocks, transactions, receipts, accounts. No rules, no codecs but serde.
+//! Plain data: blocks, transactions, receipts, accounts. No rules, and no codecs except serde.
 //!
-//! The consensus encodings (RLP, tries, hashes) of these types are `modules/chain`'s.
+//! The consensus encodings (RLP, tries, hashes) of these types are in `modules/chain`.
 
 mod account;
 mod block;

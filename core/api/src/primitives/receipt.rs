@@ -1,23 +1,25 @@
+//! Receipts.
+
 use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 
 use super::{Log, TransactionType};
 
-/// How a transaction ended, in the form of its era.
+/// The outcome of a transaction, in the form of its fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiptOutcome {
-    /// From Byzantium on: whether it succeeded.
+    /// From Byzantium on: whether the transaction succeeded.
     Status(bool),
-    /// Before Byzantium: the state root after it.
+    /// Before Byzantium: the state root after the transaction.
     StateRoot(B256),
 }
 
-/// What a transaction left behind.
+/// The receipt of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Type of its transaction.
     pub transaction_type: TransactionType,
-    /// How it ended.
+    /// The transaction's outcome.
     pub outcome: ReceiptOutcome,
     /// Gas used in the block up to and including this transaction; part of the receipt's encoding.
     pub cumulative_gas_used: u64,
@@ -28,7 +30,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Whether the transaction succeeded; receipts of before Byzantium do not say.
+    /// Returns whether the transaction succeeded; `None` for receipts before Byzantium.
     pub const fn succeeded(&self) -> Option<bool> {
         match self.outcome {
             ReceiptOutcome::Status(succeeded) => Some(succeeded),

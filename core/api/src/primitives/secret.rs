@@ -1,19 +1,19 @@
-//! Text that must not be kept: passwords, PINs, keys.
+//! Secret texts: passwords, PINs, keys.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-/// A password or another secret text. It is wiped when it is dropped, and `Debug` does not show it.
+/// A password or another secret text. It is wiped on drop, and `Debug` does not show it.
 ///
-/// It is serialised as a text, because secrets cross the plugin boundary: whoever encodes a message that holds one wipes the
-/// frame.
+/// It is serialised as a plain text, because secrets cross the plugin boundary: code that encodes a message with a
+/// secret must wipe the frame.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretText(Zeroizing<String>);
 
 impl SecretText {
-    /// Takes over a text. No copy of it is left behind by this.
+    /// Takes ownership of a text, without copying it.
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }

@@ -1,3 +1,5 @@
+//! Transactions of every type.
+
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -19,7 +21,7 @@ pub enum TransactionType {
     SetCode = 4,
 }
 
-/// An address and the slots that a transaction announces it will touch (EIP-2930).
+/// An address and slots that a transaction declares it will access (EIP-2930).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessListItem {
     /// The account.
@@ -45,7 +47,7 @@ pub struct SignedAuthorization {
     pub s: U256,
 }
 
-/// What differs between the types. Prices are wei per gas.
+/// The fields that differ between the types. Prices are wei per gas.
 ///
 /// Prices have 256 bits because the reference decodes any integer; execution refuses what cannot be paid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,38 +61,38 @@ pub enum TransactionPayload {
     AccessList {
         /// Price.
         gas_price: U256,
-        /// Announced accesses.
+        /// Access list.
         access_list: Vec<AccessListItem>,
     },
     /// Type 2.
     DynamicFee {
-        /// Most that is paid, base fee included.
+        /// Maximum price, base fee included.
         max_fee_per_gas: U256,
-        /// Most that goes to the proposer.
+        /// Maximum tip for the proposer.
         max_priority_fee_per_gas: U256,
-        /// Announced accesses.
+        /// Access list.
         access_list: Vec<AccessListItem>,
     },
     /// Type 3.
     Blob {
-        /// Most that is paid, base fee included.
+        /// Maximum price, base fee included.
         max_fee_per_gas: U256,
-        /// Most that goes to the proposer.
+        /// Maximum tip for the proposer.
         max_priority_fee_per_gas: U256,
-        /// Announced accesses.
+        /// Access list.
         access_list: Vec<AccessListItem>,
-        /// Most that is paid per blob gas.
+        /// Maximum price per blob gas.
         max_fee_per_blob_gas: U256,
         /// Versioned hashes of the blobs.
         blob_versioned_hashes: Vec<B256>,
     },
     /// Type 4.
     SetCode {
-        /// Most that is paid, base fee included.
+        /// Maximum price, base fee included.
         max_fee_per_gas: U256,
-        /// Most that goes to the proposer.
+        /// Maximum tip for the proposer.
         max_priority_fee_per_gas: U256,
-        /// Announced accesses.
+        /// Access list.
         access_list: Vec<AccessListItem>,
         /// Delegations to install first.
         authorization_list: Vec<SignedAuthorization>,
@@ -109,7 +111,7 @@ pub struct TransactionSignature {
 }
 
 impl TransactionSignature {
-    /// The parity of the curve point's y, for a transaction of this type; none when `v` allows none.
+    /// The y parity of the signature's curve point, for a transaction of this type; `None` if `v` is invalid.
     pub const fn y_parity(&self, transaction_type: TransactionType) -> Option<bool> {
         match (transaction_type, self.v) {
             (TransactionType::Legacy, 27) => Some(false),
@@ -128,19 +130,19 @@ impl TransactionSignature {
 pub struct Transaction {
     /// keccak256 of the canonical bytes.
     pub hash: B256,
-    /// The chain that it is valid on; none for an unprotected transaction of type 0.
+    /// The chain that it is valid on; `None` for an unprotected transaction of type 0.
     pub chain_id: Option<u64>,
-    /// Position in its sender's sequence.
+    /// The sender's nonce.
     pub nonce: u64,
     /// Most gas that it may use.
     pub gas_limit: u64,
-    /// Receiver; none creates a contract.
+    /// Receiver; `None` creates a contract.
     pub to: Option<Address>,
     /// Wei to move.
     pub value: U256,
     /// Call data or creation code.
     pub input: Bytes,
-    /// What differs by type.
+    /// The fields of its type.
     pub payload: TransactionPayload,
     /// The signature.
     pub signature: TransactionSignature,
@@ -158,7 +160,7 @@ impl Transaction {
         }
     }
 
-    /// Most wei per gas that the sender pays: the gas price, or the fee cap.
+    /// Maximum wei per gas that the sender pays: the gas price, or the fee cap.
     pub const fn max_fee_per_gas(&self) -> U256 {
         match &self.payload {
             TransactionPayload::Legacy { gas_price } | TransactionPayload::AccessList { gas_price, .. } => *gas_price,
@@ -168,7 +170,7 @@ impl Transaction {
         }
     }
 
-    /// Most wei per gas that the proposer gets: the gas price, or the tip cap.
+    /// Maximum wei per gas that the proposer gets: the gas price, or the tip cap.
     pub const fn max_priority_fee_per_gas(&self) -> U256 {
         match &self.payload {
             TransactionPayload::Legacy { gas_price } | TransactionPayload::AccessList { gas_price, .. } => *gas_price,
@@ -178,14 +180,14 @@ impl Transaction {
         }
     }
 
-    /// What one gas really costs in a block with this base fee, in wei.
+    /// The price actually paid per gas in a block with this base fee, in wei.
     pub fn effective_gas_price(&self, base_fee_per_gas: Option<u64>) -> U256 {
         let Some(base_fee) = base_fee_per_gas else { return self.max_fee_per_gas() };
         let wanted = U256::from(base_fee).saturating_add(self.max_priority_fee_per_gas());
         wanted.min(self.max_fee_per_gas())
     }
 
-    /// The announced accesses; empty for type 0.
+    /// The access list; empty for type 0.
     pub fn access_list(&self) -> &[AccessListItem] {
         match &self.payload {
             TransactionPayload::Legacy { .. } => &[],
@@ -210,6 +212,6 @@ impl Transaction {
 pub struct RecoveredTransaction {
     /// The transaction.
     pub transaction: Arc<Transaction>,
-    /// Who signed it.
+    /// The recovered signer.
     pub sender: Address,
 }

@@ -1,3 +1,5 @@
+//! Tests of calls, attempts, suspension and panics of handlers.
+
 use std::time::Duration;
 
 use tenon_api::{
@@ -59,7 +61,7 @@ fn a_second_handler_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_suspended_request_is_refused_in_the_given_words_until_it_is_resumed() {
+async fn a_suspended_request_is_refused_with_the_given_text_until_it_is_resumed() {
     let bus = bus_with_version();
     bus.handle(|_: GetSyncStatus, _| async { Ok(None) }).unwrap();
     let (context, stopped) = (CallContext::new(), Failure::server("module node is stopped"));
@@ -120,7 +122,7 @@ async fn unknown_topics_and_schemas_are_named() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_its_caller_one_error_and_nobody_else() {
+async fn a_panic_returns_an_error_to_its_caller_only() {
     let bus = bus_with_version();
     bus.handle_read(|_: GetSyncStatus, _: &CallContext| panic!("on purpose")).unwrap();
     bus.handle(|_: GetChainChanges, _| async { panic!("on purpose") }).unwrap();
@@ -138,7 +140,7 @@ async fn a_panic_costs_its_caller_one_error_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn panics_are_counted_for_each_request_however_it_is_asked_and_wherever_it_runs() {
+async fn panics_are_counted_for_each_request_on_every_path() {
     let bus = bus_with_version();
     bus.handle_read(|_: GetDataFolder, _: &CallContext| panic!("on purpose")).unwrap();
     let pool = WorkPool::new("test", 1, 4);
@@ -160,7 +162,7 @@ async fn panics_are_counted_for_each_request_however_it_is_asked_and_wherever_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_at_its_deadline_and_its_work_is_told() {
+async fn a_call_ends_at_its_deadline_and_cancels_its_work() {
     let bus = Bus::new();
     let (tell, told) = std::sync::mpsc::channel();
     bus.handle(move |_: GetSyncStatus, context: CallContext| {

@@ -1,7 +1,7 @@
-//! Time that clients' attempts take: jobs that run on the request's own task, before anything is queued.
+//! Time used by clients' attempts: jobs that run on the request's own task before anything is queued.
 //!
-//! Attempts run on the threads that serve connections, so a client with many connections could fill those threads with them. Each
-//! client has an allowance in each window of time; beyond it, its requests are queued like all other work.
+//! Attempts run on the threads that serve connections, so a client with many connections could occupy all of them. Each
+//! client has an allowance per time window; once it is used up, its requests are queued like other work.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -10,31 +10,32 @@ use std::{
 
 use crate::ClientId;
 
-/// How long time is added up before the sum starts at zero again. Another client's request waits behind the attempts of one window
-/// at most.
+/// Length of a window, after which the sum restarts at zero. Another client's request waits behind the attempts of at
+/// most one window.
 const WINDOW: Duration = Duration::from_millis(5);
-/// Sums that are kept. Two clients that meet in one share an allowance.
+/// Number of sums. Two clients whose hashes collide share an allowance.
 const PLACES: usize = 256;
 
 /// Sums of attempts, by client.
 #[derive(Debug)]
 pub(super) struct Attempts {
     epoch: Instant,
-    /// Nanoseconds that one client's attempts may take in a window.
+    /// Nanoseconds that one client's attempts may take per window.
     allowed: u64,
-    /// The number of a window in the upper 32 bits, nanoseconds in the lower ones. Lock-free: every attempt reads and writes one.
+    /// The window's number in the upper 32 bits, nanoseconds in the lower 32. Atomic words without a lock, because
+    /// every attempt reads and writes one.
     places: Box<[AtomicU64]>,
 }
 
 impl Attempts {
-    /// Half of the time of `threads` threads for each client.
+    /// Allows each client half of the time of `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         let threads = u32::try_from(threads.clamp(1, 1_024)).unwrap_or(1);
         let allowed = nanos(WINDOW.saturating_mul(threads) / 2).min(u64::from(u32::MAX));
         Self { epoch: Instant::now(), allowed, places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether the client has some of its allowance left.
+    /// Returns whether the client has some of its allowance left.
     pub(super) fn has_time(&self, client: ClientId, now: Instant) -> bool {
         let used = self.place(client).map_or(0, |place| self.used(place.load(Ordering::Relaxed), now));
         used < self.allowed
@@ -51,12 +52,12 @@ impl Attempts {
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
     }
 
-    /// Nanoseconds of this window in a word.
+    /// Nanoseconds that `word` records for the current window.
     fn used(&self, word: u64, now: Instant) -> u64 {
         if word >> 32 == self.window(now) { word & u64::from(u32::MAX) } else { 0 }
     }
 
-    /// The number of the window of an instant. It repeats after half a year, which does no harm.
+    /// Number of the window that contains an instant. It wraps after half a year, which is harmless.
     fn window(&self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.epoch);
         (nanos(elapsed) / nanos(WINDOW)) & u64::from(u32::MAX)
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_half_of_the_threads_time_in_each_window_and_others_have_theirs() {
+    fn each_client_has_half_of_the_threads_time_in_each_window() {
         let attempts = Attempts::new(2);
         let (greedy, modest) = (ClientId::from_number(1), ClientId::from_number(2));
         let now = attempts.epoch;

@@ -1,13 +1,13 @@
-//! Places that clients share fairly.
+//! Fair sharing of places among clients.
 //!
-//! A place is a thread of the work pool, or one of the slow calls that a plugin may have at a time. Free places go to the
-//! first that ask: alone, a client gets everything. When all are taken, jobs wait by client and plugin, and the next place goes
-//! to the client that has used least time, measured and not estimated (start-time fair queueing), and of its plugins to the
-//! one that has used least. A job that can pause gives its place to another client's ([`Place::give_way`]) and goes on when it is
-//! its turn again; a client that has waited [`LEND_AFTER`] without any place is lent one beyond the number, so that jobs which
-//! cannot pause do not hold up others.
+//! A place is a thread of the work pool, or one of the slow calls that a plugin may run at a time. Free places are
+//! given in order of arrival: a single client can have all of them. When all are taken, jobs are queued by client and
+//! plugin, and the next place goes to the client that has used the least measured time (start-time fair queueing), and
+//! within it to the plugin that has used the least. A job that can pause gives its place to another client's job
+//! ([`Place::give_way`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a place is
+//! lent an extra one, so that jobs which cannot pause do not block others.
 //!
-//! Everything is bounded: jobs that wait, in all and for each client, parked jobs, and lent places.
+//! Everything is bounded: waiting jobs, in total and per client, parked jobs, and lent places.
 
 mod attempts;
 mod state;
@@ -28,20 +28,20 @@ use state::{Arrival, Granted, JobId, Refusal, State};
 
 use crate::{ClientId, Origin, PluginId};
 
-/// How long a client waits without any place before one is lent to it.
+/// How long a client waits without a place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
-/// How long a job waits at most until it looks again whether its client is still without.
+/// Longest pause between two checks by a waiting job whether its client still has no place.
 const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
 
-/// How often a parked job looks whether it is still wanted.
+/// How often a parked job checks whether its caller is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Whose work it is, and through which plugin it comes.
+/// The client of a job, and the plugin through which it comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// The client.
     pub client: ClientId,
-    /// The plugin that asks for it, if one does.
+    /// The plugin that made the call, if any.
     pub plugin: Option<PluginId>,
 }
 
@@ -51,35 +51,36 @@ impl From<Origin> for Share {
     }
 }
 
-/// Bounds of a [`FairQueue`].
+/// Limits of a [`FairQueue`].
 #[derive(Clone, Copy, Debug)]
 pub struct FairLimits {
-    /// Places, at least one.
+    /// Number of places, at least one.
     pub places: usize,
-    /// Most places that one client has at a time.
+    /// Maximum number of places of one client.
     pub client_places: usize,
-    /// Most jobs that wait.
+    /// Maximum number of waiting jobs.
     pub queue: usize,
-    /// Most jobs of one client that wait.
+    /// Maximum number of waiting jobs of one client.
     pub client_queue: usize,
-    /// Most jobs that are parked. Each keeps its thread and its memory; at this bound a job beyond its share runs on.
+    /// Maximum number of parked jobs. Each keeps its thread and its memory; at the maximum, a job keeps running even
+    /// when its client is over its share.
     pub parked: usize,
 }
 
-/// Why a place was not given.
+/// Why no place was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
     /// The queue is full.
     QueueFull,
-    /// The client's part of the queue is full.
+    /// The client's share of the queue is full.
     ClientFull,
-    /// The job waited, and had to make room for a client with fewer jobs.
+    /// The job was dropped from the queue in favour of a client with fewer jobs.
     Displaced,
     /// The deadline has passed.
     Late,
 }
 
-/// Places and the jobs that wait for one. Clones share the queue.
+/// Places and the queue for them. Clones share both.
 #[derive(Clone, Debug)]
 pub struct FairQueue {
     inner: Arc<Inner>,
@@ -89,15 +90,15 @@ type Waiter = oneshot::Sender<Place>;
 
 struct Inner {
     limits: FairLimits,
-    /// Locked when a job comes, ends, or may have to give way; nothing waits under it.
+    /// Locked when a job arrives, ends, or may have to give way; nothing waits under it.
     state: Mutex<State<Waiter, Arc<Parked>>>,
-    /// Whether a running job might have to give way. Read without the lock, often.
+    /// Whether another client waits, so that a running job might have to give way. Read often, without the lock.
     is_contended: AtomicBool,
-    /// What clients' attempts take before they are queued here.
+    /// Time of clients' attempts, which run before anything is queued here.
     attempts: Attempts,
 }
 
-/// Tells a parked job to go on.
+/// Wakes a parked job.
 #[derive(Default)]
 struct Parked {
     goes_on: Mutex<bool>,
@@ -105,7 +106,7 @@ struct Parked {
 }
 
 impl FairQueue {
-    /// A queue with these bounds.
+    /// Creates a queue with these limits.
     pub fn new(limits: FairLimits) -> Self {
         let limits = FairLimits { places: limits.places.max(1), client_places: limits.client_places.max(1), ..limits };
         let state = Mutex::new(State::new(limits));
@@ -113,14 +114,14 @@ impl FairQueue {
         Self { inner: Arc::new(Inner { limits, state, is_contended: AtomicBool::new(false), attempts }) }
     }
 
-    /// Whether a client may do short work on its request's own task, ahead of everything that waits here. It may not when it has
-    /// used up its allowance, or while another client waits that has used less.
+    /// Returns whether a client may run short work on its request's own task, ahead of the queue. It may not once its
+    /// allowance is used up, or while a client that has used less is waiting.
     pub(crate) fn may_attempt(&self, client: ClientId, now: Instant) -> bool {
         let is_contended = || self.inner.is_contended.load(Ordering::Relaxed);
         self.inner.attempts.has_time(client, now) && (!is_contended() || self.inner.lock().may_go_first(client, now))
     }
 
-    /// Charges a client for work that it did on its request's own task.
+    /// Charges a client for work on its request's own task.
     pub(crate) fn charge_attempt(&self, client: ClientId, began: Instant, ended: Instant) {
         let time = ended.saturating_duration_since(began);
         self.inner.attempts.add(client, time, ended);
@@ -129,12 +130,12 @@ impl FairQueue {
         }
     }
 
-    /// How many jobs run, are parked, and wait.
+    /// Number of running, parked and waiting jobs.
     pub fn counts(&self) -> (usize, usize, usize) {
         self.inner.lock().counts()
     }
 
-    /// The bounds.
+    /// The limits.
     pub fn limits(&self) -> FairLimits {
         self.inner.limits
     }
@@ -178,11 +179,11 @@ impl FairQueue {
         mut receiver: oneshot::Receiver<Place>,
         deadline: Option<Instant>,
     ) -> Result<Place, NoPlace> {
-        let mut patience = LEND_AFTER;
+        let mut check_pause = LEND_AFTER;
         loop {
-            let soon = Instant::now() + patience;
-            // The jobs of a client that has places wake less and less.
-            patience = (patience * 2).min(LEND_AGAIN_AFTER);
+            let soon = Instant::now() + check_pause;
+            // Jobs of a client that already has places check less and less often.
+            check_pause = (check_pause * 2).min(LEND_AGAIN_AFTER);
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(place)) => return Ok(place),
@@ -194,7 +195,7 @@ impl FairQueue {
     }
 }
 
-/// Takes a job out of the queue if it still waits there.
+/// Removes a job from the queue on drop, if it is still there.
 struct LeavesQueue<'a> {
     inner: &'a Inner,
     job: JobId,
@@ -218,7 +219,7 @@ impl Inner {
         self.is_contended.store(state.is_contended(), Ordering::Relaxed);
     }
 
-    /// Hands out free places.
+    /// Gives free places to waiting jobs.
     fn grant_all(self: &Arc<Self>) {
         let mut unclaimed = None;
         loop {
@@ -239,7 +240,7 @@ impl Inner {
         }
     }
 
-    /// Lends a place to a client that has none, if that is next and one may be lent.
+    /// Lends a place to a client that has none, if it is next and another may be lent.
     fn lend(self: &Arc<Self>, client: ClientId) {
         let granted = {
             let mut state = self.lock();
@@ -252,14 +253,14 @@ impl Inner {
         }
     }
 
-    /// Tells a job that it has its place. Returns the job if its caller has gone.
+    /// Gives a job its place. Returns the job if its caller has gone.
     fn hand_over(self: &Arc<Self>, granted: Granted<Waiter, Arc<Parked>>) -> Option<JobId> {
         match granted {
             Granted::GoesOn(parked) => {
                 parked.go_on();
                 None
             }
-            // Not dropped here: that would hand out the next place, and so on, on this stack.
+            // Not dropped here: the drop would give out the next place, recursively.
             Granted::Begins(job, share, waiter) => match waiter.send(Place::new(self, job, share)) {
                 Ok(()) => None,
                 Err(mut place) => {
@@ -270,7 +271,7 @@ impl Inner {
         }
     }
 
-    /// Takes a job's place and gives it to others.
+    /// Ends a job and gives its place to others.
     fn end(self: &Arc<Self>, job: JobId) {
         {
             let mut state = self.lock();
@@ -283,7 +284,7 @@ impl Inner {
     }
 }
 
-/// A job's place, given back when it is dropped.
+/// A job's place, released on drop.
 #[derive(Debug)]
 pub struct Place {
     inner: Arc<Inner>,
@@ -297,7 +298,7 @@ impl Place {
         Self { inner: Arc::clone(inner), job, share, is_held: true }
     }
 
-    /// What the job asks whether it has to give way. It does nothing once the place is given back.
+    /// The job's handle for checking whether to give way. Does nothing once the place is released.
     pub(crate) fn turn(&self) -> Turn {
         Turn { inner: Arc::clone(&self.inner), job: self.job, share: self.share }
     }
@@ -311,7 +312,7 @@ impl Drop for Place {
     }
 }
 
-/// A job's right to its place, as the job sees it.
+/// A job's view of its place.
 #[derive(Debug)]
 pub(crate) struct Turn {
     inner: Arc<Inner>,
@@ -320,13 +321,13 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether another client's job waits whose turn it might be.
+    /// Returns whether a job of another client waits that might be next.
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.is_contended.load(Ordering::Relaxed)
     }
 
-    /// Gives the place to another client's job if it is its turn, and waits on this thread until it is this one's again, or until
-    /// `is_unwanted`. True if it waited.
+    /// Gives the place to another client's job if that is next, and blocks this thread until the job may continue, or
+    /// until `is_unwanted`. Returns whether it waited.
     pub(crate) fn give_way(&self, is_unwanted: impl Fn() -> bool) -> bool {
         let parked = Arc::<Parked>::default();
         {
@@ -340,7 +341,7 @@ impl Turn {
         self.inner.grant_all();
         if !parked.wait(is_unwanted) {
             let mut state = self.inner.lock();
-            // Otherwise its caller has gone, and it runs to its end without a place.
+            // The caller has gone: the job runs to its end without a place.
             state.leave_parking(self.job, self.share);
             self.inner.note_contention(&state);
         }
@@ -360,7 +361,7 @@ impl Parked {
         self.changed.notify_one();
     }
 
-    /// Waits for the word to go on; false if `is_unwanted` came first.
+    /// Waits until it is woken; false if `is_unwanted` came first.
     fn wait(&self, is_unwanted: impl Fn() -> bool) -> bool {
         let mut goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner);
         while !*goes_on && !is_unwanted() {

@@ -1,4 +1,4 @@
-//! Which jobs run, which wait, and whose turn is next. Plain data: the caller brings the time and the lock.
+//! Which jobs run, which wait, and which is next. Plain data: the caller supplies the time and the lock.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -10,11 +10,11 @@ use foldhash::fast::RandomState;
 use super::{FairLimits, Share};
 use crate::{ClientId, PluginId};
 
-/// How far a client may run ahead of one that waits before it has to give way. With two threads of its own a client is ahead by
-/// that much after half the time; half a dozen clients take turns well within 50 ms.
+/// How far a client may be ahead of a waiting one before it must give way. With two threads a client is ahead by that
+/// much after half the time; six clients take turns well within 50 ms.
 const QUANTUM: Duration = Duration::from_millis(5);
 
-/// Idle clients that are remembered for the time that they used, besides those that run or wait.
+/// Idle clients whose used time is remembered, besides those that run or wait.
 const MAX_IDLE_CLIENTS: usize = 1_024;
 
 /// Clients that keep their place in the table while no client has a job: the next job of one allocates nothing.
@@ -23,10 +23,10 @@ const MAX_RESTING_CLIENTS: usize = 16;
 /// A job from its arrival to its end.
 pub(super) type JobId = u64;
 
-/// A job that runs.
+/// A running job.
 struct Running {
     share: Share,
-    /// Until when its time is accounted for.
+    /// Instant up to which its time has been charged.
     since: Instant,
 }
 
@@ -34,15 +34,15 @@ struct Running {
 struct Flow<W, P> {
     used: Duration,
     running: usize,
-    /// Jobs that had to give way. They go on before others begin.
+    /// Jobs that gave way. They continue before others begin.
     parked: VecDeque<(JobId, P)>,
     waiting: VecDeque<(JobId, W)>,
 }
 
 /// The jobs of a client.
 struct Client<W, P> {
-    /// Time that its jobs took, from a start that makes it comparable: a client that begins has as much as the active one
-    /// that has least.
+    /// Time used by its jobs. A new client starts with the least value of all active clients, which makes the values
+    /// comparable.
     used: Duration,
     running: usize,
     parked: usize,
@@ -77,7 +77,7 @@ impl<W, P> Client<W, P> {
         self.parked > 0 || self.waiting > 0
     }
 
-    /// The flow of a plugin, which does not come before those that have been active meanwhile.
+    /// Returns the plugin's flow. A new flow starts with the least value of all active flows.
     fn flow(&mut self, plugin: Option<PluginId>) -> &mut Flow<W, P> {
         let least = self.flows.values().filter(|flow| flow.is_active()).map(|flow| flow.used).min();
         let least = least.unwrap_or_default();
@@ -89,35 +89,35 @@ impl<W, P> Client<W, P> {
     }
 }
 
-/// Who gets a place.
+/// The job that gets a place.
 pub(super) enum Granted<W, P> {
-    /// A job that has waited begins.
+    /// A waiting job begins.
     Begins(JobId, Share, W),
-    /// A parked job goes on.
+    /// A parked job continues.
     GoesOn(P),
 }
 
-/// Why a job may not even wait.
+/// Why a job may not be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The queue is full, and no other client has more jobs in it.
     QueueFull,
-    /// The client's part of the queue is full.
+    /// The client's share of the queue is full.
     ClientFull,
 }
 
-/// What [`State::arrive`] came to.
+/// Result of [`State::arrive`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival<W> {
     /// The job runs.
     Runs,
-    /// It waits; `displaced` is a job of the client with most that no longer does.
+    /// It waits; `displaced` is the job that was dropped for it, of the client with the most waiting jobs.
     Waits { displaced: Option<W> },
     /// It is refused.
     Refused(Refusal),
 }
 
-/// `W` is how a waiting job is told that it may begin, `P` how a parked one is told to go on.
+/// `W` starts a waiting job, `P` wakes a parked one.
 pub(super) struct State<W, P> {
     limits: FairLimits,
     clients: HashMap<ClientId, Client<W, P>, RandomState>,
@@ -133,12 +133,13 @@ impl<W, P> State<W, P> {
         Self { limits, clients, running, parked: 0, waiting: 0, next_job: 0 }
     }
 
-    /// Jobs that run, are parked, and wait.
+    /// Number of running, parked and waiting jobs.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         (self.running.len(), self.parked, self.waiting)
     }
 
-    /// Whether a running job might have to give way: something waits or is parked, and not all of it is one client's.
+    /// Returns whether a running job might have to give way: jobs wait or are parked, and not all jobs are of one
+    /// client.
     pub(super) fn is_contended(&self) -> bool {
         let clients = || self.clients.values().filter(|client| client.is_active());
         self.running.len() > self.limits.places
@@ -158,7 +159,7 @@ impl<W, P> State<W, P> {
     /// A job comes. `waiter` is asked for only if it has to wait.
     pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
         self.account(now);
-        // A free place with jobs that wait is one that their clients may not have.
+        // Waiting jobs beside a free place belong to clients that may have no more places.
         let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
         let client = self.client(share.client);
         let (running, waits) = (client.running, client.waiting);
@@ -179,7 +180,7 @@ impl<W, P> State<W, P> {
         Arrival::Waits { displaced }
     }
 
-    /// Why one more job of a client may not wait, of which `waits` wait already.
+    /// Why a client with `waits` waiting jobs may not queue another.
     fn refusal(&self, is_full: bool, waits: usize) -> Option<Refusal> {
         let most = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
         if is_full && most() <= waits + 1 {
@@ -188,7 +189,7 @@ impl<W, P> State<W, P> {
         (waits >= self.limits.client_queue).then_some(Refusal::ClientFull)
     }
 
-    /// Takes the youngest waiting job of the client that has most of them.
+    /// Removes the youngest waiting job of the client that has the most.
     fn displace(&mut self) -> Option<W> {
         let most = self.clients.values_mut().max_by_key(|client| client.waiting)?;
         let youngest = |flow: &&mut Flow<W, P>| flow.waiting.back().map_or(0, |(job, _)| *job);
@@ -198,7 +199,7 @@ impl<W, P> State<W, P> {
         Some(waiter)
     }
 
-    /// Gives a free place to the next job, if there are both.
+    /// Gives a free place to the next job, if both exist.
     pub(super) fn grant_next(&mut self, now: Instant) -> Option<Granted<W, P>> {
         if self.running.len() >= self.limits.places {
             return None;
@@ -207,8 +208,8 @@ impl<W, P> State<W, P> {
         self.grant(share, now)
     }
 
-    /// Gives a job that waits a place beyond those that there are, which running jobs make up for by giving way. Only for a
-    /// client that has none, whose turn is next, and as often as there are places.
+    /// Gives a waiting job an extra place, which running jobs compensate by giving way. Only for a client without a
+    /// place, when it is next, and at most as many times as there are places.
     pub(super) fn lend(&mut self, client: ClientId, now: Instant) -> Option<Granted<W, P>> {
         self.account(now);
         let share = self.next_share().filter(|share| share.client == client)?;
@@ -235,10 +236,10 @@ impl<W, P> State<W, P> {
         Some(Granted::Begins(job, share, waiter))
     }
 
-    /// Whose turn is next: of the clients that may have one more place that which has used least, and of its plugins
-    /// likewise; the job that has waited longest decides between equals.
+    /// The next job: of the clients that may have another place the one that has used least, and of its plugins
+    /// likewise; between equals the job that has waited longest.
     ///
-    /// Looks at all clients: they are no more than the queue is long, and a job that waits here is worth more than that.
+    /// Scans all clients: they are no more than waiting jobs, and a queued job costs far more than the scan.
     fn next_share(&self) -> Option<Share> {
         if self.is_empty() {
             return None;
@@ -259,7 +260,7 @@ impl<W, P> State<W, P> {
         self.running.insert(job, Running { share, since: now });
     }
 
-    /// A job ends, or leaves its place otherwise.
+    /// Removes a job that ended or left its place.
     pub(super) fn end(&mut self, job: JobId, now: Instant) {
         self.account(now);
         self.leave_place(job);
@@ -277,7 +278,7 @@ impl<W, P> State<W, P> {
         Some(share)
     }
 
-    /// A job that waits leaves.
+    /// Removes a waiting job.
     pub(super) fn leave_queue(&mut self, job: JobId, share: Share) {
         let Some(client) = self.clients.get_mut(&share.client) else { return };
         let Some(flow) = client.flows.get_mut(&share.plugin) else { return };
@@ -290,7 +291,7 @@ impl<W, P> State<W, P> {
         }
     }
 
-    /// A parked job leaves; false if it goes on already.
+    /// Removes a parked job; false if it already continues.
     pub(super) fn leave_parking(&mut self, job: JobId, share: Share) -> bool {
         let Some(client) = self.clients.get_mut(&share.client) else { return false };
         let Some(flow) = client.flows.get_mut(&share.plugin) else { return false };
@@ -305,8 +306,8 @@ impl<W, P> State<W, P> {
         has_left
     }
 
-    /// Takes a running job's place if it is another client's turn, and says whether it did; `parked` is how the job is told to
-    /// go on. A job runs on where as many are parked as may be.
+    /// Parks a running job if another client is next, and returns whether it did; `parked` makes the handle that wakes
+    /// it. At the maximum of parked jobs the job keeps running.
     pub(super) fn park(&mut self, job: JobId, now: Instant, parked: impl FnOnce() -> P) -> bool {
         self.account(now);
         if self.parked >= self.limits.parked || !self.must_give_way(job) {
@@ -324,7 +325,7 @@ impl<W, P> State<W, P> {
         let Some(Running { share, .. }) = self.running.get(&job) else { return false };
         let Some(own) = self.clients.get(&share.client).map(|client| client.used) else { return false };
         if self.running.len() > self.limits.places {
-            // A place was lent: the client that has used most makes up for it.
+            // A place was lent: the running client that has used most gives way for it.
             let of = |running: &Running| self.clients.get(&running.share.client).map(|client| client.used);
             return self.running.values().filter_map(of).max() == Some(own);
         }
@@ -333,7 +334,8 @@ impl<W, P> State<W, P> {
         next.is_some_and(|next| next.used.saturating_add(QUANTUM) < own)
     }
 
-    /// Whether a client may work without a place, ahead of what waits: nothing of another client does that has used less.
+    /// Returns whether a client may work without a place, ahead of the queue: no other client that has used less is
+    /// waiting.
     pub(super) fn may_go_first(&mut self, client: ClientId, now: Instant) -> bool {
         self.account(now);
         let Some(own) = self.clients.get(&client).map(|client| client.used) else { return true };
@@ -341,7 +343,7 @@ impl<W, P> State<W, P> {
         !self.clients.iter().any(|entry| waits(entry) && entry.1.used.saturating_add(QUANTUM) < own)
     }
 
-    /// Adds time that a client worked without a place.
+    /// Charges a client for time without a place.
     pub(super) fn charge(&mut self, client: ClientId, time: Duration, now: Instant) {
         self.account(now);
         let client = self.client(client);
@@ -349,7 +351,7 @@ impl<W, P> State<W, P> {
         self.forget_idle();
     }
 
-    /// Accounts for the time that jobs ran since the last look.
+    /// Charges running jobs for the time since the last check.
     fn account(&mut self, now: Instant) {
         for running in self.running.values_mut() {
             let time = now.saturating_duration_since(running.since);
@@ -366,7 +368,7 @@ impl<W, P> State<W, P> {
         self.clients.values().filter(|client| client.is_active()).map(|client| client.used).min()
     }
 
-    /// A client, which when it begins does not come before those that have been active meanwhile.
+    /// Returns the client's entry. A new client starts with the least value of all active clients.
     fn client(&mut self, name: ClientId) -> &mut Client<W, P> {
         let is_active = self.clients.get(&name).is_some_and(Client::is_active);
         let least = if is_active { Duration::ZERO } else { self.least_used().unwrap_or_default() };
@@ -375,7 +377,7 @@ impl<W, P> State<W, P> {
         client
     }
 
-    /// Forgets clients that have nothing here, and no more time behind them than the others.
+    /// Forgets clients without jobs whose used time no longer exceeds the others'.
     fn forget_idle(&mut self) {
         let Some(least) = self.least_used() else { return self.forget_times() };
         let remembers = self.clients.len() <= MAX_IDLE_CLIENTS;

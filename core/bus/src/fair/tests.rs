@@ -1,3 +1,5 @@
+//! Tests of the queue with real threads and time.
+
 use std::sync::mpsc;
 
 use super::*;
@@ -16,7 +18,7 @@ fn context(client: u64) -> CallContext {
 }
 
 #[tokio::test]
-async fn places_are_given_back_when_their_owners_and_their_waiters_leave() {
+async fn places_are_released_when_owners_or_waiters_are_dropped() {
     let queue = queue(1);
     let held = queue.enter(share(1), None).await.unwrap();
     for _ in 0..3 {
@@ -54,7 +56,7 @@ async fn a_client_that_waits_is_lent_a_place_beside_a_job_that_never_pauses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_job_lets_another_clients_job_through_and_goes_on() {
+async fn a_long_job_yields_to_another_clients_job_and_continues() {
     let pool = WorkPool::new("test", 1, 16);
     let (began, has_begun) = mpsc::channel();
     let (stop, is_stopped) = mpsc::channel();
@@ -149,7 +151,7 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_had_its_share_of_attempts_is_queued_and_others_are_not() {
+async fn a_client_beyond_its_allowance_of_attempts_is_queued_and_others_are_not() {
     let pool = WorkPool::new("test", 1, 16);
     let (greedy, modest) = (context(1), context(2));
     let long = || {
@@ -160,7 +162,7 @@ async fn a_client_that_has_had_its_share_of_attempts_is_queued_and_others_are_no
         Some("at once")
     };
 
-    // Windows have no common beginning with this test: one of three attempts in a row meets a window that is used up.
+    // The test does not know where windows begin: one of three attempts in a row meets a window that is used up.
     let answers = [(); 3].map(|()| pool.attempt(&greedy, long));
 
     assert!(answers.contains(&None), "{answers:?}");

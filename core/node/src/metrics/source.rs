@@ -253,7 +253,7 @@ fn add_process(page: &mut Page) {
         page.add_fraction(&families::STARTED, &[], usage.started);
         page.add(&families::OPEN_FILES, &[], usage.open_files);
         if let Some(most) = usage.most_files {
-            page.add(&families::MOST_FILES, &[], most);
+            page.add(&families::MAX_FILES, &[], most);
         }
     }
 }

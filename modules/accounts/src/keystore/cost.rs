@@ -1,6 +1,6 @@
-//! What opening a key file costs, and how much of that is allowed.
+//! The cost of opening a key file, and its limits.
 //!
-//! A file states its own cost. It is compared with the limits before anything is allocated or computed.
+//! A file states its own cost, which is checked against the limits before anything is allocated or computed.
 
 use hmac::Hmac;
 use scrypt::Params;
@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 
 use super::KeyFileError;
 
-/// Bytes that are derived from a password: half for the cipher, half for the checksum.
+/// Bytes derived from a password: half for the cipher, half for the checksum.
 pub(super) const DERIVED_BYTES: usize = 32;
-/// Bytes of one scrypt block for `r` = 1.
+/// Size of a scrypt block for `r` = 1.
 const SCRYPT_BLOCK: u64 = 128;
 const MEBIBYTE: u64 = 1 << 20;
 
-/// The most that a key file may ask for.
+/// Limits on the cost that a key file may state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostLimits {
     /// Bytes of memory.
@@ -27,13 +27,13 @@ pub struct CostLimits {
 }
 
 impl Default for CostLimits {
-    /// 512 MiB, and about sixteen seconds.
+    /// 512 MiB, and about sixteen seconds of computing.
     fn default() -> Self {
         Self { memory: 512 * MEBIBYTE, scrypt_work: 1 << 25, pbkdf2_rounds: 16_000_000 }
     }
 }
 
-/// How a password becomes a key.
+/// The key derivation function and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDerivation {
     /// scrypt (RFC 7914).
@@ -42,12 +42,12 @@ pub enum KeyDerivation {
         log_n: u8,
         /// Size of a block, in units of 128 bytes.
         r: u32,
-        /// How many such tables are computed one after the other.
+        /// Number of tables, computed one after the other.
         p: u32,
     },
     /// PBKDF2 with HMAC-SHA-256 (RFC 8018).
     Pbkdf2 {
-        /// How many rounds.
+        /// Number of rounds.
         rounds: u32,
     },
 }
@@ -58,10 +58,10 @@ impl KeyDerivation {
     /// For small machines and tests: about 0.1 s and 4 MiB.
     pub const LIGHT: Self = Self::Scrypt { log_n: 12, r: 8, p: 6 };
 
-    /// scrypt with the numbers of a file.
+    /// scrypt with the parameters of a file.
     ///
     /// # Errors
-    /// [`KeyFileError::Field`] when a number means nothing, [`KeyFileError::TooMuchMemory`],
+    /// [`KeyFileError::Field`] for an invalid parameter, [`KeyFileError::TooMuchMemory`],
     /// [`KeyFileError::TooMuchWork`].
     pub(super) fn scrypt(n: u64, r: u64, p: u64, limits: &CostLimits) -> Result<Self, KeyFileError> {
         if n < 2 || !n.is_power_of_two() {
@@ -86,7 +86,7 @@ impl KeyDerivation {
         Ok(Self::Scrypt { log_n: n.trailing_zeros() as u8, r: r32, p: p32 })
     }
 
-    /// PBKDF2 with the number of a file.
+    /// PBKDF2 with the parameters of a file.
     ///
     /// # Errors
     /// [`KeyFileError::Field`], [`KeyFileError::TooMuchWork`].
@@ -98,7 +98,7 @@ impl KeyDerivation {
         }
     }
 
-    /// Bytes of the table that `KeyDerivation::derive` allocates, for a budget. A few blocks beside it are not counted.
+    /// Bytes of the table that `KeyDerivation::derive` allocates, for the budget. A few further blocks are not counted.
     pub const fn memory(self) -> u64 {
         match self {
             Self::Scrypt { log_n, r, .. } => (SCRYPT_BLOCK * r as u64) << log_n,
@@ -106,7 +106,7 @@ impl KeyDerivation {
         }
     }
 
-    /// The bytes that stand for a password. Blocks the thread for as long as the cost says.
+    /// Derives the key bytes from a password. Blocks the thread for the time of the cost.
     pub(super) fn derive(self, password: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; DERIVED_BYTES]>, KeyFileError> {
         let mut derived = Zeroizing::new([0; DERIVED_BYTES]);
         let done = match self {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_costs_are_taken() {
+    fn the_common_costs_are_accepted() {
         assert_eq!(scrypt(262_144, 8, 1).unwrap(), KeyDerivation::STANDARD);
         assert_eq!(scrypt(4096, 8, 6).unwrap(), KeyDerivation::LIGHT);
         assert_eq!(KeyDerivation::STANDARD.memory(), 256 << 20);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_costs_are_refused_before_anything_is_allocated() {
+    fn excessive_costs_are_refused_before_allocation() {
         let too_much_memory = KeyFileError::TooMuchMemory { wanted: 1024, allowed: 512 };
         assert_eq!(scrypt(1 << 20, 8, 1).unwrap_err(), too_much_memory);
         assert!(matches!(scrypt(1 << 63, u64::MAX, u64::MAX), Err(KeyFileError::TooMuchWork)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_meaning_are_named() {
+    fn invalid_parameters_are_named() {
         for (n, r, p) in [(0, 8, 1), (1, 8, 1), (3, 8, 1), (4096, 0, 1), (4096, 8, 0)] {
             assert!(matches!(scrypt(n, r, p), Err(KeyFileError::Field { .. })), "{n} {r} {p}");
         }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn derives_the_first_vectors_of_the_standards() {
-        // RFC 7914, section 12: the vector of n = 1024, cut to 32 bytes.
+        // RFC 7914, section 12: the vector of n = 1024, truncated to 32 bytes.
         let scrypt = KeyDerivation::Scrypt { log_n: 10, r: 8, p: 16 }.derive(b"password", b"NaCl").unwrap();
         let hex = alloy_primitives::hex::encode(*scrypt);
         assert_eq!(hex, "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162");

@@ -1,33 +1,35 @@
+//! Errors of key files and their folder.
+
 use std::{io, path::PathBuf};
 
 use alloy_primitives::{Address, hex};
 
-/// The most letters of a file's own words that an error repeats.
+/// Maximum number of characters that an error quotes from a file.
 const SHOWN_LETTERS: usize = 32;
 
-/// Why a key file can't be read or opened. No variant carries a secret.
+/// Why a key file cannot be read or opened. No variant contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// The file is longer than any key file is.
+    /// The file is longer than the maximum of a key file.
     #[error("a key file has {allowed} bytes at most")]
     TooLong {
-        /// The bound, in bytes.
+        /// The limit, in bytes.
         allowed: usize,
     },
-    /// The file is not JSON, or no object.
+    /// The file is not JSON, or not an object.
     #[error("the key file is not JSON: line {line}, column {column}")]
     NotJson {
-        /// Where, from 1.
+        /// Line, from 1.
         line: usize,
-        /// Where, from 1.
+        /// Column, from 1.
         column: usize,
     },
-    /// A member is missing or not of its type.
+    /// A member is missing or has the wrong type.
     #[error("invalid key file: {name} {problem}")]
     Field {
         /// The member.
         name: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// A version other than 1 and 3.
@@ -42,41 +44,41 @@ pub enum KeyFileError {
     /// A pseudo-random function other than `hmac-sha256`.
     #[error("unsupported PBKDF2 PRF: {0}")]
     Prf(String),
-    /// Opening the file takes more memory than is allowed.
+    /// Opening the file needs more memory than is allowed.
     #[error("opening this key file takes {wanted} MiB; `accounts.memory` allows {allowed}")]
     TooMuchMemory {
-        /// What it asks for, in MiB.
+        /// Memory needed, in MiB.
         wanted: u64,
-        /// The bound, in MiB.
+        /// The limit, in MiB.
         allowed: u64,
     },
-    /// Opening the file takes more computing time than is allowed.
+    /// Opening the file needs more computing time than is allowed.
     #[error("opening this key file takes too long: make it anew with the standard cost")]
     TooMuchWork,
     /// The password is wrong, or the file is damaged.
     #[error("could not decrypt key with given password")]
     WrongPassword,
-    /// What was decrypted is no secret key.
+    /// The decrypted bytes are not a valid secret key.
     #[error("invalid key: the decrypted number is zero or not below the order of the curve")]
     InvalidKey,
-    /// The key belongs to another address than the file states.
+    /// The key's address differs from the one in the file.
     #[error("key content mismatch: have account {}, want {}", hex::encode(have), hex::encode(want))]
     OtherAccount {
         /// The key's own address.
         have: Address,
-        /// The address that the file states.
+        /// The address in the file.
         want: Address,
     },
 }
 
 impl KeyFileError {
-    /// What is shown of a file's own words: their beginning, without control letters.
+    /// The part of a file's text that errors show: its beginning, without control characters.
     pub(super) fn shown(words: &str) -> String {
         words.chars().filter(|letter| !letter.is_control()).take(SHOWN_LETTERS).collect()
     }
 }
 
-/// Why a key could not be kept in the folder or taken from it.
+/// Why a key could not be stored in the folder or read from it.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFolderError {
     /// The operating system refused.
@@ -84,36 +86,36 @@ pub enum KeyFolderError {
     System {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is no key file, or does not open.
+    /// The file is not a key file, or cannot be opened.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: KeyFileError,
     },
-    /// A new file did not open again after it was written. It was removed.
+    /// A new file could not be opened again after it was written. It was removed.
     #[error(
         "an error was encountered when saving and verifying the keystore file. The file {} was removed; no key was \
          saved: {source}",
         path.display()
     )]
     NotVerified {
-        /// Where it had been.
+        /// Its path.
         path: PathBuf,
-        /// Why it did not open.
+        /// Why it could not be opened.
         source: KeyFileError,
     },
     /// The key could not be encrypted.
     #[error(transparent)]
     NotEncrypted(#[from] KeyFileError),
-    /// The folder has a file of this name already.
+    /// The folder already has a file with this name.
     #[error("{}: the file exists already", .0.display())]
     Exists(PathBuf),
-    /// The system gave no random bytes.
+    /// The system returned no random bytes.
     #[error("the operating system gave no random bytes")]
     NoRandomness,
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{Address, hex};
 
-/// How the address is written in the name of a new key file. Names are never parsed.
+/// The form of the address in the name of a new key file. Names are never parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileNames {
     /// `xdc` and the mixed-case digits of EIP-55, as the reference client writes it.
@@ -34,7 +34,7 @@ impl FileNames {
 
 /// Year, month and day of a number of days since 1 January 1970.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin on 1 March here, so that the leap day is a year's last.
+    // Years begin on 1 March here, so that the leap day is the last day of a year.
     const DAYS_OF_400_YEARS: u64 = 146_097;
     let days = days + 719_468;
     let (era, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);

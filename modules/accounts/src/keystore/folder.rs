@@ -17,12 +17,12 @@ use super::{
 };
 use crate::key::Key;
 
-/// How names of files begin that are being written. The dot keeps every client from taking them for keys.
+/// Prefix of files that are being written. The dot hides them from clients that list keys.
 const TEMPORARY_PREFIX: &str = ".tenon-key-";
-/// The age after which a temporary file belongs to a process that was killed.
+/// Age after which a temporary file must belong to a process that was killed.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
-/// A folder of key files, and how new ones are made.
+/// A folder of key files, with the parameters for new ones.
 #[derive(Clone, Debug)]
 pub struct KeyFolder {
     path: PathBuf,
@@ -31,37 +31,38 @@ pub struct KeyFolder {
     limits: CostLimits,
 }
 
-/// A key file that was written.
+/// A key file that has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKey {
-    /// Whose key it is.
+    /// The key's address.
     pub address: Address,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
 }
 
 impl KeyFolder {
-    /// A folder, which need not exist yet. New files are named and encrypted as said; no file may cost more than `limits`.
+    /// A folder, which need not exist yet, with the naming and encryption of new files. No file may cost more than
+    /// `limits`.
     pub const fn new(path: PathBuf, names: FileNames, derivation: KeyDerivation, limits: CostLimits) -> Self {
         Self { path, names, derivation, limits }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The most that opening a file may cost.
+    /// Limits on the cost of opening a file.
     pub const fn limits(&self) -> &CostLimits {
         &self.limits
     }
 
-    /// Bytes that writing a file allocates, for a budget.
+    /// Memory needed to write a file, for the budget.
     pub const fn memory_of_new_file(&self) -> u64 {
         self.derivation.memory()
     }
 
-    /// Reads and checks a key file, without opening it. A symbolic link, a folder and a pipe are refused.
+    /// Reads and checks a key file, without decrypting it. A symbolic link, a folder or a pipe is refused.
     ///
     /// # Errors
     /// [`KeyFolderError::System`], [`KeyFolderError::File`].
@@ -70,15 +71,15 @@ impl KeyFolder {
         KeyFile::parse(&text, &self.limits).map_err(|source| KeyFolderError::File { path: path.to_owned(), source })
     }
 
-    /// Makes a key and encrypts it into a new file. Blocks the thread for twice the time of the derivation.
+    /// Creates a key and encrypts it into a new file. Blocks the thread for twice the time of the derivation.
     ///
     /// # Errors
-    /// [`KeyFolderError`]; the folder is then as it was.
+    /// [`KeyFolderError`]; the folder is unchanged then.
     pub fn create(&self, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         let mut secret = Zeroizing::new([0; 32]);
         loop {
             fill_random(secret.as_mut_slice())?;
-            // One number in 2^128 is no key.
+            // Fails for one number in 2^128.
             if let Some(key) = Key::from_secret(secret.clone()) {
                 return self.store(&key, password);
             }
@@ -88,15 +89,15 @@ impl KeyFolder {
     /// Encrypts a given key into a new file. Blocks the thread for twice the time of the derivation.
     ///
     /// # Errors
-    /// [`KeyFolderError`]; [`KeyFileError::InvalidKey`] when the number is no key. The folder is then as it was.
+    /// [`KeyFolderError`]; [`KeyFileError::InvalidKey`] if the number is not a valid key. The folder is unchanged then.
     pub fn import(&self, secret: Zeroizing<[u8; 32]>, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         self.store(&Key::from_secret(secret).ok_or(KeyFileError::InvalidKey)?, password)
     }
 
-    /// Takes the key of another client's file into a new file of this folder, under its own password.
+    /// Re-encrypts the key of another client's file into a new file of this folder, with a new password.
     ///
     /// # Errors
-    /// [`KeyFolderError`], also when the password is wrong.
+    /// [`KeyFolderError`], also if the password is wrong.
     pub fn adopt(&self, file: &KeyFile, password: &[u8], new_password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         self.store(&file.open(password)?, new_password)
     }
@@ -104,17 +105,17 @@ impl KeyFolder {
     /// Changes the password of a file, and its cost to that of new files.
     ///
     /// # Errors
-    /// [`KeyFolderError`]; the old file is then as it was.
+    /// [`KeyFolderError`]; the old file is unchanged then.
     pub fn change_password(&self, path: &Path, password: &[u8], new_password: &[u8]) -> Result<(), KeyFolderError> {
         let key = self.read(path)?.open(password)?;
         self.write(&key, new_password, path)
     }
 
     /// Encrypts a key into a new file. Blocks the thread for twice the time of the derivation: the file is opened again
-    /// before it gets its name.
+    /// before it is renamed.
     ///
     /// # Errors
-    /// [`KeyFolderError`]; the folder is then as it was.
+    /// [`KeyFolderError`]; the folder is unchanged then.
     pub(crate) fn store(&self, key: &Key, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         create_private_folder(&self.path).map_err(KeyFolderError::system(&self.path))?;
         let path = self.path.join(self.names.name(key.address(), SystemTime::now()));
@@ -133,7 +134,7 @@ impl KeyFolder {
         temporary.rename(path)
     }
 
-    /// Opens what was written, from the disk.
+    /// Opens the written file again, from disk.
     fn verify(&self, path: &Path, address: Address, password: &[u8]) -> Result<(), KeyFileError> {
         let unreadable = |_| KeyFileError::NotJson { line: 0, column: 0 };
         let file = KeyFile::parse(&read_bounded(path).map_err(unreadable)?, &self.limits)?;
@@ -141,7 +142,7 @@ impl KeyFolder {
         if have == address { Ok(()) } else { Err(KeyFileError::OtherAccount { have, want: address }) }
     }
 
-    /// Removes temporary files that a killed process left, an hour after it wrote them.
+    /// Removes temporary files left by killed processes, an hour after they were written.
     pub fn remove_abandoned(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         let now = SystemTime::now();
@@ -150,14 +151,14 @@ impl KeyFolder {
             let written = entry.metadata().and_then(|metadata| metadata.modified());
             let age = written.ok().and_then(|written| now.duration_since(written).ok());
             if is_temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
-                // It is tried again at the next start.
+                // A failure is retried at the next start.
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-/// A file that is being written. Removed when it is dropped without having been renamed.
+/// A file that is being written. Removed on drop unless it was renamed.
 struct Temporary {
     path: PathBuf,
     is_kept: bool,
@@ -181,7 +182,7 @@ impl Temporary {
     fn rename(mut self, to: &Path) -> Result<(), KeyFolderError> {
         fs::rename(&self.path, to).map_err(KeyFolderError::system(to))?;
         self.is_kept = true;
-        // The name is on the disk once the folder is.
+        // The new name is durable once the folder is synced.
         let folder = to.parent().unwrap_or(to);
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(KeyFolderError::system(folder))
     }
@@ -190,7 +191,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What can't be removed now is removed later: `remove_abandoned`.
+            // A file that cannot be removed now is removed by `remove_abandoned`.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -203,9 +204,9 @@ fn create_private_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The content of a plain file, of one byte more than a key file may have at most.
+/// The content of a regular file, up to one byte more than the maximum of a key file.
 pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    // A pipe would keep the thread waiting, and a link lead elsewhere.
+    // Opening a pipe would block the thread, and a link could point elsewhere.
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK);
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -16,11 +16,11 @@ use super::{
 };
 use crate::key::Key;
 
-/// The longest key file. The longest that wallets write have some 2 KiB.
+/// Maximum length of a key file. Wallets write at most some 2 KiB.
 pub const MAX_KEY_FILE_BYTES: usize = 64 << 10;
 /// Bytes of a secret key.
 const KEY_BYTES: usize = 32;
-/// The fewest bytes of a derived key: 16 for the cipher, 16 for the checksum.
+/// Minimum length of a derived key: 16 bytes for the cipher, 16 for the checksum.
 const MIN_DERIVED_LENGTH: u64 = 32;
 const AES_BLOCK: usize = 16;
 const PRESALE_ROUNDS: u32 = 2000;
@@ -31,7 +31,7 @@ const NO_CHECKSUM: &str = "has not 32 bytes";
 type Aes128Ctr = ctr::Ctr128BE<Aes128>;
 type Aes128CbcDecryptor = cbc::Decryptor<Aes128>;
 
-/// A key file whose form and cost were checked. It holds no plain secret.
+/// A key file whose form and cost have been checked. It contains no plain secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFile {
     address: Option<Address>,
@@ -40,9 +40,9 @@ pub struct KeyFile {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Protection {
-    /// Versions 1 and 3: the cipher differs.
+    /// Versions 1 and 3, which differ in the cipher.
     Sealed(Sealed),
-    /// A wallet of the presale of 2014.
+    /// A wallet of the 2014 presale.
     Presale { initial_vector: [u8; AES_BLOCK], ciphertext: Vec<u8> },
 }
 
@@ -65,11 +65,11 @@ enum Cipher {
 }
 
 impl KeyFile {
-    /// Reads version 3, version 1 and presale files. Nothing is decrypted, and nothing is allocated that the file asks
-    /// for.
+    /// Reads version 3, version 1 and presale files. Nothing is decrypted, and no memory is allocated at the file's
+    /// request.
     ///
     /// # Errors
-    /// [`KeyFileError`] naming the member that is wrong, or the cost that is too high.
+    /// [`KeyFileError`] naming the invalid member, or the excessive cost.
     pub fn parse(text: &[u8], limits: &CostLimits) -> Result<Self, KeyFileError> {
         let members = parse_object(text)?;
         if member(&members, "encseed").is_some() {
@@ -81,12 +81,12 @@ impl KeyFile {
         Ok(Self { address, protection: Protection::Sealed(sealed(crypto, cipher, limits)?) })
     }
 
-    /// The address that the file states.
+    /// The address in the file.
     pub const fn address(&self) -> Option<Address> {
         self.address
     }
 
-    /// Bytes that `KeyFile::open` allocates, for a budget.
+    /// Memory that `KeyFile::open` allocates, for the budget.
     pub const fn memory(&self) -> u64 {
         match &self.protection {
             Protection::Sealed(sealed) => sealed.derivation.memory(),
@@ -94,7 +94,7 @@ impl KeyFile {
         }
     }
 
-    /// Whose key it is, if the password is right. Blocks the thread for as long as the cost says.
+    /// Returns the key's address if the password is correct. Blocks the thread for the time of the cost.
     ///
     /// # Errors
     /// [`KeyFileError::WrongPassword`], [`KeyFileError::InvalidKey`], [`KeyFileError::OtherAccount`].
@@ -102,7 +102,7 @@ impl KeyFile {
         self.open(password).map(|key| key.address())
     }
 
-    /// Decrypts the key. Blocks the thread for as long as the cost says.
+    /// Decrypts the key. Blocks the thread for the time of the cost.
     ///
     /// # Errors
     /// [`KeyFileError::WrongPassword`], [`KeyFileError::InvalidKey`], [`KeyFileError::OtherAccount`].
@@ -116,7 +116,7 @@ impl KeyFile {
         let key = Key::from_secret(secret).ok_or(KeyFileError::InvalidKey)?;
         match self.address {
             Some(want) if want != key.address() => Err(match &self.protection {
-                // Presale files have no checksum: the address is theirs.
+                // Presale files have no checksum: a wrong password shows by its address.
                 Protection::Presale { .. } => KeyFileError::WrongPassword,
                 Protection::Sealed(_) => KeyFileError::OtherAccount { have: key.address(), want },
             }),
@@ -146,8 +146,8 @@ impl Sealed {
     }
 }
 
-/// Keccak-256 over the second half of the derived key and the ciphertext. Comparing it needs no constant time: how many bytes
-/// of a wrong guess agree with the file says nothing about the password.
+/// Keccak-256 over the second half of the derived key and the ciphertext. The comparison need not take constant time:
+/// the number of equal bytes reveals nothing about the password.
 pub(super) fn checksum(second_half: &[u8], ciphertext: &[u8]) -> [u8; 32] {
     let mut text = Zeroizing::new(Vec::with_capacity(second_half.len() + ciphertext.len()));
     text.extend_from_slice(second_half);
@@ -161,12 +161,12 @@ pub(super) fn first_half(bytes: &[u8; 32]) -> Zeroizing<[u8; 16]> {
     half
 }
 
-/// Encrypts and decrypts: the counter mode is its own inverse.
+/// Encrypts or decrypts: counter mode is its own inverse.
 pub(super) fn apply_counter_cipher(key: &[u8; 16], initial_vector: &[u8; AES_BLOCK], bytes: &mut [u8]) {
     Aes128Ctr::new(&(*key).into(), &(*initial_vector).into()).apply_keystream(bytes);
 }
 
-/// Old wallets left zeroes at the beginning of a key away.
+/// Old wallets omitted leading zero bytes of a key.
 fn padded(plain: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, KeyFileError> {
     let mut secret = Zeroizing::new([0; KEY_BYTES]);
     let missing = KEY_BYTES.checked_sub(plain.len()).ok_or(KeyFileError::InvalidKey)?;
@@ -209,7 +209,7 @@ pub(super) fn parse_object(text: &[u8]) -> Result<Members, KeyFileError> {
     }
 }
 
-/// The address that an object states: 40 hexadecimal digits, also with `0x` or `xdc`. None without one.
+/// The address in an object: 40 hexadecimal digits, with or without `0x` or `xdc`. `None` if missing.
 pub(super) fn stated_address(members: &Members) -> Result<Option<Address>, KeyFileError> {
     address_of(members, "address")
 }
@@ -242,7 +242,7 @@ fn version(members: &Members) -> Result<Cipher, KeyFileError> {
 }
 
 fn sealed(crypto: &Members, cipher: Cipher, limits: &CostLimits) -> Result<Sealed, KeyFileError> {
-    // Version 1 names a cipher that it does not use.
+    // Version 1 files name a cipher that they do not use.
     if cipher == Cipher::Counter {
         let name = string(crypto, "cipher")?;
         if name != "aes-128-ctr" {
@@ -270,7 +270,7 @@ fn derivation(crypto: &Members, parameters: &Members, limits: &CostLimits) -> Re
     if !["scrypt", "pbkdf2"].contains(&name) {
         return Err(KeyFileError::Kdf(KeyFileError::shown(name)));
     }
-    // The first 32 bytes are the same for every longer length: no more are ever derived.
+    // The first 32 bytes are the same for every length, so only these are derived.
     if number(parameters, "dklen")? < MIN_DERIVED_LENGTH {
         return Err(KeyFileError::Field { name: "dklen", problem: "is below 32" });
     }
@@ -294,7 +294,7 @@ fn presale(members: &Members) -> Result<KeyFile, KeyFileError> {
     else {
         return Err(KeyFileError::Field { name: "encseed", problem });
     };
-    // Without it a wrong password could not be told.
+    // Without the address a wrong password could not be detected.
     let address = address_of(members, "ethaddr")?;
     let address = address.ok_or(KeyFileError::Field { name: "ethaddr", problem: "is missing" })?;
     let protection = Protection::Presale { initial_vector: *initial_vector, ciphertext: ciphertext.to_vec() };

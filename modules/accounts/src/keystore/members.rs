@@ -1,4 +1,4 @@
-//! Members of a JSON object, found as the reference finds them: by exact name first, else in any case. ethers writes
+//! Members of a JSON object, looked up like in the reference: by exact name first, then ignoring case. ethers writes
 //! `Crypto`, go-ethereum `crypto`.
 
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ pub(super) fn bytes(members: &Members, name: &'static str) -> Result<Vec<u8>, Ke
     alloy_primitives::hex::decode(string(members, name)?).map_err(|_| KeyFileError::Field { name, problem: NO_HEX })
 }
 
-/// The same, of one length.
+/// The same, with an exact length.
 pub(super) fn exact_bytes<const N: usize>(
     members: &Members,
     name: &'static str,

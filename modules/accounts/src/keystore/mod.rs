@@ -1,5 +1,5 @@
-//! Key files: one encrypted secret key a file, in a folder that other clients can use too
-//! (`docs/spec/rpc-node.md` 6.4).
+//! Key files: one encrypted secret key per file, in a folder that other clients can use too (`docs/spec/rpc-node.md`
+//! 6.4).
 
 mod cost;
 mod error;

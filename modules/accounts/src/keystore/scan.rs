@@ -1,4 +1,4 @@
-//! Which keys a folder has: files are read when they are new or have changed, and listing reads a snapshot.
+//! The list of keys in a folder: files are read when they are new or have changed, and listing reads a snapshot.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,31 +16,31 @@ use super::{
     key_file::{parse_object, stated_address},
 };
 
-/// The most files of a folder that are looked at.
+/// Maximum number of files that are read in a folder.
 pub const MAX_KEY_FILES: usize = 65_536;
 
-/// A key file, by the address that it states.
+/// A key file, by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
-    /// Whose key it is.
+    /// The key's address.
     pub address: Address,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
 }
 
-/// What changed between two looks at a folder.
+/// Changes between two scans of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyChanges {
-    /// Files that came, or that state another address than before.
+    /// New files, or files with another address than before.
     pub arrived: Vec<ListedKey>,
-    /// Files that are gone, or that stated this address before.
+    /// Removed files, or the previous addresses of changed files.
     pub dropped: Vec<ListedKey>,
-    /// Files that were written again and state the same address.
+    /// Files that were written again with the same address.
     pub rewritten: Vec<ListedKey>,
 }
 
 impl KeyChanges {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     pub const fn is_empty(&self) -> bool {
         self.arrived.is_empty() && self.dropped.is_empty() && self.rewritten.is_empty()
     }
@@ -59,34 +59,34 @@ impl KeySnapshot {
         Self { addresses: keys.iter().map(|key| key.address).collect(), keys }
     }
 
-    /// The keys in the order of their paths. Several files may state one address.
+    /// The keys in the order of their paths. Several files may have the same address.
     pub fn keys(&self) -> &[ListedKey] {
         &self.keys
     }
 
-    /// Whether a file states this address.
+    /// Returns whether a file has this address.
     pub fn has(&self, address: Address) -> bool {
         self.addresses.contains(&address)
     }
 }
 
-/// The keys of a folder as of the last look. Listing takes no lock.
+/// The keys of a folder as of the last scan. Listing takes no lock.
 #[derive(Debug)]
 pub struct KeyList {
     folder: PathBuf,
     listed: ArcSwap<KeySnapshot>,
-    /// What is known of each file. Held while the folder is looked at; nothing awaits under it.
+    /// The files read so far. Locked during a scan; nothing awaits under it.
     known: Mutex<BTreeMap<PathBuf, KnownFile>>,
 }
 
-/// When and how large a file was when it was read, and whose key it is.
+/// A file's time and size when it was read, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KnownFile {
     stamp: Stamp,
     address: Option<Address>,
 }
 
-/// A file whose stamp is the same was not written.
+/// A file with an unchanged stamp was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -112,15 +112,15 @@ impl KeyList {
         Self { folder, listed: ArcSwap::default(), known: Mutex::default() }
     }
 
-    /// The keys as of the last look.
+    /// The keys as of the last scan.
     pub fn listed(&self) -> Arc<KeySnapshot> {
         self.listed.load_full()
     }
 
-    /// Looks at the folder. One that does not exist has no keys; one that can't be read keeps those that it had.
+    /// Scans the folder. A missing folder has no keys; an unreadable one keeps those that it had.
     ///
     /// # Errors
-    /// What the operating system says of the folder. A single file that can't be read is passed over.
+    /// The operating system's error for the folder. A single unreadable file is skipped.
     pub fn look(&self) -> io::Result<KeyChanges> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = found_files(&self.folder, &known)?;
@@ -147,7 +147,7 @@ fn found_files(folder: &Path, known: &BTreeMap<PathBuf, KnownFile>) -> io::Resul
         let entry = entry?;
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
-        // A link is no plain file here: its target is not looked at.
+        // A link is not a regular file here: its target is not read.
         let Some(metadata) = entry.metadata().ok().filter(fs::Metadata::is_file) else { continue };
         if name.starts_with(b".") || name.ends_with(b"~") {
             continue;
@@ -163,7 +163,7 @@ fn found_files(folder: &Path, known: &BTreeMap<PathBuf, KnownFile>) -> io::Resul
     Ok(found)
 }
 
-/// The address that a file states; none of a file that is no key file.
+/// The address in a file; `None` if it is not a key file.
 fn address_in(path: &Path) -> Option<Address> {
     let members = parse_object(&read_bounded(path).ok()?).ok()?;
     stated_address(&members).ok().flatten().filter(|address| !address.is_zero())

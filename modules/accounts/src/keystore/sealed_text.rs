@@ -32,8 +32,8 @@ pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), KeyFolderError> {
     OsRng.try_fill_bytes(bytes).map_err(|_| KeyFolderError::NoRandomness)
 }
 
-/// The text of a key file: one line, keys in the order that the reference writes. Blocks the thread for as long as the
-/// derivation takes.
+/// The text of a key file: one line, members in the reference's order. Blocks the thread for the time of the
+/// derivation.
 pub(super) fn seal(key: &Key, password: &[u8], derivation: KeyDerivation) -> Result<String, KeyFolderError> {
     let chances = Chances::take()?;
     Ok(text(key, password, derivation, &chances)?)
@@ -84,7 +84,7 @@ fn uuid_text(mut id: [u8; 16]) -> String {
 mod tests {
     use super::*;
 
-    /// The scrypt vector of 6.4, made again: same chances, same file.
+    /// Reproduces the scrypt vector of 6.4 from the same random bytes.
     #[test]
     fn writes_the_recorded_vector() {
         let secret = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";

@@ -1,4 +1,4 @@
-//! Vectors of the standards and of other wallets, files that are odd, and the folder.
+//! Tests with vectors of the standards and of other wallets, malformed files, and the folder.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -13,7 +13,7 @@ use crate::key::Key;
 /// The key and the address of the vectors of 6.4.
 const SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 const ADDRESS: Address = address!("008aeeda4d805471df9b2a5b0f38a0c3bcba786b");
-/// Not a cost for secrets: tests would take minutes.
+/// Far too cheap for real secrets, but fast in tests.
 const CHEAP: KeyDerivation = KeyDerivation::Scrypt { log_n: 1, r: 1, p: 1 };
 
 fn scrypt_vector() -> Value {
@@ -52,7 +52,7 @@ fn pbkdf2_vector() -> Value {
     })
 }
 
-/// Version 1, made with Python's hashlib and PyCryptodome after the description of 6.4.
+/// Version 1, made with Python's hashlib and PyCryptodome from the description in 6.4.
 fn version_1_vector() -> Value {
     json!({
         "Address": "008aeeda4d805471df9b2a5b0f38a0c3bcba786b",
@@ -74,7 +74,7 @@ fn version_1_vector() -> Value {
     })
 }
 
-/// A wallet of the presale whose password is published: `foo`.
+/// A presale wallet with a published password: `foo`.
 fn presale_vector() -> Value {
     json!({
         "encseed": "26d87f5f2bf9835f9a47eefae571bc09f9107bb13d54ff12a4ec095d01f83897494cf34f7bed2ed34126ecba9db7b62de56c9d7cd136520a0427bfb11b8954ba7ac39b90d4650d3448e31185affcd74226a68f1e94b1108e6e0a4a91cdd83eba",
@@ -82,7 +82,7 @@ fn presale_vector() -> Value {
     })
 }
 
-/// A key whose first bytes are zero, which old wallets left away: 31 and 30 bytes.
+/// A key whose leading zero bytes old wallets omitted: 31 and 30 bytes.
 fn short_key_vectors() -> [(Value, Address); 2] {
     let file = |ciphertext: &str, mac: &str| {
         json!({
@@ -156,7 +156,7 @@ fn a_wrong_password_opens_nothing() {
 }
 
 #[test]
-fn a_file_of_another_address_is_refused_in_the_recorded_words() {
+fn a_file_of_another_address_is_refused_with_the_recorded_text() {
     let mut file = version_1_vector();
     file["Address"] = json!("xdcf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 
@@ -183,9 +183,9 @@ fn addresses_are_read_with_every_prefix() {
     }
 }
 
-/// A change of the PBKDF2 vector, and how it is refused.
+/// A change to the PBKDF2 vector, and its error.
 #[test]
-fn odd_files_are_refused_by_name() {
+fn malformed_files_are_refused_by_name() {
     let cases = [
         ("/version", json!(4), "version not supported: 4"),
         ("/version", json!("2"), "version not supported: 2"),
@@ -222,7 +222,7 @@ fn odd_files_are_refused_by_name() {
 }
 
 #[test]
-fn files_that_are_no_key_files_are_refused() {
+fn other_files_are_refused() {
     let parse = |text: &[u8]| KeyFile::parse(text, &CostLimits::default()).unwrap_err();
 
     assert_eq!(parse(b"").to_string(), "the key file is not JSON: line 1, column 0");
@@ -237,8 +237,8 @@ fn files_that_are_no_key_files_are_refused() {
 }
 
 #[test]
-fn zero_is_no_key() {
-    // Encrypted as every wallet would, but the plain key is zero.
+fn zero_is_not_a_key() {
+    // Encrypted as usual, but the plain key is zero.
     let derived = CHEAP.derive(b"", &[]).unwrap();
     let mut ciphertext = [0; 32];
     key_file::apply_counter_cipher(&key_file::first_half(&derived), &[0; 16], &mut ciphertext);
@@ -280,7 +280,7 @@ fn a_stored_key_is_private_and_opens_again() {
 }
 
 #[test]
-fn another_password_takes_the_place_of_the_old_one() {
+fn a_new_password_replaces_the_old_one() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
     let stored = folder.store(&key(SECRET), b"old").unwrap();
@@ -296,7 +296,7 @@ fn another_password_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn keys_are_made_imported_and_taken_over() {
+fn keys_are_created_imported_and_adopted() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
 
@@ -312,7 +312,7 @@ fn keys_are_made_imported_and_taken_over() {
 }
 
 #[test]
-fn a_folder_that_takes_no_file_says_which() {
+fn an_unwritable_folder_is_named() {
     let temporary = tempfile::tempdir().unwrap();
     fs::write(temporary.path().join("keystore"), "a file").unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
@@ -323,7 +323,7 @@ fn a_folder_that_takes_no_file_says_which() {
 }
 
 #[test]
-fn listing_passes_over_what_is_no_key_file() {
+fn listing_skips_other_files() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
     let stored = folder.store(&key(SECRET), b"").unwrap();
@@ -352,7 +352,7 @@ fn listing_passes_over_what_is_no_key_file() {
 }
 
 #[test]
-fn changes_of_a_folder_are_told_once() {
+fn changes_of_a_folder_are_reported_once() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
     let list = KeyList::new(folder.path().to_owned());
@@ -399,7 +399,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_sealed_opens_with_its_password_alone(
+    fn a_sealed_key_opens_only_with_its_password(
         secret in proptest::array::uniform32(1_u8..0xff),
         password in proptest::collection::vec(any::<u8>(), 0..200),
         other in proptest::collection::vec(any::<u8>(), 0..200),
@@ -420,7 +420,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_file_never_gives_another_key(at in 0_usize..600, byte in any::<u8>()) {
+    fn a_modified_file_never_yields_another_key(at in 0_usize..600, byte in any::<u8>()) {
         let key = key(SECRET);
         let mut text = sealed_text::seal(&key, b"password", CHEAP).unwrap().into_bytes();
         let at = at % text.len();
@@ -428,13 +428,13 @@ proptest! {
 
         let limits = CostLimits { memory: 1 << 20, scrypt_work: 1 << 14, pbkdf2_rounds: 1000 };
         if let Ok(file) = KeyFile::parse(&text, &limits) && let Ok(opened) = file.open(b"password") {
-            // An initial vector is not covered by the checksum, but the address is that of another key then.
+            // The checksum does not cover the initial vector, but the address is then another key's.
             prop_assert!(opened.address() == key.address() || file.address().is_none());
         }
     }
 }
 
-/// HMAC pads a password with zeroes: two that differ in these alone are the same.
+/// HMAC pads a password with zeros: two that differ only in trailing zeros are equal.
 fn same_key(password: &[u8]) -> Vec<u8> {
     if password.len() > 64 {
         use sha2::Digest as _;

@@ -1,7 +1,7 @@
-//! What does a signature cost in a batch, beside the C library?
+//! Compares the cost per signature in batches with the C library.
 //!
-//! `c library` recovers one after the other, hashes of keys included; the other rows recover batches of so many.
-//! `cargo bench -p tenon-recovery --bench batch`.
+//! `c library` recovers one after the other, including the hashes of keys; the other rows recover batches of the given
+//! sizes. `cargo bench -p tenon-recovery --bench batch`.
 
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
 

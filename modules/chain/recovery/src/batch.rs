@@ -1,4 +1,5 @@
-//! A batch in vectors of eight: prepare, lift and multiply each vector, and share the two inversions among all of them.
+//! A batch in vectors of eight: prepares, lifts and multiplies each vector, and shares the two inversions among all of
+//! them.
 
 use crate::{
     PublicKey, Signature,
@@ -14,7 +15,8 @@ use crate::{
 /// p − n in words: an x of r + n exists for smaller r only.
 const PRIME_LESS_ORDER: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
 
-/// One signature in words, the lowest first, that the vectors can take: r and s are between 0 and n, and x below p.
+/// One signature as words, lowest first, within the range of the vector code: r and s are between 0 and n, and x is
+/// below p.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     message: [u64; 4],
@@ -25,7 +27,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// None for a signature that no key can have made, or whose numbers are out of range: the C library says what is wrong.
+    /// `None` for a signature that no key can have made, or whose numbers are out of range: the C library then returns
+    /// the error.
     pub(crate) fn new(hash: &[u8; 32], signature: &Signature) -> Option<Self> {
         let (r, s) = (words_of_bytes(&signature.r), words_of_bytes(&signature.s));
         let in_range = |number: [u64; 4]| number != [0; 4] && is_below(number, ORDER);
@@ -56,16 +59,16 @@ fn plus_order(number: [u64; 4]) -> [u64; 4] {
     })
 }
 
-/// A public key and its hash, or nothing where a signature has to be recovered by itself.
+/// A public key and its hash, or `None` if the signature must be recovered singly.
 pub(crate) type Recovered = Option<(PublicKey, [u8; 32])>;
 
-/// Recovers the keys of jobs. None stands where x is not on the curve, where the key would be infinite, and where the ladder added
+/// Recovers the keys of jobs. `None` if x is not on the curve, if the key would be infinite, or if the ladder added
 /// equal, opposite or infinite points (`point.rs`).
 pub(crate) fn recover<L: Lanes>(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
     L::call(Batch::<L>(table, jobs, std::marker::PhantomData))
 }
 
-/// [`recover`], compiled for the instructions.
+/// [`recover`] as an [`Operation`].
 struct Batch<'a, L>(&'a GeneratorTable, &'a [Job], std::marker::PhantomData<L>);
 
 impl<L: Lanes> Operation for Batch<'_, L> {
@@ -76,7 +79,7 @@ impl<L: Lanes> Operation for Batch<'_, L> {
         let vectors: Vec<[&Job; LANES]> = self
             .1
             .chunks(LANES)
-            // Lanes without a signature do the first one again.
+            // Lanes without a signature repeat the first one.
             .map(|jobs| std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0])))
             .collect();
         let multipliers = multipliers::<L>(&vectors);
@@ -100,8 +103,8 @@ fn lanes_where(vector: &[&Job; LANES], is_so: impl Fn(&Job) -> bool) -> Mask {
     vector.iter().enumerate().fold(0, |mask, (lane, job)| mask | Mask::from(is_so(job)) << lane)
 }
 
-/// For each vector the digits of −message / r, by which the generator is multiplied, and of s / r, by which the signature's
-/// point is. One inversion serves all vectors: that of the product of all r.
+/// For each vector, the digits of −message / r, which multiplies the generator, and of s / r, which multiplies the
+/// signature's point. One inversion serves all vectors: that of the product of all r.
 #[inline(always)]
 fn multipliers<L: Lanes>(vectors: &[[&Job; LANES]]) -> Vec<[Digits<L>; 2]> {
     let (mut r, mut before) = (Vec::with_capacity(vectors.len()), Vec::with_capacity(vectors.len()));
@@ -142,7 +145,7 @@ fn digits<L: Lanes>(scalar: Scalar<L>, is_negated: bool) -> Digits<L> {
     Digits { halves: [[vector(a), vector(b), vector(c)], [vector(d), vector(e), vector(f)]], negative }
 }
 
-/// x and y of each point, and the lanes that have none. One inversion serves all vectors: that of the product of all Z.
+/// x and y of each point, and the lanes without one. One inversion serves all vectors: that of the product of all Z.
 #[inline(always)]
 fn affine<L: Lanes>(points: &[(Jacobian<L>, Mask)]) -> Vec<(Element<L>, Element<L>, Mask)> {
     let one = Element::splat([1, 0, 0, 0]);
@@ -170,7 +173,7 @@ fn affine<L: Lanes>(points: &[(Jacobian<L>, Mask)]) -> Vec<(Element<L>, Element<
 #[inline(always)]
 fn append_keys<L: Lanes>(recovered: &mut Vec<Recovered>, x: Element<L>, y: Element<L>, wrong: Mask) {
     let (x, y) = (x.words(), y.words());
-    // Keys are big-endian and begin with x; the hash function reads words as little-endian.
+    // Keys are big-endian and begin with x; the hash function reads little-endian words.
     let key = [x[3], x[2], x[1], x[0], y[3], y[2], y[1], y[0]];
     let (mut words, mut message) = ([[0; LANES]; 8], [L::splat(0); 8]);
     for i in 0..8 {

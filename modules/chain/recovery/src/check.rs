@@ -1,4 +1,4 @@
-//! Computing some results twice, to notice a processor or a build that computes wrongly.
+//! Computes some results twice, to detect a processor or a build that computes wrongly.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,40 +10,40 @@ const IN_TESTS: u32 = 16;
 /// The checks of this process.
 static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { IN_TESTS } else { 0 });
 
-/// What checking has shown since the program began.
+/// Results of the checks since the program began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckStatus {
-    /// Signatures whose result came from vectors.
+    /// Signatures recovered in vectors.
     pub results: u64,
-    /// Of these, how many were computed again by the C library.
+    /// How many of these the C library computed again.
     pub checked: u64,
-    /// Of these, how many differed. From the first on the C library recovers all signatures, also those of batches that were
-    /// under way.
+    /// How many of these differed. After the first, the C library recovers all signatures, including those of batches
+    /// in progress.
     pub wrong: u64,
 }
 
-/// Has one result in `count` computed again by the C library; 0 turns checking off. Builds with debug assertions begin with 16,
-/// others with 0.
+/// Lets the C library compute one result in `count` again; 0 turns checking off. Builds with debug assertions start
+/// with 16, others with 0.
 ///
-/// Where both differ the C library's result counts. An error is logged, and the process uses no vectors any more.
+/// If the results differ, the C library's counts. An error is logged, and the process stops using vectors.
 pub fn check_one_in(count: u32) {
     CHECKS.one_in.store(count, Ordering::Relaxed);
 }
 
-/// What checking has shown since the program began.
+/// Results of the checks since the program began.
 pub fn check_status() -> CheckStatus {
     CHECKS.status()
 }
 
-/// Whether a result was wrong.
+/// Returns whether a result was wrong.
 pub(crate) fn has_failed() -> bool {
     CHECKS.wrong.load(Ordering::Relaxed) > 0
 }
 
-/// A result of the vectors, after it was checked if it is its turn.
+/// Returns a vector result, checked if it is selected.
 ///
 /// # Errors
-/// The C library's, where it finds no key.
+/// The C library's, if it finds no key.
 pub(crate) fn confirmed<T: PartialEq>(
     found: T,
     again: impl FnOnce() -> Result<T, RecoveryError>,
@@ -52,7 +52,7 @@ pub(crate) fn confirmed<T: PartialEq>(
 }
 
 struct Checks {
-    /// One result in this number is computed again; 0: none.
+    /// One result in this number is computed again; 0 means none.
     one_in: AtomicU32,
     results: AtomicU64,
     checked: AtomicU64,
@@ -84,7 +84,7 @@ impl Checks {
     ) -> Result<T, RecoveryError> {
         let number = self.results.fetch_add(1, Ordering::Relaxed);
         let one_in = u64::from(self.one_in.load(Ordering::Relaxed));
-        // One further in each round, so that every lane is checked.
+        // Shifts by one in each round, so that every lane is checked.
         if one_in == 0 || number % one_in != number / one_in % one_in {
             return Ok(found);
         }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_result_in_so_many_is_computed_again_and_a_wrong_one_is_replaced() {
+    fn one_result_in_n_is_computed_again_and_a_wrong_one_is_replaced() {
         let checks = Checks::new(3);
         let found: Vec<_> =
             (0..9).map(|number| checks.confirmed(number, || Ok(if number == 4 { 40 } else { number }))).collect();

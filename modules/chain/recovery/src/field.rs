@@ -1,24 +1,24 @@
 //! The field of the curve: numbers modulo p = 2^256 − 2^32 − 977, in five limbs of 52 bits.
 //!
-//! Carries are lazy. Three types say how much a limb can hold, so that no sum is multiplied before its carries moved on:
+//! Carries are lazy. Three types bound the limbs, so that no sum is multiplied before its carries are propagated:
 //!
 //! | Type | limbs 0 to 3 | limb 4 | made by |
 //! |---|---|---|---|
 //! | [`Element`] | < 2^52 | < 2^48 + 2^11 | [`Columns::reduce`] |
-//! | [`Factor`] | < 2^52 | < 2^51 | small sums of elements whose carries moved on |
+//! | [`Factor`] | < 2^52 | < 2^51 | small sums of elements with propagated carries |
 //! | [`Columns`] | < 2^62 | < 2^62, and < 2^38 above it | products and sums of them |
 //!
-//! None of them is the smallest of its class modulo p; [`Element::canonical`] is. Debug builds assert the bounds.
+//! None of them is fully reduced modulo p; [`Element::canonical`] is. Debug builds assert the bounds.
 
 use crate::lanes::{LANES, Lanes, Mask, Operation, five};
 
 /// The low 52 bits.
 pub(crate) const LOW_52: u64 = (1 << 52) - 1;
-/// The low 48 bits: what limb 4 of a number below 2^256 has.
+/// The low 48 bits: the size of limb 4 of a number below 2^256.
 const LOW_48: u64 = (1 << 48) - 1;
 /// 2^256 modulo p.
 const FOLD_256: u64 = 0x1_0000_03d1;
-/// 2^260 modulo p: what the limbs from the fifth on weigh.
+/// 2^260 modulo p: the weight of the fifth limb.
 const FOLD_260: u64 = FOLD_256 << 4;
 /// p in limbs.
 const PRIME: [u64; 5] = [LOW_52 + 1 - FOLD_256, LOW_52, LOW_52, LOW_52, LOW_48];
@@ -39,7 +39,7 @@ pub(crate) struct Element<L>(pub(crate) [L; 5]);
 #[derive(Clone, Copy)]
 pub(crate) struct Factor<L>([L; 5]);
 
-/// A sum of products in each lane, folded below 2^300, whose carries have not moved on.
+/// A sum of products in each lane, folded below 2^300, with carries not yet propagated.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns<L>([L; 6]);
 
@@ -61,8 +61,8 @@ fn add_product<L: Lanes>(columns: &mut [L; 10], a: &[L; 5], b: &[L; 5]) {
     }
 }
 
-/// Folds columns 5 to 9 onto the lower ones: 2^260 is [`FOLD_260`] modulo p. A product takes the low 52 bits of a column only;
-/// what stands above them, less than 2^5, is multiplied by itself one column further.
+/// Folds columns 5 to 9 onto the lower ones: 2^260 is [`FOLD_260`] modulo p. A product takes only the low 52 bits of a
+/// column; the bits above them, less than 2^5, are multiplied separately, one column further up.
 #[inline(always)]
 fn fold<L: Lanes>(columns: [L; 10]) -> Columns<L> {
     let weight = L::splat(FOLD_260);
@@ -142,7 +142,7 @@ impl<L: Lanes> Factor<L> {
     }
 }
 
-/// Moves carries up from limb 0 to limb 4, which keeps what it gets.
+/// Propagates carries from limb 0 to limb 4, which absorbs them.
 #[inline(always)]
 fn carry<L: Lanes>(mut limbs: [L; 5]) -> [L; 5] {
     let low = L::splat(LOW_52);
@@ -153,8 +153,8 @@ fn carry<L: Lanes>(mut limbs: [L; 5]) -> [L; 5] {
     limbs
 }
 
-/// Limb `index` of 2^`POWER` × p, written limb by limb: a multiple of p whose every limb is at least 2^(POWER − 1) times the
-/// largest of an [`Element`], so that such a limb can be subtracted from it.
+/// Limb `index` of a multiple of p, 2^`POWER` × p, written so that every limb is at least 2^(POWER − 1) times the
+/// largest of an [`Element`]. An element can then be subtracted from it limb by limb.
 #[inline(always)]
 fn multiple_of_prime<L: Lanes, const POWER: u32>(index: usize) -> L {
     L::splat(PRIME[index] << POWER)
@@ -193,7 +193,7 @@ impl<L: Lanes> Columns<L> {
         self
     }
 
-    /// Moves the carries on and folds what stands above 2^256.
+    /// Propagates the carries and folds the part above 2^256.
     #[inline(always)]
     pub(crate) fn reduce(self) -> Element<L> {
         for column in &self.0[..5] {
@@ -240,7 +240,7 @@ impl<L: Lanes> Element<L> {
         L::call(Times(&self, &other))
     }
 
-    /// The number squared `count` times, as a function of its own.
+    /// Squares the number `count` times, as a function of its own.
     #[inline(always)]
     pub(crate) fn squared(self, count: u32) -> Self {
         L::call(Squared(&self, count))
@@ -282,22 +282,23 @@ impl<L: Lanes> Element<L> {
         Self(five!(i => L::select(mask, yes.0[i], no.0[i])))
     }
 
-    /// Which lanes are zero modulo p.
+    /// The lanes that are zero modulo p.
     #[inline(always)]
     pub(crate) fn zero_lanes(self) -> Mask {
         let [first, second, third, fourth, fifth] = self.canonical().0;
         (first | second | third | fourth | fifth).zero_lanes()
     }
 
-    /// The same numbers, each less than p.
+    /// The same numbers, reduced below p.
     #[inline(always)]
     pub(crate) fn canonical(self) -> Self {
         let (low_48, fold) = (L::splat(LOW_48), L::splat(FOLD_256));
-        // Below 2^256 after this: what was above it is less than 2, and where it is 1 little is left.
+        // Below 2^256 after this: the part above it is less than 2, and if it is 1, the rest is small.
         let [first, second, third, fourth, fifth] = self.0;
         let above = fifth.shift_right::<48>();
         let once = carry([first.add_low_product(above, fold), second, third, fourth, fifth & low_48]);
-        // Adding 2^256 − p reaches 2^256 exactly where the number is at least p, and leaves the number less p below it.
+        // Adding 2^256 − p carries into bit 256 exactly if the number is at least p, and leaves the reduced number
+        // below it.
         let mut less = once;
         less[0] = less[0] + fold;
         let less = carry(less);
@@ -307,13 +308,13 @@ impl<L: Lanes> Element<L> {
         Self(limbs)
     }
 
-    /// 64-bit words of each lane, the lowest first, of the number below p.
+    /// The reduced number as 64-bit words of each lane, lowest first.
     #[inline(always)]
     pub(crate) fn words(self) -> [L; 4] {
         words_of(self.canonical().0)
     }
 
-    /// A square root where there is one, of any sign; another number where there is none: self^((p + 1) / 4).
+    /// self^((p + 1) / 4): a square root of either sign if there is one, otherwise an unrelated number.
     #[inline(always)]
     pub(crate) fn square_root(self) -> Self {
         let powers = self.powers();
@@ -329,7 +330,7 @@ impl<L: Lanes> Element<L> {
         inverse.squared(3).times(powers.ones_2).squared(2).times(self)
     }
 
-    /// Powers whose exponents are 2, 22 and 223 ones in binary: what both exponents above are made of.
+    /// Powers with exponents of 2, 22 and 223 binary ones, of which both exponents above are composed.
     #[inline(always)]
     fn powers(self) -> Powers<L> {
         let ones_2 = self.squared(1).times(self);
@@ -404,7 +405,7 @@ pub(crate) fn vectors_of<L: Lanes>(words: &[[u64; 4]; LANES]) -> [L; 5] {
     five!(i => L::from_array(limbs[i]))
 }
 
-/// Words of 64 bits from limbs of 52 whose carries moved on, of a number below 2^256.
+/// Words of 64 bits from limbs of 52 with propagated carries, of a number below 2^256.
 #[inline(always)]
 pub(crate) fn words_of<L: Lanes>(limbs: [L; 5]) -> [L; 4] {
     [

@@ -1,4 +1,4 @@
-//! Odd multiples of the generator, made once.
+//! Odd multiples of the generator, computed once.
 
 use std::sync::OnceLock;
 
@@ -12,11 +12,11 @@ use crate::{
 
 /// Entries: G, 3G, …, 1023G.
 const ENTRIES: usize = 1 << (GENERATOR_WIDTH - 1);
-/// Words an entry: five limbs of x, of β × x and of y, and one that makes it two lines of the processor's caches.
+/// Words per entry: five limbs each of x, of β × x and of y, and one for padding to two cache lines.
 const WORDS: usize = 16;
-/// Where the limbs of β × x begin.
+/// Index of the first limb of β × x.
 const X_OF_LAMBDA: u64 = 5;
-/// Where the limbs of y begin.
+/// Index of the first limb of y.
 const Y: u64 = 10;
 
 /// Odd multiples of the generator and of λ times it, with Z = 1. 64 KiB.
@@ -24,8 +24,8 @@ const Y: u64 = 10;
 pub(crate) struct GeneratorTable([u64; ENTRIES * WORDS]);
 
 impl GeneratorTable {
-    /// The table, made at the first call in some milliseconds. None if the C library could not add points, which it always
-    /// can.
+    /// The table, computed on the first call in some milliseconds. `None` if the C library failed to add points, which
+    /// does not happen.
     pub(crate) fn get() -> Option<&'static Self> {
         static TABLE: OnceLock<Option<Box<GeneratorTable>>> = OnceLock::new();
         TABLE.get_or_init(Self::new).as_deref()
@@ -60,8 +60,8 @@ impl GeneratorTable {
     }
 }
 
-/// Words of 64 bits, the lowest first, of a big-endian number of 32 bytes. Of a longer one the first 32, of a shorter one
-/// zeros follow.
+/// Words of 64 bits, lowest first, of a big-endian number of 32 bytes. A longer one is truncated, a shorter one padded
+/// with zeros.
 pub(crate) fn words_of_bytes(bytes: &[u8]) -> [u64; 4] {
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().rev().zip(bytes.as_chunks::<8>().0) {

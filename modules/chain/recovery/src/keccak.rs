@@ -33,7 +33,7 @@ const ROUNDS: [u64; 24] = [
 const ROTATIONS: [u32; 25] =
     [0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14];
 
-/// The hash of a message of eight words a lane, as four words; words are little-endian, as the algorithm has them.
+/// The hash of a message of eight words per lane, as four words; words are little-endian, as in the algorithm.
 pub(crate) fn keccak256_of_64_bytes<L: Lanes>(message: &[L; 8]) -> [L; 4] {
     L::call(Keccak(message))
 }
@@ -47,7 +47,7 @@ impl<L: Lanes> Operation for Keccak<'_, L> {
     fn run(self) -> [L; 4] {
         let mut state = [L::splat(0); 25];
         state[..8].copy_from_slice(self.0);
-        // Padding of Keccak (not SHA-3): a bit after the message and one at the end of the block of 136 bytes.
+        // Padding of Keccak (not SHA-3): one bit after the message and one at the end of the block of 136 bytes.
         state[8] = L::splat(1);
         state[16] = L::splat(1 << 63);
         for constant in ROUNDS {

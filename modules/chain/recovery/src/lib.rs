@@ -1,11 +1,11 @@
-//! Recovers who made secp256k1 signatures (ECDSA with a recovery id, as Ethereum uses them), in batches.
+//! Recovers the signers of secp256k1 signatures (ECDSA with a recovery id, as used by Ethereum), in batches.
 //!
-//! On processors with AVX-512 IFMA a batch is computed eight signatures at a time, several times faster than the C library
-//! does one after the other; elsewhere, and for a lone signature, the C library (libsecp256k1) does it. Results and errors are
-//! the C library's for every input, whichever way they came.
+//! On processors with AVX-512 IFMA a batch is computed eight signatures at a time, several times faster than the C
+//! library does one after the other; on other processors, and for a single signature, the C library (libsecp256k1) is
+//! used. Results and errors equal the C library's for every input.
 //!
-//! Signatures, hashes and keys are public, and the vector code takes no care to hide them: its time and its accesses to memory
-//! depend on them. Never use it with secrets.
+//! Signatures, hashes and keys are public, and the vector code does not hide them: its time and memory accesses depend
+//! on them. Never use it with secrets.
 //!
 //! ```
 //! use tenon_recovery::{Signature, recover_batch};
@@ -45,7 +45,7 @@ use lanes::LANES;
 pub struct Signature {
     /// The x of a point, modulo the group's order.
     pub r: [u8; 32],
-    /// (hash + r × private key) / nonce modulo the group's order. Both halves of its range are accepted.
+    /// (hash + r × private key) / nonce modulo the group's order. Both halves of its range are valid.
     pub s: [u8; 32],
     /// Bit 0: the point's y is odd. Bit 1: the point's x is r plus the group's order.
     pub recovery_id: u8,
@@ -72,7 +72,7 @@ impl PublicKey {
     }
 }
 
-/// Why no key made a signature.
+/// Why no signer can be recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoveryError {
     /// The recovery id is 4 or more.
@@ -86,19 +86,21 @@ pub enum RecoveryError {
     NoPublicKey,
 }
 
-/// A vector is faster than the C library from two signatures on, although most of its lanes stay empty.
+/// Vectors are faster than the C library from two signatures on, although most lanes are then empty.
 const MIN_VECTOR_SIGNATURES: usize = 2;
 
-/// Signatures that share their inversions. Larger batches gain nothing and hold more memory (5.6 kB for eight signatures).
+/// Maximum number of signatures that share their inversions. Larger batches gain nothing and need more memory (5.6 kB
+/// for eight signatures).
 const MAX_SHARED_INVERSION: usize = 1024;
 
-/// Whether signatures are recovered eight at a time: the processor can, and no check has found a wrong result.
+/// Returns whether signatures are recovered eight at a time: the processor supports it, and no check has found a wrong
+/// result.
 pub fn is_vectorised() -> bool {
     has_instructions() && !check::has_failed()
 }
 
-/// Signatures that cost as much as one when they are recovered together: work that is split over threads is split into
-/// multiples of this.
+/// Number of signatures that cost as much together as one alone. Work split over threads should be split into multiples
+/// of it.
 pub fn batch_unit() -> usize {
     if is_vectorised() { LANES } else { 1 }
 }
@@ -110,7 +112,7 @@ fn has_instructions() -> bool {
     return false;
 }
 
-/// The account that made a signature of a hash.
+/// Recovers the account that signed a hash.
 ///
 /// # Errors
 /// [`RecoveryError`].
@@ -118,17 +120,17 @@ pub fn recover(hash: &[u8; 32], signature: &Signature) -> Result<Address, Recove
     single::recover(hash, signature).map(|key| key.address())
 }
 
-/// The accounts that made signatures, each of its hash, in their order.
+/// Recovers the accounts of signatures and their hashes, in order.
 pub fn recover_batch(signatures: &[([u8; 32], Signature)]) -> Vec<Result<Address, RecoveryError>> {
     batch_of(signatures, recover, |(_, digest)| Address::from_slice(&digest[12..]))
 }
 
-/// The public keys that made signatures, each of its hash, in their order.
+/// Recovers the public keys of signatures and their hashes, in order.
 pub fn recover_public_keys(signatures: &[([u8; 32], Signature)]) -> Vec<Result<PublicKey, RecoveryError>> {
     batch_of(signatures, single::recover, |(key, _)| key)
 }
 
-/// Recovers in vectors where the machine has them and they are faster, and alone what is left.
+/// Recovers in vectors if the machine has them and they are faster, and the rest singly.
 fn batch_of<T: PartialEq + Copy>(
     signatures: &[([u8; 32], Signature)],
     alone: impl Fn(&[u8; 32], &Signature) -> Result<T, RecoveryError>,
@@ -144,7 +146,7 @@ fn batch_of<T: PartialEq + Copy>(
             });
         }
         if check::has_failed() && !recovered.is_empty() {
-            // One of these vectors, or of another thread's, was wrong: none of them counts.
+            // One of these vectors, or another thread's, was wrong: all of them are discarded.
             results.truncate(begin);
             results.extend(together.iter().map(|(hash, signature)| alone(hash, signature)));
         }
@@ -152,7 +154,7 @@ fn batch_of<T: PartialEq + Copy>(
     results
 }
 
-/// What the vectors found: nothing at a signature's index, or fewer items than signatures, where it has to be done alone.
+/// The results of the vectors. An empty entry, or one missing at the end, must be recovered singly.
 fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
     let rest = signatures.len() % LANES;
     let count = if rest < MIN_VECTOR_SIGNATURES { signatures.len() - rest } else { signatures.len() };
@@ -164,7 +166,7 @@ fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
         signatures[..count].iter().map(|(hash, signature)| Job::new(hash, signature)).collect();
     let possible: Vec<Job> = jobs.iter().copied().flatten().collect();
     let mut recovered = recover_jobs(table, &possible).into_iter();
-    // Each possible job has its result; the others keep nothing.
+    // Each valid job has its result; the other entries stay empty.
     jobs.iter().map(|job| job.and_then(|_| recovered.next().flatten())).collect()
 }
 
@@ -174,7 +176,7 @@ fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
     batch::recover::<lanes::Avx512>(table, jobs)
 }
 
-/// Not called: no other machine has vectors that are faster than the C library.
+/// Never called: other machines have no vectors faster than the C library.
 #[cfg(not(target_arch = "x86_64"))]
 fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
     batch::recover::<lanes::Portable>(table, jobs)

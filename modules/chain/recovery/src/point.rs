@@ -1,10 +1,11 @@
 //! Points of the curve y² = x³ + 7 in Jacobian coordinates: (X, Y, Z) stands for (X / Z², Y / Z³).
 //!
-//! The formulas of addition are not complete: they are wrong where both points are equal, opposite or infinite. In each of
-//! these cases they make Z zero, and from then on every sum and double has Z zero too, since each formula multiplies the old Z.
-//! So no step looks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller does that
-//! signature again by itself. Whoever knows the nonce of a signature can make one that collides; it costs a seventh more than it does
-//! in the C library alone. Lanes whose x is not on the curve compute on another curve, and are left out at the end. No point of the curve has y = 0, so doubling has no such case.
+//! The formulas of addition are not complete: they are wrong if both points are equal, opposite or infinite. In each of
+//! these cases they make Z zero, and every later sum and double then has Z zero too, since each formula multiplies the
+//! old Z. So no step checks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller
+//! repeats that signature singly. Anyone who knows the nonce of a signature can construct such a collision; it costs a
+//! seventh more than with the C library alone. Lanes whose x is not on the curve compute on another curve, and are
+//! dropped at the end. No point of the curve has y = 0, so doubling has no such case.
 
 use crate::{
     field::{Element, Factor},
@@ -13,11 +14,11 @@ use crate::{
     split::{HALF_BITS, LIMB_BITS},
 };
 
-/// Bits of a digit that multiplies the signature's point.
+/// Bits per digit of the scalar of the signature's point.
 const POINT_WIDTH: u32 = 5;
-/// Odd multiples of it that are made: 1, 3, …, 31.
+/// Number of its odd multiples: 1, 3, …, 31.
 const POINT_ENTRIES: usize = 1 << (POINT_WIDTH - 1);
-/// Bits of a digit that multiplies the generator: one such digit for two of the others.
+/// Bits per digit of the generator's scalar: one such digit for two of the others.
 pub(crate) const GENERATOR_WIDTH: u32 = 10;
 
 /// β in words: a cube root of one modulo p.
@@ -44,7 +45,7 @@ pub(crate) struct Jacobian<L> {
 pub(crate) struct Digits<L> {
     /// Limbs of each half.
     pub(crate) halves: [[L; 3]; 2],
-    /// Lanes where the half is below zero.
+    /// Lanes in which the half is negative.
     pub(crate) negative: [Mask; 2],
 }
 
@@ -57,7 +58,7 @@ impl<L: Lanes> Digits<L> {
     }
 }
 
-/// The entry of a table of odd multiples that a digit stands for (`split.rs`), and the lanes where it is to be subtracted.
+/// The entry for a digit in a table of odd multiples (`split.rs`), and the lanes in which it is subtracted.
 #[inline(always)]
 fn entry<L: Lanes, const WIDTH: u32>(digit: L, negative: Mask) -> (L, Mask) {
     let half = 1_u64 << (WIDTH - 1);
@@ -80,7 +81,7 @@ impl<L: Lanes> Jacobian<L> {
         self.y = slope.times(x_y_squared.four_times_minus(self.x)).minus::<3, 4>(y_fourth).reduce();
     }
 
-    /// Adds a point with Z = 1 in place: 3 squares, 8 products. Answers by what Z was multiplied.
+    /// Adds a point with Z = 1 in place: 3 squares, 8 products. Returns the factor of the new Z.
     #[inline(always)]
     fn add(&mut self, x: Element<L>, y: Factor<L>) -> Element<L> {
         let z = Factor::from(self.z);
@@ -114,7 +115,7 @@ impl<L: Lanes> Operation for Double<'_, L> {
     }
 }
 
-/// Adds a point with Z = 1. Answers by what Z was multiplied.
+/// Adds a point with Z = 1. Returns the factor of the new Z.
 struct Add<'a, L>(&'a mut Jacobian<L>, &'a Affine<L>);
 
 impl<L: Lanes> Operation for Add<'_, L> {
@@ -145,8 +146,8 @@ impl Coordinate {
     }
 }
 
-/// The odd multiples P, 3P, …, 31P of a point in each lane. They lie on an isomorphic curve where each of them has Z = 1:
-/// (x, y) stands for (x / Z², y / Z³) with one Z for all of a lane.
+/// The odd multiples P, 3P, …, 31P of a point in each lane. They are on an isomorphic curve on which each of them has Z
+/// = 1: (x, y) represents (x / Z², y / Z³) with one Z for all multiples of a lane.
 struct PointTable<L> {
     x: Coordinate,
     /// β × x: the x of λ times the multiple.
@@ -166,7 +167,7 @@ impl<L: Lanes> PointTable<L> {
         };
         let mut double = Jacobian { x: point.x, y: point.y, z: Element::splat([1, 0, 0, 0]) };
         L::call(Double(&mut double, 1));
-        // On the curve where the double has Z = 1 the point is scaled by the double's Z.
+        // On the curve on which the double has Z = 1, the point is scaled by the double's Z.
         let z_squared = double.z.times(double.z);
         let mut sum = Jacobian {
             x: point.x.times(z_squared),
@@ -175,7 +176,7 @@ impl<L: Lanes> PointTable<L> {
         };
         let step = Affine { x: double.x, y: double.y };
         let mut multiples = [sum; POINT_ENTRIES];
-        // By what the Z of each multiple is longer than that of the one before.
+        // Ratios of the Z of each multiple to that of the previous one.
         let mut ratios = [sum.z; POINT_ENTRIES];
         for (multiple, ratio) in multiples.iter_mut().zip(&mut ratios).skip(1) {
             *ratio = L::call(Add(&mut sum, &step));
@@ -200,7 +201,7 @@ impl<L: Lanes> PointTable<L> {
         table
     }
 
-    /// The entry of a digit, or the entry times λ.
+    /// The entry for a digit, or the entry times λ.
     #[inline(always)]
     fn look_up(&self, digit: L, negative: Mask, times_lambda: bool) -> (Element<L>, Factor<L>) {
         let (index, minus) = entry::<L, POINT_WIDTH>(digit, negative);
@@ -210,7 +211,7 @@ impl<L: Lanes> PointTable<L> {
     }
 }
 
-/// Adds the multiple of the signature's point that a digit of one half stands for.
+/// Adds the multiple of the signature's point for one digit of one half.
 struct AddPoint<'a, L> {
     sum: &'a mut Jacobian<L>,
     table: &'a PointTable<L>,
@@ -229,7 +230,7 @@ impl<L: Lanes> Operation for AddPoint<'_, L> {
     }
 }
 
-/// Adds the multiple of the generator that a digit of one half stands for, on the table's isomorphic curve.
+/// Adds the multiple of the generator for one digit of one half, on the table's isomorphic curve.
 struct AddGenerator<'a, L> {
     sum: &'a mut Jacobian<L>,
     table: &'a GeneratorTable,
@@ -253,15 +254,16 @@ impl<L: Lanes> Operation for AddGenerator<'_, L> {
     }
 }
 
-/// `generator_digits × G + point_digits × point`. Z is zero in the lanes where a sum of the ladder had equal or opposite points.
+/// `generator_digits × G + point_digits × point`. Z is zero in the lanes in which a sum of the ladder had equal or
+/// opposite points.
 pub(crate) struct MultiplyAndAdd<'a, L> {
     /// Multiples of G.
     pub(crate) generator: &'a GeneratorTable,
-    /// By what G is multiplied.
+    /// The scalar of G.
     pub(crate) generator_digits: &'a Digits<L>,
     /// The other point.
     pub(crate) point: &'a Affine<L>,
-    /// By what it is multiplied.
+    /// The scalar of `point`.
     pub(crate) point_digits: &'a Digits<L>,
 }
 
@@ -295,7 +297,8 @@ impl<L: Lanes> Operation for MultiplyAndAdd<'_, L> {
     }
 }
 
-/// The point with an x, and with an odd y in the lanes of the mask; also the lanes where the curve has no such point.
+/// The point with an x, and with an odd y in the lanes of the mask. Also returns the lanes in which the curve has no
+/// such point.
 pub(crate) struct Lift<'a, L>(pub(crate) &'a Element<L>, pub(crate) Mask);
 
 impl<L: Lanes> Operation for Lift<'_, L> {
@@ -308,7 +311,7 @@ impl<L: Lanes> Operation for Lift<'_, L> {
         let root = square.square_root().canonical();
         let wrong = !root.squared(1).minus(square).reduce().zero_lanes();
         let even = (root.0[0] & L::splat(1)).zero_lanes();
-        // The lowest bit says odd where the mask does not, or the other way round.
+        // Negates if the parity of the lowest bit differs from the mask.
         (Affine { x, y: root.negated_in(!even ^ odd).reduce() }, wrong)
     }
 }

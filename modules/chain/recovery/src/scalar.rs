@@ -18,8 +18,8 @@ const INTO_MONTGOMERY: [u64; 5] =
 /// 2^260 modulo n: one in Montgomery's form.
 const ONE: [u64; 5] = [0xa_1732_fc9b_ebf0, 0x9_50b7_5fc4_402d, 0x1455_1231, 0, 0];
 
-/// A number below 2n in each lane; limbs 0 to 3 are below 2^52. The type does not say whether it is in Montgomery's
-/// form, multiplied by 2^260.
+/// A number below 2n in each lane; limbs 0 to 3 are below 2^52. The type does not record whether it is in Montgomery
+/// form (multiplied by 2^260).
 #[derive(Clone, Copy)]
 pub(crate) struct Scalar<L>([L; 5]);
 
@@ -42,8 +42,8 @@ impl<L: Lanes> Scalar<L> {
         self.times(Self(five!(i => L::splat(INTO_MONTGOMERY[i]))))
     }
 
-    /// `self × other / 2^260`. Of two numbers in Montgomery's form this is their product in that form; of one in it and one
-    /// that is not, it is their product as it is.
+    /// `self × other / 2^260`. For two numbers in Montgomery form this is their product in that form; for one in
+    /// Montgomery form and one that is not, it is their plain product.
     #[inline(always)]
     pub(crate) fn times(self, other: Self) -> Self {
         L::call(Times(&self, &other))
@@ -68,7 +68,7 @@ impl<L: Lanes> Scalar<L> {
         inverse
     }
 
-    /// 64-bit words of each lane, the lowest first, of the number below n.
+    /// The reduced number as 64-bit words of each lane, lowest first.
     #[inline(always)]
     pub(crate) fn words(self) -> [L; 4] {
         let low = L::splat(LOW_52);
@@ -90,8 +90,9 @@ struct Times<'a, L>(&'a Scalar<L>, &'a Scalar<L>);
 impl<L: Lanes> Operation for Times<'_, L> {
     type Output = Scalar<L>;
 
-    /// Five rounds: each adds one limb's products, then the multiple of n that clears the lowest column, which leaves. A column
-    /// gets less than 20 × 2^52 in all, and the result is below a × b / 2^260 + n, so below 2n for factors below 2n.
+    /// Five rounds: each adds one limb's products, then the multiple of n that clears the lowest column, which is
+    /// dropped. A column stays below 20 × 2^52, and the result is below a × b / 2^260 + n, so below 2n for factors
+    /// below 2n.
     #[inline(always)]
     fn run(self) -> Scalar<L> {
         let (Scalar(a), Scalar(b)) = (self.0, self.1);

@@ -1,4 +1,4 @@
-//! One signature at a time, with the C library: what every batch must equal.
+//! Recovery of single signatures with the C library, to which every batch result must be equal.
 
 use secp256k1::{
     Message, SECP256K1,
@@ -7,13 +7,13 @@ use secp256k1::{
 
 use crate::{PublicKey, RecoveryError, Signature};
 
-/// The key that made a signature of a hash.
+/// The key that signed a hash.
 pub(crate) fn recover(hash: &[u8; 32], signature: &Signature) -> Result<PublicKey, RecoveryError> {
     let id = RecoveryId::try_from(i32::from(signature.recovery_id)).map_err(|_| RecoveryError::RecoveryId)?;
     let mut compact = [0; 64];
     compact[..32].copy_from_slice(&signature.r);
     compact[32..].copy_from_slice(&signature.s);
-    // The library refuses numbers beyond the group's order here, and zero in the recovery.
+    // The library rejects numbers above the group's order here, and zero during recovery.
     let parsed = RecoverableSignature::from_compact(&compact, id).map_err(|_| RecoveryError::OutOfRange)?;
     if signature.r == [0; 32] || signature.s == [0; 32] {
         return Err(RecoveryError::OutOfRange);

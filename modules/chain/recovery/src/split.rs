@@ -1,13 +1,13 @@
-//! Splits a scalar into two halves and these into digits.
+//! Splits a scalar into two halves, and the halves into digits.
 //!
-//! The curve has an endomorphism: λ × (x, y) = (β × x, y). So k × P is k1 × P + k2 × (λ × P) with k1 + k2 × λ = k modulo n, where
-//! both halves have some 128 bits (Gallant, Lambert, Vanstone). Both are made odd here by adding vectors of the lattice of
-//! zeros, (a1, b1) and (a2, b2), whose parities are (1, 1) and (0, 1). An odd number has a form with odd digits only, so that no
-//! window of the ladder is empty and all lanes do the same.
+//! The curve has an endomorphism: λ × (x, y) = (β × x, y). So k × P is k1 × P + k2 × (λ × P) with k1 + k2 × λ = k
+//! modulo n, where both halves have some 128 bits (Gallant, Lambert, Vanstone). Both are made odd here by adding
+//! vectors of the zero lattice, (a1, b1) and (a2, b2), whose parities are (1, 1) and (0, 1). An odd number can be
+//! written with odd digits only, so that no window of the ladder is empty and all lanes run the same steps.
 
-/// Bits of a half: |k1| and |k2| are below 2^129, and the top digit takes one more.
+/// Bits of a half: |k1| and |k2| are below 2^129, and the top digit needs one more.
 pub(crate) const HALF_BITS: u32 = 130;
-/// How many bits a limb of [`Half`] has: a multiple of both widths of digits.
+/// Bits per limb of [`Half`]: a multiple of both digit widths.
 pub(crate) const LIMB_BITS: u32 = 50;
 
 /// a1 = b2.
@@ -26,9 +26,9 @@ const G2: [u64; 4] = [0x1571_b4ae_8ac4_7f71, 0x2212_08ac_9df5_06c6, 0x6f54_7fa9_
 pub(crate) struct Half {
     /// Whether it is below zero.
     pub(crate) is_negative: bool,
-    /// (|k| − 1) / 2 + 2^129 in limbs of [`LIMB_BITS`] bits, the lowest first. Each `w` bits `u` of it are a digit of `w` bits:
-    /// 2u + 1 − 2^w, an odd number between −2^w and 2^w. (Digit i is |k| / 2^(wi) with its lowest bit set, modulo 2^(w + 1),
-    /// less 2^w; the top one is what is left, which the 2^129 makes look alike.)
+    /// (|k| − 1) / 2 + 2^129 in limbs of [`LIMB_BITS`] bits, lowest first. Each group of `w` bits `u` encodes a digit
+    /// of `w` bits: 2u + 1 − 2^w, an odd number between −2^w and 2^w. (Digit i is |k| / 2^(wi) with its lowest bit set,
+    /// modulo 2^(w + 1), minus 2^w; the 2^129 gives the top digit, which is the rest, the same form.)
     pub(crate) digits: [u64; 3],
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Half {
 pub(crate) fn split(number: [u64; 4]) -> [Half; 2] {
     let (c1, c2) = (rounded_high_part(number, G1), rounded_high_part(number, G2));
     let low = [number[0], number[1], number[2]];
-    // Both results are far below 2^191, so three words, modulo 2^192, say them with their signs.
+    // Both results are far below 2^191, so three words, modulo 2^192, represent them with their signs.
     let mut k1 = minus(minus(low, low_product(c1, A1)), low_product(c2, A2));
     let mut k2 = minus(low_product(c1, MINUS_B1), low_product(c2, A1));
     if k1[0] & 1 == 0 {

@@ -1,7 +1,7 @@
-//! Whatever is asked, a batch answers what the C library answers of each signature alone.
+//! For every input, a batch returns what the C library returns for each signature singly.
 //!
-//! `TENON_SIGNATURES` says how many random ones are compared (default 1,000,000; the long form has 100,000,000), `TENON_SEED` makes a
-//! run again.
+//! `TENON_SIGNATURES` is the number of random signatures compared (default 1,000,000; the long run has 100,000,000),
+//! `TENON_SEED` repeats a run.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -20,11 +20,11 @@ use tenon_recovery::{
 
 /// The group's order.
 const ORDER: [u8; 32] = alloy_primitives::hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
-/// p − n: an x of r + n exists for smaller r only.
+/// p − n: an x of r + n exists only for smaller r.
 const PRIME_LESS_ORDER: [u8; 32] =
     alloy_primitives::hex!("000000000000000000000000000000014551231950b75fc4402da1722fc9baee");
 
-/// What the C library says, asked directly.
+/// The C library's result, called directly.
 fn expected(hash: &[u8; 32], signature: &Signature) -> Result<[u8; 64], RecoveryError> {
     let id = RecoveryId::try_from(i32::from(signature.recovery_id)).map_err(|_| RecoveryError::RecoveryId)?;
     let compact: [u8; 64] = [signature.r, signature.s].concat().try_into().unwrap();
@@ -58,7 +58,7 @@ fn plus(number: [u8; 32], add: i8) -> [u8; 32] {
     sum
 }
 
-/// Numbers at which a rule changes.
+/// Numbers at the boundaries of rules.
 fn edges() -> Vec<[u8; 32]> {
     let mut half = [0; 32];
     half.copy_from_slice(&alloy_primitives::hex!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0"));
@@ -68,7 +68,7 @@ fn edges() -> Vec<[u8; 32]> {
     edges
 }
 
-/// A signature by a random key, or random numbers that most often are none.
+/// A signature by a random key, or random numbers that are mostly invalid.
 fn random_signature(random: &mut StdRng) -> ([u8; 32], Signature) {
     let hash = random.random();
     if random.random_ratio(1, 8) {
@@ -103,7 +103,8 @@ fn random_signatures_in_batches_of_any_size() {
                 let mut done = 0;
                 while done < count / threads {
                     let size = random.random_range(1..=1_000);
-                    // Signing costs as much as recovering: each is compared with eight hashes and its bits changed.
+                    // Signing costs as much as recovering: each signature is compared with eight hashes and with
+                    // flipped bits.
                     let made: Vec<_> = (0..size / 8 + 1).map(|_| random_signature(&mut random)).collect();
                     let batch: Vec<_> = (0..size)
                         .map(|index| {
@@ -146,7 +147,7 @@ fn batches_of_all_small_sizes_and_of_many_up_to_a_thousand() {
 }
 
 #[test]
-fn a_wrong_signature_in_any_lane_spoils_no_other() {
+fn an_invalid_signature_in_any_lane_affects_no_other() {
     let mut random = StdRng::seed_from_u64(2);
     let good: Vec<_> = std::iter::repeat_with(|| random_signature(&mut random))
         .filter(|(hash, signature)| expected(hash, signature).is_ok())
@@ -201,9 +202,9 @@ fn an_x_beyond_the_order_is_found() {
     assert!((100..400).contains(&found), "about half of all numbers are an x of the curve: {found}");
 }
 
-/// The key is the sum of a multiple of G and one of R: here it is infinite, or one of both is.
+/// The key is the sum of a multiple of G and one of R: here the sum or one of both is infinite.
 #[test]
-fn a_key_at_infinity_is_no_key() {
+fn a_key_at_infinity_is_refused() {
     // R = k × G; with s × k = message the sum is infinite.
     let mut batch = Vec::new();
     for k in 1..=64_u8 {
@@ -284,7 +285,7 @@ fn vectors_of_wycheproof() {
 }
 
 #[test]
-fn results_are_computed_twice_where_asked() {
+fn results_are_computed_twice_if_requested() {
     check_one_in(1);
     let before = check_status();
     let mut random = StdRng::seed_from_u64(4);

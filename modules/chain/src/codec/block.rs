@@ -10,12 +10,12 @@ use super::header::{encode_header, read_header, read_sealed_header};
 use super::rlp::{Reader, write_list};
 use super::transaction::{encode_list_transaction, read_list_transaction};
 
-/// Reads a block from the front of `input` and moves `input` past it. Hashes and size are computed.
+/// Decodes a block from the front of `input` and advances `input` past it. Hashes and size are computed.
 ///
-/// What is allocated is bounded by the length of the input: no length that the bytes only claim is trusted.
+/// Allocation is bounded by the length of the input: lengths claimed by the bytes are not trusted.
 ///
 /// # Errors
-/// [`DecodeError`] for anything but the one canonical encoding; `input` is then left as it was.
+/// [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
 pub fn decode_block(input: &mut &[u8]) -> Result<Block, DecodeError> {
     let mut reader = Reader::new(input);
     let mut items = reader.list("block")?;
@@ -101,7 +101,7 @@ pub fn encode_withdrawal(withdrawal: &Withdrawal, out: &mut Vec<u8>) {
     });
 }
 
-/// Joins a sealed header and a body to a block, computing its size. Nothing is checked against the header.
+/// Joins a sealed header and a body to a block, and computes its size. Does not check the body against the header.
 pub fn assemble_block(
     header: SealedHeader,
     transactions: Vec<Arc<Transaction>>,

@@ -1,9 +1,11 @@
+//! Decoding errors.
+
 use std::fmt;
 
-/// What is wrong with an encoding.
+/// Problem of an encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeProblem {
-    /// The item says that it is longer than what is there.
+    /// The item claims to be longer than the input.
     TooShort,
     /// A length or a single byte is not in its shortest form.
     NotMinimal,
@@ -11,25 +13,25 @@ pub enum DecodeProblem {
     LeadingZero,
     /// An integer does not fit its field.
     TooLarge,
-    /// A list stands where a byte string belongs.
+    /// A list instead of a byte string.
     UnexpectedList,
-    /// A byte string stands where a list belongs.
+    /// A byte string instead of a list.
     UnexpectedString,
-    /// A field of fixed length has another one.
+    /// A field of fixed length has another length.
     WrongLength {
-        /// Bytes that the field has.
+        /// Length of the field.
         wanted: usize,
-        /// Bytes found.
+        /// Length found.
         found: usize,
     },
     /// A list has too few or too many items.
     WrongItemCount {
-        /// Items found, counted as far as the decoder went.
+        /// Items counted before the decoder stopped.
         found: usize,
     },
     /// Bytes follow the end of the object.
     TrailingBytes {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// A transaction or receipt type that this chain family does not have.
@@ -37,16 +39,16 @@ pub enum DecodeProblem {
         /// The type byte.
         found: u8,
     },
-    /// A typed transaction without a payload.
+    /// A typed transaction has no payload.
     TypedTooShort,
-    /// The object is longer than the bound that the reader was given.
+    /// The object is longer than the reader's limit.
     OverBound {
         /// The object's length in bytes.
         length: u64,
-        /// The bound in bytes.
+        /// The limit in bytes.
         bound: u64,
     },
-    /// A value that its field cannot take, such as a signature parity of 7.
+    /// A value that is invalid for its field, such as a signature parity of 7.
     InvalidValue,
 }
 
@@ -70,15 +72,15 @@ impl fmt::Display for DecodeProblem {
     }
 }
 
-/// Why bytes are not a valid encoding: what was being read, where, and what is wrong there.
+/// Why bytes are not a valid encoding: the item, its position, and the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {offset}: {problem}")]
 pub struct DecodeError {
     /// The field or object that was being read.
     pub what: &'static str,
-    /// Offset in bytes from the start of the input that the caller handed in.
+    /// Offset in bytes from the start of the caller's input.
     pub offset: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: DecodeProblem,
 }
 
@@ -87,7 +89,7 @@ impl DecodeError {
         Self { what, offset, problem }
     }
 
-    /// The same error seen from an input that begins `bytes` earlier.
+    /// The same error for an input that begins `bytes` earlier.
     pub(crate) const fn shifted(self, bytes: usize) -> Self {
         Self { what: self.what, offset: self.offset + bytes, problem: self.problem }
     }

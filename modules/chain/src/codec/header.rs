@@ -10,13 +10,13 @@ use super::rlp::{Reader, write_list};
 /// Items that every header has, `parent_hash` to `nonce`.
 const COMMON_ITEMS: usize = 15;
 
-/// Reads a header from the front of `input` and moves `input` past it.
+/// Decodes a header from the front of `input` and advances `input` past it.
 ///
-/// The number of items tells the profile: 18 and 19 are native (items 16 to 18 are byte strings of any
-/// length), 15, 16, 17, 20 and 21 are Ethereum. No Ethereum fork has 18 or 19 items.
+/// The number of items determines the profile: 18 and 19 are native (items 16 to 18 are byte strings of any length),
+/// 15, 16, 17, 20 and 21 are Ethereum. No Ethereum fork has 18 or 19 items.
 ///
 /// # Errors
-/// [`DecodeError`] for anything but the one canonical encoding; `input` is then left as it was.
+/// [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
 pub fn decode_header(input: &mut &[u8]) -> Result<Header, DecodeError> {
     let mut reader = Reader::new(input);
     let header = read_header(&mut reader)?;
@@ -24,7 +24,7 @@ pub fn decode_header(input: &mut &[u8]) -> Result<Header, DecodeError> {
     Ok(header)
 }
 
-/// Reads a header as [`decode_header`] does, with its hash.
+/// Decodes a header like [`decode_header`], with its hash.
 ///
 /// # Errors
 /// See [`decode_header`].
@@ -38,7 +38,7 @@ pub fn decode_sealed_header(input: &mut &[u8]) -> Result<SealedHeader, DecodeErr
 pub(super) fn read_sealed_header(reader: &mut Reader<'_>) -> Result<SealedHeader, DecodeError> {
     let before = reader.rest();
     let header = read_header(reader)?;
-    // Only the canonical encoding is accepted, so these bytes are what encoding the fields would give.
+    // Only the canonical encoding is accepted, so these bytes equal the encoding of the fields.
     let hash = keccak256(&before[..before.len() - reader.rest().len()]);
     Ok(SealedHeader::new_unchecked(header, hash))
 }
@@ -105,8 +105,8 @@ fn optional<'a, T>(
 
 /// Appends the header's RLP.
 ///
-/// The optional items are written up to the first that is absent; a header that has a later one but not an
-/// earlier one has no encoding, and its later items are left out.
+/// The optional items are written up to the first absent one; a header with a later item but not an earlier one has no
+/// encoding, and its later items are left out.
 pub fn encode_header(header: &Header, out: &mut Vec<u8>) {
     out.reserve(700 + header.extra_data.len());
     write_list(out, |out| {
@@ -127,7 +127,7 @@ pub fn encode_header(header: &Header, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the RLP of a header's items up to the extra data, without a list around them: what every seal signs.
+/// Appends the RLP of a header's items up to the extra data, without a list header: the data that every seal signs.
 pub fn encode_items_before_extra(header: &Header, out: &mut Vec<u8>) {
     header.parent_hash.encode(out);
     header.ommers_hash.encode(out);
@@ -150,11 +150,11 @@ fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
     header.nonce.encode(out);
 }
 
-/// Gives none at the first absent item, after which nothing may follow.
+/// Returns `None` at the first absent item, after which nothing may follow.
 fn encode_ethereum_items(header: &Header, out: &mut Vec<u8>) -> Option<()> {
     header.base_fee_per_gas?.encode(out);
     header.withdrawals_root?.encode(out);
-    // Blob gas used alone would make the item count ambiguous with the native shape: the three come together.
+    // Blob gas used alone would make the item count ambiguous with the native form, so all three are written or none.
     let (used, excess, root) = (header.blob_gas_used?, header.excess_blob_gas?, header.parent_beacon_block_root?);
     used.encode(out);
     excess.encode(out);

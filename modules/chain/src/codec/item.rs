@@ -1,9 +1,9 @@
-//! RLP of no particular type: strings and lists, as deep as a bound allows.
+//! Untyped RLP: strings and lists, with limited nesting.
 
 use super::error::{DecodeError, DecodeProblem};
 use super::rlp::{Reader, write_bytes, write_list};
 
-/// How deep lists may stand in one another. The depth is the sender's choice, the stack is ours.
+/// Maximum nesting of lists. The sender chooses the depth, and the decoder recurses.
 const MAX_DEPTH: usize = 1024;
 
 /// One RLP item.
@@ -15,10 +15,10 @@ pub enum RlpItem {
     List(Vec<RlpItem>),
 }
 
-/// Reads exactly one item in its canonical form, all the way down.
+/// Decodes exactly one item in its canonical form, at all levels.
 ///
 /// # Errors
-/// [`DecodeError`] for any other form, for bytes after the item, and for lists more than 1,024 deep.
+/// [`DecodeError`] for any other form, for bytes after the item, and for lists nested more than 1,024 deep.
 pub fn decode_item(input: &[u8]) -> Result<RlpItem, DecodeError> {
     let mut reader = Reader::new(input);
     let item = read_item(&mut reader, 0)?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_beyond_the_bound_are_refused_without_using_up_the_stack() {
+    fn lists_beyond_the_limit_are_refused_without_exhausting_the_stack() {
         let nested = |depth: usize| {
             (1..depth).fold(vec![0xc0], |inner, _| {
                 let mut out = Vec::new();

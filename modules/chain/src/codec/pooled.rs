@@ -1,5 +1,4 @@
-//! Blob transactions as they travel before they are in a block: with the blobs beside them (EIP-4844,
-//! EIP-7594).
+//! Blob transactions in the form used before inclusion in a block: with their blobs (EIP-4844, EIP-7594).
 
 use alloy_primitives::{B256, Bytes, FixedBytes, keccak256};
 use alloy_rlp::Encodable;
@@ -14,7 +13,7 @@ use super::transaction::{decode_transaction, encode_signed_list, read_typed, spl
 pub const BLOB_BYTES: usize = 131_072;
 /// First byte of a versioned hash of a KZG commitment.
 pub const VERSIONED_HASH_VERSION: u8 = 1;
-/// Proofs that a blob has in a sidecar of version 1, one a cell of the extended blob.
+/// Proofs per blob in a sidecar of version 1, one per cell of the extended blob.
 pub const CELLS_PER_EXTENDED_BLOB: usize = 128;
 
 /// A KZG commitment or proof: a compressed point.
@@ -23,19 +22,19 @@ pub type KzgPoint = FixedBytes<48>;
 /// The blobs of a transaction of type 3, with commitments and proofs. Not part of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobSidecar {
-    /// 0: one proof a blob (EIP-4844). 1: [`CELLS_PER_EXTENDED_BLOB`] proofs a blob (EIP-7594).
+    /// 0: one proof per blob (EIP-4844). 1: [`CELLS_PER_EXTENDED_BLOB`] proofs per blob (EIP-7594).
     pub version: u8,
     /// The blobs, [`BLOB_BYTES`] each.
     pub blobs: Vec<Bytes>,
-    /// One a blob.
+    /// One per blob.
     pub commitments: Vec<KzgPoint>,
-    /// See `version`.
+    /// As many as `version` requires.
     pub proofs: Vec<KzgPoint>,
 }
 
 impl BlobSidecar {
-    /// Whether the commitments are those that the transaction names, in order, and the numbers of blobs and
-    /// proofs fit. The proofs themselves are not verified here.
+    /// Returns whether the commitments match the transaction's hashes, in order, and the numbers of blobs and proofs
+    /// match. Does not verify the proofs.
     pub fn belongs_to(&self, transaction: &Transaction) -> bool {
         let hashes = transaction.blob_versioned_hashes();
         let proofs_per_blob = if self.version == 0 { 1 } else { CELLS_PER_EXTENDED_BLOB };
@@ -53,7 +52,7 @@ pub fn versioned_hash(commitment: &KzgPoint) -> B256 {
     B256::new(hash)
 }
 
-/// Reads a transaction as clients submit it: canonical bytes, or for type 3 also with its sidecar.
+/// Decodes a transaction as submitted by clients: canonical bytes, for type 3 optionally with the sidecar.
 ///
 /// # Errors
 /// [`DecodeError`] for anything else, trailing bytes included.
@@ -112,7 +111,7 @@ fn read_points(items: &mut Reader<'_>, what: &'static str) -> Result<Vec<KzgPoin
     Ok(points)
 }
 
-/// The transaction with its sidecar, as peers and clients exchange it. `transaction` must be of type 3.
+/// The transaction with its sidecar, as exchanged by peers and clients. `transaction` must be of type 3.
 pub fn encode_pooled_transaction(transaction: &Transaction, sidecar: &BlobSidecar) -> Vec<u8> {
     let mut out = Vec::with_capacity(sidecar.blobs.len() * (BLOB_BYTES + 128) + 512);
     out.push(TransactionType::Blob as u8);

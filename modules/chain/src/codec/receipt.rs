@@ -19,12 +19,12 @@ pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
     bloom
 }
 
-/// The receipt's canonical bytes, as they stand in the receipts trie.
+/// The receipt's canonical bytes, as in the receipts trie.
 pub fn encode_receipt(receipt: &Receipt) -> Vec<u8> {
     encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs))
 }
 
-/// As [`encode_receipt`], with the bloom of the receipt's logs computed before.
+/// Like [`encode_receipt`], with the precomputed bloom of the receipt's logs.
 pub fn encode_receipt_with_bloom(receipt: &Receipt, bloom: &Bloom) -> Vec<u8> {
     let mut out = Vec::with_capacity(320);
     if receipt.transaction_type != TransactionType::Legacy {
@@ -50,10 +50,10 @@ fn encode_log(log: &Log, out: &mut Vec<u8>) {
     });
 }
 
-/// Reads a receipt's canonical bytes, all of them. `gas_used` is not part of the encoding and is left 0.
+/// Decodes a receipt from all of its canonical bytes. `gas_used` is not part of the encoding and is set to 0.
 ///
 /// # Errors
-/// [`DecodeError`]; also when the bloom is not that of the logs.
+/// [`DecodeError`]; also if the bloom does not match the logs.
 pub fn decode_receipt(input: &[u8]) -> Result<Receipt, DecodeError> {
     let mut reader = Reader::new(input);
     let transaction_type = match input.first() {

@@ -1,15 +1,15 @@
-//! A strict RLP reader that knows where it is, and the few writers that every codec here needs.
+//! A strict RLP reader that tracks its offset, and the writers shared by all codecs here.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_rlp::{Encodable, Error as RlpError, Header as RlpHeader};
 
 use super::error::{DecodeError, DecodeProblem};
 
-/// Reads RLP items one after the other. Every error carries the offset from the start of the caller's input.
+/// Reads consecutive RLP items. Every error contains the offset from the start of the caller's input.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    /// Offset of the end of `rest`; the offset of its start is this less its length.
+    /// Offset of the end of `rest`; the offset of its start is this minus its length.
     end: usize,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         DecodeError::new(what, self.offset(), problem)
     }
 
-    /// Whether the next item is a list; none at the end.
+    /// Returns whether the next item is a list; `None` at the end.
     pub(crate) fn next_is_list(&self) -> Option<bool> {
         self.rest.first().map(|byte| *byte >= 0xc0)
     }
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
             let problem = if list { DecodeProblem::UnexpectedString } else { DecodeProblem::UnexpectedList };
             return Err(self.error(what, problem));
         }
-        // `RlpHeader::decode` has checked that the payload is there.
+        // `RlpHeader::decode` has checked that the payload is complete.
         let (payload, rest) = after.split_at(header.payload_length);
         self.rest = rest;
         Ok(Self { rest: payload, end: self.end - rest.len() })
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(&before[..before.len() - self.rest.len()])
     }
 
-    /// How many items are left.
+    /// The number of remaining items.
     pub(crate) fn count_items(&self, what: &'static str) -> Result<usize, DecodeError> {
         let mut probe = *self;
         let mut count = 0;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Ok(Address::new(self.fixed(what)?))
     }
 
-    /// A byte string of a length that is known at run time only.
+    /// A byte string of a length known only at run time.
     pub(crate) fn fixed_slice(&mut self, what: &'static str, wanted: usize) -> Result<&'a [u8], DecodeError> {
         let start = *self;
         let bytes = self.bytes(what)?;
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// A reader of what follows the type byte of a typed transaction.
+    /// A reader for the part after the type byte of a typed transaction.
     pub(crate) fn after_type_byte(mut self) -> Self {
         self.rest = self.rest.get(1..).unwrap_or_default();
         self
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Ok(U256::from_be_slice(self.integer(what, 32)?))
     }
 
-    /// Refuses anything that is left.
+    /// Fails if input is left.
     pub(crate) fn finish(self, what: &'static str) -> Result<(), DecodeError> {
         if self.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Err(self.error(what, DecodeProblem::TrailingBytes { count: self.rest.len() }))
     }
 
-    /// Refuses any item that is left in a list of fixed shape.
+    /// Fails if items are left in a list of fixed length.
     pub(crate) fn finish_list(self, what: &'static str, items: usize) -> Result<(), DecodeError> {
         if self.is_empty() {
             return Ok(());
@@ -166,7 +166,7 @@ const fn problem_of(error: RlpError) -> DecodeProblem {
     }
 }
 
-/// Writes a list whose items `write` appends, without knowing its length beforehand.
+/// Writes a list whose items `write` appends, without knowing its length in advance.
 pub(crate) fn write_list(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_wrapped(out, true, write);
 }
@@ -177,7 +177,7 @@ pub(crate) fn write_string(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) 
 }
 
 fn write_wrapped(out: &mut Vec<u8>, list: bool, write: impl FnOnce(&mut Vec<u8>)) {
-    // The content is written after room for a one-byte prefix, which fits most lists; longer ones are moved.
+    // The content is written after space for a one-byte prefix, which suffices for most lists; longer ones are moved.
     let start = out.len();
     out.push(0);
     write(out);
@@ -192,7 +192,7 @@ pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     bytes.encode(out);
 }
 
-/// An address, or the empty string for none.
+/// An address, or the empty string for `None`.
 pub(crate) fn write_receiver(out: &mut Vec<u8>, to: Option<Address>) {
     match to {
         Some(address) => address.encode(out),
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_where_in_the_whole_input_it_is() {
+    fn an_error_has_its_offset_in_the_whole_input() {
         let encoded = [0xc4, 0x01, 0xc2, 0x82, 0x00];
         let mut outer = Reader::new(&encoded).list("outer").unwrap();
         outer.u64("first").unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_one_form_and_a_width() {
+    fn integers_have_one_form_and_a_maximum_width() {
         let cases: [(&[u8], Result<u64, DecodeProblem>); 7] = [
             (&[0x80], Ok(0)),
             (&[0x7f], Ok(127)),

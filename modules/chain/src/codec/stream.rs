@@ -1,4 +1,4 @@
-//! Chain files: the RLP of blocks one after the other, read as a stream.
+//! Chain files: concatenated RLP of blocks, read as a stream.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -7,10 +7,10 @@ use tenon_api::Block;
 use super::block::decode_block;
 use super::error::{DecodeError, DecodeProblem};
 
-/// Longest block that a stream accepts unless told otherwise: 64 MiB.
+/// Default maximum length of a block in a stream: 64 MiB.
 pub const DEFAULT_BLOCK_BOUND: u64 = 64 << 20;
 
-/// Why a chain file could not be read on.
+/// Why a chain file could not be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// The file or pipe failed.
@@ -20,7 +20,7 @@ pub enum StreamError {
         index: u64,
         /// Offset of the block in the file, bytes.
         offset: u64,
-        /// What the operating system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file ends inside a block.
@@ -38,14 +38,14 @@ pub enum StreamError {
         index: u64,
         /// Offset of the block in the file, bytes.
         offset: u64,
-        /// What is wrong; its offset counts from the start of the block.
+        /// The problem, with an offset from the start of the block.
         source: DecodeError,
     },
 }
 
-/// Reads concatenated blocks from a file or pipe. Memory is bounded by the longest block that it accepts.
+/// Reads concatenated blocks from a file or pipe. Memory is bounded by the maximum length of a block.
 ///
-/// After an error it ends: what follows a damaged block has no known start.
+/// It ends after an error: the start of the next block is then unknown.
 pub struct BlockStream<R> {
     source: R,
     bound: u64,
@@ -56,7 +56,7 @@ pub struct BlockStream<R> {
 }
 
 impl<R: Read> BlockStream<R> {
-    /// A stream that accepts blocks of up to [`DEFAULT_BLOCK_BOUND`]. Give it a buffered reader.
+    /// A stream that accepts blocks of up to [`DEFAULT_BLOCK_BOUND`]. The source should be buffered.
     pub const fn new(source: R) -> Self {
         Self::with_bound(source, DEFAULT_BLOCK_BOUND)
     }
@@ -66,12 +66,12 @@ impl<R: Read> BlockStream<R> {
         Self { source, bound, index: 0, offset: 0, failed: false, buffer: Vec::new() }
     }
 
-    /// Bytes of whole blocks that were read so far.
+    /// Bytes of complete blocks read so far.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The RLP of the next block, not decoded; none at the end. Lets the caller decode on other threads.
+    /// The undecoded RLP of the next block, so that the caller can decode on other threads; `None` at the end.
     ///
     /// # Errors
     /// [`StreamError`]; the stream then ends.
@@ -116,7 +116,7 @@ impl<R: Read> BlockStream<R> {
         StreamError::Decode { index: self.index, offset: self.offset, source }
     }
 
-    /// Appends `count` bytes to the buffer. It grows with what arrives, not with what a length claims.
+    /// Appends `count` bytes to the buffer. The buffer grows with the data received, not with the claimed length.
     fn read_exactly(&mut self, count: u64, may_end: bool) -> Result<u64, StreamError> {
         let (index, offset) = (self.index, self.offset);
         let read = loop {

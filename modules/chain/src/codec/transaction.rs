@@ -1,5 +1,5 @@
-//! Transactions of types 0 to 4: canonical form (EIP-2718), the form inside lists, and signing hashes
-//! (`docs/spec/chain.md` 2.1, 2.2).
+//! Transactions of types 0 to 4: canonical form (EIP-2718), the form in lists, and signing hashes (`docs/spec/chain.md`
+//! 2.1, 2.2).
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{EMPTY_STRING_CODE, Encodable};
@@ -10,7 +10,7 @@ use tenon_api::{
 use super::error::{DecodeError, DecodeProblem};
 use super::rlp::{Reader, write_bytes, write_list, write_receiver, write_string};
 
-/// Reads a transaction's canonical bytes, all of them.
+/// Decodes a transaction from all of its canonical bytes.
 ///
 /// # Errors
 /// [`DecodeError`] for anything but the one canonical encoding of a transaction of types 0 to 4.
@@ -18,7 +18,7 @@ pub fn decode_transaction(input: &[u8]) -> Result<Transaction, DecodeError> {
     read_canonical(Reader::new(input))
 }
 
-/// Reads the canonical bytes that `reader` holds, to their end.
+/// Decodes all canonical bytes of `reader`.
 pub(super) fn read_canonical(mut reader: Reader<'_>) -> Result<Transaction, DecodeError> {
     let input = reader.rest();
     let hash = keccak256(input);
@@ -35,7 +35,7 @@ pub(super) fn read_canonical(mut reader: Reader<'_>) -> Result<Transaction, Deco
     Ok(transaction)
 }
 
-/// The type of typed canonical bytes, and a reader of what follows the type byte.
+/// The type of typed canonical bytes, and a reader for the part after the type byte.
 pub(super) fn split_type(reader: Reader<'_>) -> Result<(TransactionType, Reader<'_>), DecodeError> {
     let input = reader.rest();
     let [first, payload @ ..] = input else {
@@ -56,7 +56,7 @@ pub(super) fn split_type(reader: Reader<'_>) -> Result<(TransactionType, Reader<
     Ok((transaction_type, reader.after_type_byte()))
 }
 
-/// Reads the next transaction of a block's list: a list (type 0) or a byte string around the canonical bytes.
+/// Decodes the next transaction of a block's list: a list (type 0) or a byte string with the canonical bytes.
 pub(super) fn read_list_transaction(list: &mut Reader<'_>) -> Result<Transaction, DecodeError> {
     if list.next_is_list() == Some(true) {
         let before = list.rest();
@@ -71,10 +71,10 @@ pub(super) fn read_list_transaction(list: &mut Reader<'_>) -> Result<Transaction
     read_canonical(content)
 }
 
-/// Reads a transaction as it stands in a list, from the front of `input`, and moves `input` past it.
+/// Decodes a transaction in its list form from the front of `input`, and advances `input` past it.
 ///
 /// # Errors
-/// See [`decode_transaction`]; `input` is then left as it was.
+/// See [`decode_transaction`]; `input` is unchanged then.
 pub fn decode_list_transaction(input: &mut &[u8]) -> Result<Transaction, DecodeError> {
     let mut reader = Reader::new(input);
     let transaction = read_list_transaction(&mut reader)?;
@@ -96,7 +96,7 @@ fn read_legacy(items: &mut Reader<'_>, hash: B256) -> Result<Transaction, Decode
     Ok(Transaction { hash, chain_id, nonce, gas_limit, to, value, input, payload, signature })
 }
 
-/// The prices of a typed transaction, in the order in which they are encoded.
+/// The prices of a typed transaction, in the order of encoding.
 enum Prices {
     GasPrice(U256),
     Caps { priority: U256, fee: U256 },
@@ -117,7 +117,7 @@ pub(super) fn read_typed(
     };
     let gas_limit = items.u64("transaction gas limit")?;
     let to = match transaction_type {
-        // Types 3 and 4 cannot create contracts: their receiver is always 20 bytes.
+        // Types 3 and 4 cannot create contracts: their receiver always has 20 bytes.
         TransactionType::Blob | TransactionType::SetCode => Some(items.address("transaction receiver")?),
         _ => read_receiver(items)?,
     };
@@ -243,7 +243,7 @@ pub(super) fn encode_signed_list(transaction: &Transaction, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the transaction in the form that it has in a block's list.
+/// Appends the transaction in its form in a block's list.
 pub fn encode_list_transaction(transaction: &Transaction, out: &mut Vec<u8>) {
     if transaction.transaction_type() == TransactionType::Legacy {
         encode_canonical(transaction, out);
@@ -252,15 +252,15 @@ pub fn encode_list_transaction(transaction: &Transaction, out: &mut Vec<u8>) {
     }
 }
 
-/// keccak256 of the canonical bytes, computed again from the fields.
+/// keccak256 of the canonical bytes, recomputed from the fields.
 pub fn transaction_hash(transaction: &Transaction) -> B256 {
     keccak256(encode_transaction(transaction))
 }
 
 /// The hash that the sender signs.
 ///
-/// For type 0 the EIP-155 form is used when `chain_id` is set, the old form otherwise. The signature and the
-/// hash of `transaction` are not looked at, so this serves unsigned transactions too.
+/// For type 0 the EIP-155 form is used if `chain_id` is set, otherwise the old form. The signature and the hash of
+/// `transaction` are ignored, so this works for unsigned transactions too.
 pub fn signing_hash(transaction: &Transaction) -> B256 {
     let mut out = Vec::with_capacity(160 + transaction.input.len());
     let transaction_type = transaction.transaction_type();
@@ -278,7 +278,7 @@ pub fn signing_hash(transaction: &Transaction) -> B256 {
     keccak256(out)
 }
 
-/// The hash that the signer of a delegation signs (EIP-7702).
+/// The hash signed by the signer of an authorization (EIP-7702).
 pub fn authorization_signing_hash(authorization: &SignedAuthorization) -> B256 {
     let mut out = vec![0x05];
     write_list(&mut out, |out| {

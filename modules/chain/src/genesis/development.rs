@@ -1,4 +1,4 @@
-//! The genesis of a native development network of one masternode (`tenon dev --profile native`).
+//! The genesis of a native development network with one masternode (`tenon dev --profile native`).
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,32 @@ use serde_json::{Map, Value, json};
 use super::{Genesis, GenesisAccount, GenesisError, PublicNetwork};
 use crate::spec::NativeSettings;
 
-/// The one chain id whose native rules all hold from block 0 (`docs/spec/chain.md` 5.1); every other has heights of a
-/// public network, where a new chain would wait for years.
+/// The only chain id whose native rules all apply from block 0 (`docs/spec/chain.md` 5.1); every other id has the
+/// heights of a public network, which a new chain would take years to reach.
 pub const NATIVE_DEVELOPMENT_CHAIN: u64 = 5151;
-/// Blocks of an epoch of engine v1: the second signers of other lengths cannot be told (`docs/spec/consensus.md` 2.5).
+/// Blocks of an epoch of engine v1: for other lengths the second signers cannot be determined (`docs/spec/consensus.md`
+/// 2.5).
 const V1_EPOCH: u64 = 900;
-/// Where engine v2 would begin on a development network of engine v1: never.
+/// First block of engine v2 on a development network of engine v1: effectively never.
 const V1_SWITCH_BLOCK: u64 = V1_EPOCH * 1_000_000_000;
-/// Code of the issuer of tokens that pay their transfers' fees, as it lies on networks of the reference client.
+/// Code of the issuer of tokens that pay their transfers' fees, as on networks of the reference client.
 const TRC21_ISSUER_CODE: &str = include_str!("../../../../config/networks/trc21-issuer.hex");
-/// Coins of a stake below which nobody becomes a candidate, and below which nobody votes.
+/// Minimum stake of a candidate and of a vote, coins.
 const MIN_CANDIDATE_COINS: u64 = 1_000;
 const MIN_VOTER_COINS: u64 = 10;
-/// Coins that a token's issuer must deposit.
+/// Minimum deposit of a token's issuer, coins.
 const MIN_TOKEN_COINS: u64 = 10;
-/// The masternode's own stake, coins, unless the accounts together have more.
-const LEAST_STAKE_COINS: u64 = 10_000_000;
-/// Most validators that the contract knows.
+/// Stake of the masternode itself, coins, unless the accounts together have more.
+const MIN_STAKE_COINS: u64 = 10_000_000;
+/// Maximum number of validators in the contract.
 const MAX_VALIDATORS: u64 = 18;
-/// Blocks until a stake that was taken back can be withdrawn: of a candidate, of a voter.
+/// Blocks until a withdrawn stake is paid out: of a candidate, of a voter.
 const WITHDRAW_DELAYS: [u64; 2] = [30, 10];
 
 /// Wei in one coin.
 const COIN: u64 = 1_000_000_000_000_000_000;
 
-/// Which engine a native development network begins with.
+/// The first engine of a native development network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DevelopmentEngine {
     /// v2 from block 1, with epochs of this many rounds.
@@ -40,38 +41,38 @@ pub enum DevelopmentEngine {
         /// Rounds of an epoch.
         epoch: u64,
     },
-    /// v1, with epochs of 900 blocks, for good.
+    /// v1, with epochs of 900 blocks, permanently.
     V1,
 }
 
-/// What a native development network begins with.
+/// The parameters of a native development network.
 #[derive(Clone, Debug)]
 pub struct NativeDevelopment {
     /// The engine.
     pub engine: DevelopmentEngine,
     /// Gas limit of the first block.
     pub gas_limit: u64,
-    /// Who makes all blocks.
+    /// The maker of all blocks.
     pub masternode: Address,
-    /// Whom the masternode belongs to: receiver of its fees and rewards.
+    /// The masternode's owner, who receives its fees and rewards.
     pub owner: Address,
     /// Receiver of the foundation's share of the rewards.
     pub foundation: Address,
-    /// Coins that an epoch pays.
+    /// Reward per epoch, coins.
     pub reward: u64,
-    /// Accounts that have money.
+    /// Funded accounts.
     pub accounts: Vec<Address>,
-    /// How much each has, wei.
+    /// Balance of each, wei.
     pub balance: U256,
 }
 
 impl NativeDevelopment {
-    /// The genesis as the reference client's `init` takes it too: every native rule from block 0, the system
-    /// contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives equal
-    /// bytes, so that a persistent network can be opened again.
+    /// The genesis, in the form that the reference client's `init` accepts too: every native rule from block 0, the
+    /// system contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives
+    /// equal bytes, so that a persistent network can be reopened.
     ///
     /// # Errors
-    /// Does not happen: the contracts are part of the program.
+    /// Never: the contracts are part of the program.
     pub fn to_json(&self) -> Result<Vec<u8>, GenesisError> {
         let public = Genesis::from_json(&PublicNetwork::Devnet.genesis_text()?)?;
         let code = |last: u8| public.alloc.get(&Address::with_last_byte(last)).map(|account| account.code.clone());
@@ -117,8 +118,8 @@ impl NativeDevelopment {
         Ok(bytes)
     }
 
-    /// The `XDPoS` member of the configuration. One masternode at most: the one whose key this node has. Blocks are a
-    /// second apart at least: the reference client hangs on a period of 0.
+    /// The `XDPoS` member of the configuration. At most one masternode: the one whose key this node has. Blocks are at
+    /// least one second apart: the reference client hangs with a period of 0.
     fn consensus(&self) -> Value {
         let (epoch, switch_block) = match self.engine {
             DevelopmentEngine::V2 { epoch } => (epoch, 0),
@@ -135,15 +136,15 @@ impl NativeDevelopment {
         })
     }
 
-    /// More than all accounts together could stake, so that no other candidate takes the masternode's place.
+    /// More than all accounts together could stake, so that no other candidate replaces the masternode.
     fn stake(&self) -> U256 {
         let money = self.balance.saturating_mul(U256::from(self.accounts.len())).saturating_mul(U256::from(2));
-        money.max(coins(LEAST_STAKE_COINS))
+        money.max(coins(MIN_STAKE_COINS))
     }
 
-    /// What a candidate must stake. Engine v1 makes every candidate a masternode, and would wait for the turns of one
-    /// whose key this node does not have: there, nobody has enough.
-    fn least_candidate_stake(&self) -> U256 {
+    /// Minimum stake of a candidate. Engine v1 makes every candidate a masternode, and would wait for the turns of one
+    /// whose key this node does not have, so there the minimum is unreachable.
+    fn min_candidate_stake(&self) -> U256 {
         match self.engine {
             DevelopmentEngine::V2 { .. } => coins(MIN_CANDIDATE_COINS),
             DevelopmentEngine::V1 => self.stake(),
@@ -166,7 +167,7 @@ impl NativeDevelopment {
             (keccak256(slot(8)), candidate),
             (slot(9), U256::ONE),
             (slot(10), U256::ONE),
-            (slot(11), self.least_candidate_stake()),
+            (slot(11), self.min_candidate_stake()),
             (slot(12), coins(MIN_VOTER_COINS)),
             (slot(13), U256::from(MAX_VALIDATORS)),
             (slot(14), U256::from(WITHDRAW_DELAYS[0])),
@@ -247,16 +248,16 @@ mod tests {
             assert_eq!(genesis.header.base_fee_per_gas, Some(crate::NATIVE_BASE_FEE));
             assert_eq!(genesis.header.extra_data.len(), 32 + 20 + 65);
             assert!(genesis.alloc.contains_key(&native.contracts.trc21_issuer));
-            // The voting contract owes its candidate what it was given.
+            // The voting contract's balance is its candidate's stake.
             let contract = &genesis.alloc[&Address::with_last_byte(0x88)];
-            assert_eq!(contract.balance, coins(LEAST_STAKE_COINS));
+            assert_eq!(contract.balance, coins(MIN_STAKE_COINS));
             assert_eq!(genesis.alloc.len(), 6);
         }
     }
 
-    /// The layout of the contract's storage is that of a network that the reference client's own tools began.
+    /// The storage layout equals that of a network created with the reference client's own tools.
     #[test]
-    fn lays_the_voting_contract_out_as_the_reference_does() {
+    fn the_voting_contracts_layout_equals_the_references() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/chain/native-genesis-local.json.gz");
         let mut text = Vec::new();
         let packed = std::fs::File::open(path).unwrap();
@@ -268,7 +269,7 @@ mod tests {
 
         let own = NativeDevelopment { masternode: candidate, owner, ..network(DevelopmentEngine::V1) };
 
-        // What counts candidates, and what differs on purpose: the least stakes, delays, and the stakes themselves.
+        // The counter of candidates, and intended differences: minimum stakes, delays, and the stakes themselves.
         let differs: Vec<_> = [8, 9, 11, 12, 14, 15].map(slot).into_iter().chain([entry(owner, 6)]).collect();
         for (slot, value) in own.validator_storage() {
             let found = storage.get(&slot).copied().unwrap_or_default();
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_outbid_the_masternode() {
+    fn no_account_can_outbid_the_masternode() {
         let mut network = network(DevelopmentEngine::V2 { epoch: 30 });
         network.balance = coins(50_000_000);
         assert_eq!(network.stake(), coins(200_000_000));

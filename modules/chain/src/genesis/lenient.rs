@@ -1,4 +1,4 @@
-//! The number, byte and address spellings that genesis files in circulation use.
+//! Lenient parsing of the numbers, bytes and addresses in existing genesis files.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl Number {
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Through the raw text, because a terminal total difficulty has more digits than a JSON number keeps.
+        // Parsed from the raw text, because a terminal total difficulty has more digits than a JSON number keeps.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let text = raw.get().trim_matches('"');
         parse_number(text).map(Self).ok_or_else(|| D::Error::custom(format_args!("`{text}` is not a number")))
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Number64 {
     }
 }
 
-/// Hexadecimal bytes, with or without `0x`, of an even or odd number of digits.
+/// Hexadecimal bytes with an even or odd number of digits, with or without `0x`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HexBytes(pub(super) Bytes);
 
@@ -66,7 +66,7 @@ fn parse_bytes(text: &str) -> Result<Vec<u8>, String> {
     hex::decode(&even).map_err(|_| format!("`{text}` is not hexadecimal"))
 }
 
-/// A value of 32 bytes; shorter ones are padded on the left.
+/// A value of 32 bytes; shorter ones are left-padded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Word(pub(super) B256);
 
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// An address: forty digits after nothing, `0x` or `xdc`, in any case.
+/// An address: forty digits, optionally after `0x` or `xdc`, in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LooseAddress(pub(crate) Address);
 

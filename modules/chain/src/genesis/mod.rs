@@ -1,4 +1,4 @@
-//! Block 0 of a chain: read from a genesis file, made into a commit.
+//! Block 0 of a chain: read from a genesis file, and converted to a commit.
 
 mod development;
 mod file;
@@ -24,17 +24,17 @@ use file::{ConfigFile, GenesisFile};
 pub(crate) use lenient::LooseAddress;
 pub use networks::PublicNetwork;
 
-/// SHA-256 of nothing: the requests hash of a block without requests.
+/// SHA-256 of empty input: the requests hash of a block without requests.
 pub const EMPTY_REQUESTS_HASH: B256 = b256!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-/// Gas limit of a genesis file that gives none or zero.
+/// Gas limit if a genesis file gives none or zero.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
-/// Difficulty of a genesis file that gives none.
+/// Difficulty if a genesis file gives none.
 const DEFAULT_DIFFICULTY: u64 = 131_072;
 
 /// Why a genesis file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
-    /// Not JSON, or a member of the wrong form. The text names line and column.
+    /// The text is not JSON, or a member has the wrong form. The error names line and column.
     #[error("genesis file: {0}")]
     Json(#[from] serde_json::Error),
     /// A member of `config` has the wrong form.
@@ -42,14 +42,14 @@ pub enum GenesisError {
     Config {
         /// The member's name.
         member: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
         /// Line of the file, counted from 1.
         line: usize,
         /// Column of that line, counted from 1.
         column: usize,
     },
-    /// A member that must be there is not.
+    /// A required member is missing.
     #[error("genesis file: missing required field '{member}' for Genesis")]
     Missing {
         /// Its name.
@@ -58,7 +58,7 @@ pub enum GenesisError {
     /// The file has no `config`.
     #[error("genesis has no chain configuration")]
     NoConfig,
-    /// The schedule has a fork whose rules this program does not have.
+    /// The schedule has a fork that this program does not implement.
     #[error("genesis file: fork {name} is not supported; update tenon or remove the member")]
     UnsupportedFork {
         /// The member's name.
@@ -76,7 +76,7 @@ pub enum GenesisError {
         /// Its height or time.
         later_at: u64,
     },
-    /// Blob parameters that cannot work.
+    /// Invalid blob parameters.
     #[error("genesis file: blobSchedule.{fork}: need target <= max <= 65535 and baseFeeUpdateFraction > 0")]
     BlobSchedule {
         /// The fork's name.
@@ -85,7 +85,7 @@ pub enum GenesisError {
     /// The consensus part of a native chain's configuration.
     #[error(transparent)]
     Native(#[from] NativeConfigError),
-    /// The genesis state could not be made into a trie.
+    /// The genesis state could not be converted into a trie.
     #[error("genesis state: {0}")]
     Trie(#[from] TrieError),
 }
@@ -103,7 +103,7 @@ pub struct GenesisAccount {
     pub storage: BTreeMap<B256, U256>,
 }
 
-/// Everything that block 0 is made of.
+/// The data of block 0.
 #[derive(Clone, Debug)]
 pub struct Genesis {
     /// The chain's rules.
@@ -112,15 +112,15 @@ pub struct Genesis {
     pub header: Header,
     /// The state.
     pub alloc: BTreeMap<Address, GenesisAccount>,
-    /// The `config` member as it stands in the file.
+    /// The `config` member of the file.
     pub config: Value,
 }
 
 impl Genesis {
     /// Reads a genesis file in go-ethereum's form, of either profile.
     ///
-    /// Numbers may be JSON numbers or strings, decimal or hexadecimal; hexadecimal may lack `0x`; addresses may
-    /// begin with `xdc`; members that are null count as absent; members that are unknown are ignored.
+    /// Numbers may be JSON numbers or strings, decimal or hexadecimal, also without `0x`; addresses may begin with
+    /// `xdc`; null members count as absent; unknown members are ignored.
     ///
     /// # Errors
     /// [`GenesisError`].
@@ -140,8 +140,8 @@ impl Genesis {
         Ok(genesis)
     }
 
-    /// The same chain with another network id. On a native chain the network id chooses the built-in heights,
-    /// contracts and lists (`docs/spec/chain.md` 5.1); block 0 stays what it is.
+    /// The same chain with another network id. On a native chain the network id determines the built-in heights,
+    /// contracts and lists (`docs/spec/chain.md` 5.1); block 0 does not change.
     ///
     /// # Errors
     /// Those of [`Genesis::from_json`].
@@ -159,7 +159,7 @@ impl Genesis {
         Ok(self)
     }
 
-    /// Replaces the file's consensus parameters by the built-in ones if this is a known network's block 0.
+    /// Replaces the file's consensus parameters by the built-in ones if this is block 0 of a known network.
     fn adopt_built_in(&mut self) -> Result<(), GenesisError> {
         if self.spec.native.is_none() || NativeSettings::known_genesis(self.spec.chain_id).is_none() {
             return Ok(());
@@ -174,7 +174,7 @@ impl Genesis {
     /// The commit of block 0: sealed header with state root, accounts, codes, trie nodes.
     ///
     /// # Errors
-    /// [`GenesisError::Trie`]; does not happen unless the trie code is wrong.
+    /// [`GenesisError::Trie`]; never, unless the trie code is wrong.
     pub fn commit(&self) -> Result<BlockCommit, GenesisError> {
         let mut accounts: Vec<AccountChange> =
             self.alloc.iter().map(|(address, account)| account_change(*address, account)).collect();
@@ -194,7 +194,8 @@ impl Genesis {
         })
     }
 
-    /// The sealed header of block 0. Computes the state root; use [`Genesis::commit`] if the rest is needed too.
+    /// The sealed header of block 0. Computes the state root; use [`Genesis::commit`] if the other parts are needed
+    /// too.
     ///
     /// # Errors
     /// See [`Genesis::commit`].
@@ -214,7 +215,7 @@ impl Genesis {
     }
 }
 
-/// The members without which the reference takes no file of a native chain (`docs/spec/chain.md` 7.2).
+/// Checks the members without which the reference rejects a native chain's file (`docs/spec/chain.md` 7.2).
 fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
     let missing = |member| Err(GenesisError::Missing { member });
     if file.gas_limit.is_none() {
@@ -229,13 +230,13 @@ fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
     }
 }
 
-/// Reads `config`; an error names the member and its place in the whole file.
+/// Parses `config`; an error names the member and its position in the whole file.
 fn read_config(file: &[u8], config: &str) -> Result<ConfigFile, GenesisError> {
     let error = match serde_json::from_str(config) {
         Ok(config) => return Ok(config),
         Err(error) => error,
     };
-    // The parser knows where the object ends, not which member was wrong: each is tried alone.
+    // The parser reports the end of the object, not the wrong member, so each member is parsed separately.
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(config)?;
     for (name, value) in members {
         let alone = BTreeMap::from([(&name, value)]);
@@ -251,7 +252,7 @@ fn read_config(file: &[u8], config: &str) -> Result<ConfigFile, GenesisError> {
     Err(error.into())
 }
 
-/// Line and column, from 1, of a part of the file that was borrowed from it.
+/// Line and column, from 1, of a slice of the file.
 fn place(file: &[u8], part: &str) -> (usize, usize) {
     let start = (part.as_ptr() as usize).saturating_sub(file.as_ptr() as usize);
     let before = file.get(..start).unwrap_or_default();
@@ -276,7 +277,7 @@ fn account_change(address: Address, account: &GenesisAccount) -> AccountChange {
     let code_hash = if account.code.is_empty() { EMPTY_CODE_HASH } else { keccak256(&account.code) };
     AccountChange {
         address,
-        // Listed accounts exist even when they are empty.
+        // Listed accounts exist even if they are empty.
         account: Some(Account {
             nonce: account.nonce,
             balance: account.balance,
@@ -320,7 +321,7 @@ fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
     let fork = spec.fork_at(number, timestamp);
     if spec.native.is_some() {
         header.native_seal = Some(NativeSeal::default());
-        // The reference writes a base fee that is given also where none is in force yet.
+        // The reference writes the base fee of the file even before base fees are active.
         let base_fee_in_force = spec.has_base_fee(number).then_some(NATIVE_BASE_FEE);
         header.base_fee_per_gas = given_base_fee.or(base_fee_in_force);
         return header;
@@ -336,7 +337,7 @@ fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
     header
 }
 
-/// The trie before genesis: there is nothing to read.
+/// The trie before genesis, which has no nodes.
 struct NoNodes;
 
 impl TrieReader for NoNodes {

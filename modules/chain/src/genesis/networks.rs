@@ -1,4 +1,4 @@
-//! The public networks and their genesis files, which are part of the program (`docs/spec/chain.md` 7.3).
+//! The public networks and their built-in genesis files (`docs/spec/chain.md` 7.3).
 
 use std::{fmt, io::Read};
 
@@ -12,7 +12,7 @@ const MAINNET: &[u8] = include_bytes!("../../../../config/networks/mainnet-genes
 const TESTNET: &[u8] = include_bytes!("../../../../config/networks/testnet-genesis.json.gz");
 const DEVNET: &[u8] = include_bytes!("../../../../config/networks/devnet-genesis.json.gz");
 
-/// A network whose genesis is part of the program.
+/// A network with a built-in genesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicNetwork {
     /// Chain 50.
@@ -27,7 +27,7 @@ impl PublicNetwork {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Mainnet, Self::Testnet, Self::Devnet];
 
-    /// The names under which it is known, ours first.
+    /// Its names, our own first.
     pub const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Mainnet => &["mainnet", "xinfin"],
@@ -36,7 +36,7 @@ impl PublicNetwork {
         }
     }
 
-    /// Its chain id, which is its network id too.
+    /// Its chain id, which is also its network id.
     pub const fn chain_id(self) -> u64 {
         match self {
             Self::Mainnet => 50,
@@ -45,7 +45,7 @@ impl PublicNetwork {
         }
     }
 
-    /// The network of a name.
+    /// The network with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.names().contains(&name))
     }
@@ -55,17 +55,17 @@ impl PublicNetwork {
         Self::ALL.into_iter().find(|network| network.chain_id() == chain_id)
     }
 
-    /// The network that begins with this block.
+    /// The network with this genesis block.
     pub fn by_genesis_hash(hash: B256) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.genesis_hash() == hash)
     }
 
-    /// Hash of its block 0, as the reference has it.
+    /// Hash of its block 0, as in the reference.
     pub fn genesis_hash(self) -> B256 {
         NativeSettings::known_genesis(self.chain_id()).unwrap_or_default().0
     }
 
-    /// State root of its block 0, as the reference has it.
+    /// State root of its block 0, as in the reference.
     pub fn genesis_state_root(self) -> B256 {
         NativeSettings::known_genesis(self.chain_id()).unwrap_or_default().1
     }
@@ -73,7 +73,7 @@ impl PublicNetwork {
     /// Its published genesis file.
     ///
     /// # Errors
-    /// Does not happen: a test reads all of them.
+    /// Never: a test reads all of them.
     pub fn genesis_text(self) -> Result<Vec<u8>, GenesisError> {
         let packed = match self {
             Self::Mainnet => MAINNET,
@@ -93,11 +93,11 @@ impl fmt::Display for PublicNetwork {
 }
 
 impl Genesis {
-    /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51),
-    /// `devnet` (551). None for other names.
+    /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51), `devnet`
+    /// (551). `None` for other names.
     ///
     /// # Errors
-    /// Does not happen: a test reads all three.
+    /// Never: a test reads all three.
     pub fn of_network(name: &str) -> Result<Option<Self>, GenesisError> {
         match PublicNetwork::by_name(name) {
             Some(network) => Self::from_json(&network.genesis_text()?).map(Some),

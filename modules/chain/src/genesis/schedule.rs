@@ -1,4 +1,4 @@
-//! From the members of `config` to a [`ChainSpec`].
+//! Converts the members of `config` to a [`ChainSpec`].
 
 use alloy_primitives::U256;
 
@@ -30,7 +30,7 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     Ok(spec)
 }
 
-/// The native part, with the built-in constants of a network id; none without an `XDPoS` member.
+/// The native part, with the built-in constants of a network id; `None` without an `XDPoS` member.
 pub(super) fn native_settings(config: &ConfigFile, network_id: u64) -> Result<Option<NativeSettings>, GenesisError> {
     let settings =
         config.native_engine.as_ref().map(|engine| NativeSettings::new(network_id, engine, file_heights(config)));
@@ -67,7 +67,7 @@ fn activations(config: &ConfigFile) -> Vec<(Fork, Activation)> {
         (Fork::SpuriousDragon, block(config.eip158_block)),
         (Fork::Byzantium, block(config.byzantium_block)),
         (Fork::Constantinople, block(config.constantinople_block)),
-        // A configuration without this member had no Constantinople of its own: both come together.
+        // Without this member Petersburg came together with Constantinople.
         (Fork::Petersburg, block(config.petersburg_block.or(config.constantinople_block))),
         (Fork::Istanbul, block(config.istanbul_block)),
         (Fork::MuirGlacier, block(config.muir_glacier_block)),
@@ -91,8 +91,8 @@ fn activations(config: &ConfigFile) -> Vec<(Fork, Activation)> {
     .collect()
 }
 
-/// Refuses a schedule in which a later fork begins before an earlier one: [`ChainSpec`] takes the newest
-/// active fork and would silently skip the rules in between.
+/// Rejects a schedule in which a later fork begins before an earlier one: [`ChainSpec`] uses the newest active fork and
+/// would silently skip the rules in between.
 fn check_order(activations: &[(Fork, Activation)]) -> Result<(), GenesisError> {
     let (mut block, mut time) = ((Fork::Frontier, 0), (Fork::Frontier, 0));
     for (fork, activation) in activations {
@@ -121,7 +121,7 @@ fn blob_schedule(config: &ConfigFile) -> Result<Vec<(Fork, BlobParameters)>, Gen
             "bpo3" => Fork::Bpo3,
             "bpo4" => Fork::Bpo4,
             "bpo5" => Fork::Bpo5,
-            // An entry of a fork that is not scheduled changes nothing.
+            // An entry for a fork that is not scheduled has no effect.
             _ => continue,
         };
         if let Some(parameters) = parameters {

@@ -1,4 +1,4 @@
-//! Blob gas: how much there may be, and what it costs (EIP-4844, EIP-7691, EIP-7892, EIP-7918).
+//! Blob gas: limits and price (EIP-4844, EIP-7691, EIP-7892, EIP-7918).
 
 use alloy_primitives::{U256, U512};
 use tenon_api::{Header, Transaction};
@@ -7,53 +7,53 @@ use super::{ChainSpec, Fork};
 
 /// Blob gas of one blob.
 pub const BLOB_GAS_PER_BLOB: u64 = 131_072;
-/// Least price of a unit of blob gas, wei.
+/// Minimum price per blob gas, wei.
 pub const MIN_BLOB_BASE_FEE: u64 = 1;
-/// Execution gas whose price a blob costs at least from Osaka on (EIP-7918).
+/// From Osaka on a blob costs at least as much as this amount of execution gas (EIP-7918).
 const BLOB_BASE_COST: u64 = 8192;
 
-/// Blob limits and price of one fork.
+/// Blob limits and pricing of one fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobParameters {
-    /// Blobs in a block at which the price stays.
+    /// Number of blobs per block at which the price stays constant.
     pub target: u64,
-    /// Most blobs in a block.
+    /// Maximum number of blobs in a block.
     pub max: u64,
-    /// How slowly the price follows the excess.
+    /// Divisor that controls how slowly the price changes with the excess.
     pub update_fraction: u64,
 }
 
 impl BlobParameters {
-    /// What chains have whose configuration has no `blobSchedule`.
+    /// Parameters of chains without a `blobSchedule` in their configuration.
     pub(super) const MAINNET_SCHEDULE: [(Fork, Self); 3] = [
         (Fork::Cancun, Self { target: 3, max: 6, update_fraction: 3_338_477 }),
         (Fork::Prague, Self { target: 6, max: 9, update_fraction: 5_007_716 }),
         (Fork::Osaka, Self { target: 6, max: 9, update_fraction: 5_007_716 }),
     ];
 
-    /// Blob gas at which the price stays.
+    /// Blob gas per block at which the price stays constant.
     pub const fn target_gas(&self) -> u64 {
         self.target.saturating_mul(BLOB_GAS_PER_BLOB)
     }
 
-    /// Most blob gas in a block.
+    /// Maximum blob gas in a block.
     pub const fn max_gas(&self) -> u64 {
         self.max.saturating_mul(BLOB_GAS_PER_BLOB)
     }
 
-    /// Price of a unit of blob gas for this excess, wei. Saturates at the end of 256 bits.
+    /// Price per blob gas for this excess, wei. Saturates at 256 bits.
     pub fn base_fee(&self, excess_blob_gas: u64) -> U256 {
         fake_exponential(U256::from(MIN_BLOB_BASE_FEE), U256::from(excess_blob_gas), U256::from(self.update_fraction))
     }
 }
 
-/// Blob gas of a transaction: none but for type 3.
+/// Blob gas of a transaction: zero except for type 3.
 pub fn blob_gas_used(transaction: &Transaction) -> u64 {
     transaction.blob_versioned_hashes().len() as u64 * BLOB_GAS_PER_BLOB
 }
 
-/// `factor * e^(numerator / denominator)`, approximated by the Taylor series that EIP-4844 defines.
-/// Saturates when the result or a term of the series leaves its bounds; zero for a zero denominator.
+/// `factor * e^(numerator / denominator)`, approximated by the Taylor series that EIP-4844 defines. Saturates if the
+/// result or a term of the series overflows; zero for a zero denominator.
 pub fn fake_exponential(factor: U256, numerator: U256, denominator: U256) -> U256 {
     if denominator.is_zero() {
         return U256::ZERO;
@@ -75,7 +75,7 @@ pub fn fake_exponential(factor: U256, numerator: U256, denominator: U256) -> U25
 }
 
 impl ChainSpec {
-    /// Blob parameters at a time; none before Cancun. A fork without an entry keeps those before it.
+    /// Blob parameters at a time; `None` before Cancun. A fork without an entry keeps the previous ones.
     pub fn blob_parameters(&self, timestamp: u64) -> Option<BlobParameters> {
         self.blob_schedule
             .iter()
@@ -84,7 +84,7 @@ impl ChainSpec {
             .map(|(_, parameters)| *parameters)
     }
 
-    /// The blob parameters that belong to one fork, none when it does not change them.
+    /// The blob parameters of one fork, `None` if it does not change them.
     pub fn blob_parameters_of(&self, fork: Fork) -> Option<BlobParameters> {
         self.blob_schedule.iter().find(|(each, _)| *each == fork).map(|(_, parameters)| *parameters)
     }
@@ -93,13 +93,13 @@ impl ChainSpec {
         matches!(self.activation(fork), Some(super::Activation::Time(time)) if timestamp >= time)
     }
 
-    /// Price of a unit of blob gas in the block of this header, wei; none before Cancun.
+    /// Price per blob gas in the block of this header, wei; `None` before Cancun.
     pub fn blob_base_fee(&self, header: &Header) -> Option<U256> {
         let excess = header.excess_blob_gas?;
         Some(self.blob_parameters(header.timestamp)?.base_fee(excess))
     }
 
-    /// Excess blob gas of the child of `parent` that has this timestamp; none before Cancun.
+    /// Excess blob gas of the child of `parent` with this timestamp; `None` before Cancun.
     pub fn next_excess_blob_gas(&self, parent: &Header, timestamp: u64) -> Option<u64> {
         let parameters = self.blob_parameters(timestamp)?;
         let excess = parent.excess_blob_gas.unwrap_or_default();
@@ -109,7 +109,7 @@ impl ChainSpec {
             return Some(0);
         }
         if self.is_time_reached(Fork::Osaka, timestamp) {
-            // EIP-7918: while execution gas makes the blob's cost, the price of blob gas does not fall.
+            // EIP-7918: while execution gas dominates a blob's cost, the price of blob gas does not fall.
             let reserve = U256::from(BLOB_BASE_COST) * U256::from(parent.base_fee_per_gas.unwrap_or_default());
             let price = parameters.base_fee(excess).saturating_mul(U256::from(BLOB_GAS_PER_BLOB));
             if reserve > price {

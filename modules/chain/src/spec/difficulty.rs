@@ -5,21 +5,21 @@ use tenon_api::{EMPTY_OMMERS_HASH, Header};
 
 use super::{ChainSpec, Fork};
 
-/// Least difficulty of a block.
+/// Minimum difficulty of a block.
 pub const MINIMUM_DIFFICULTY: u64 = 131_072;
 /// The step is the parent's difficulty divided by this.
 const BOUND_DIVISOR: u64 = 2048;
 /// Blocks after which the exponential part doubles.
 const BOMB_PERIOD: u64 = 100_000;
 
-/// How the difficulty of a block follows from its parent.
+/// How a block's difficulty depends on its parent.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// Up when the block comes within 13 seconds, down otherwise.
+    /// Up if the block comes within 13 seconds, down otherwise.
     Frontier,
     /// Steps by tens of seconds (EIP-2).
     Homestead,
-    /// Steps by nines, uncles counted (EIP-100), with the exponential part delayed by so many blocks.
+    /// Steps of nine seconds, counting uncles (EIP-100), with the exponential part delayed by `delay` blocks.
     Byzantium { delay: u64 },
 }
 
@@ -37,9 +37,9 @@ const fn rule_of(fork: Fork) -> Rule {
 }
 
 impl ChainSpec {
-    /// Difficulty of the child of `parent` that has this timestamp, by the rules of the child's height.
+    /// Difficulty of the child of `parent` with this timestamp, by the rules of the child's height.
     ///
-    /// Meant for blocks before the merge; after it the difficulty is zero by another rule.
+    /// For blocks before the merge; after it the difficulty is zero by another rule.
     pub fn ethash_difficulty(&self, parent: &Header, timestamp: u64) -> U256 {
         let fork = self.newest_before_merge(parent.number.saturating_add(1));
         let elapsed = timestamp.saturating_sub(parent.timestamp);
@@ -72,7 +72,7 @@ fn bomb(number: u64) -> U256 {
     if period < 2 {
         return U256::ZERO;
     }
-    // Beyond 256 bits no chain can be mined; saturate instead of wrapping.
+    // No chain with a difficulty beyond 256 bits can be mined; saturates instead of wrapping.
     let exponent = period - 2;
     if exponent >= 256 { U256::MAX } else { U256::from(1) << exponent }
 }

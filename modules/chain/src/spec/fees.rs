@@ -6,15 +6,15 @@ use super::ChainSpec;
 
 /// Base fee of the first London block, wei.
 pub const INITIAL_BASE_FEE: u64 = 1_000_000_000;
-/// Base fee of every native block that has one, wei.
+/// Base fee of every native block with a base fee, wei.
 pub const NATIVE_BASE_FEE: u64 = 12_500_000_000;
 /// Gas limit divided by gas target.
 pub const ELASTICITY_MULTIPLIER: u64 = 2;
-/// One part in this many is the most by which the base fee changes in one block.
+/// The base fee changes by at most 1 / this number per block.
 pub const BASE_FEE_CHANGE_DENOMINATOR: u64 = 8;
 
 impl ChainSpec {
-    /// Base fee of the child of `parent`, wei; none where blocks have no base fee.
+    /// Base fee of the child of `parent`, wei; `None` if it has no base fee.
     pub fn next_base_fee(&self, parent: &Header) -> Option<u64> {
         if !self.has_base_fee(parent.number.saturating_add(1)) {
             return None;
@@ -29,8 +29,8 @@ impl ChainSpec {
         Some(following_base_fee(base_fee, parent.gas_used, parent.gas_limit / ELASTICITY_MULTIPLIER))
     }
 
-    /// The gas limit from which the child of `parent` may step up or down: its own, multiplied by the
-    /// elasticity where the child is the first block with a base fee.
+    /// The gas limit from which the child of `parent` may step up or down: the parent's, multiplied by the elasticity
+    /// if the child is the first block with a base fee.
     pub fn gas_limit_baseline(&self, parent: &Header) -> u64 {
         let begins = self.native.is_none()
             && self.has_base_fee(parent.number.saturating_add(1))

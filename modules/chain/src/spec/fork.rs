@@ -1,3 +1,5 @@
+//! Forks of the Ethereum profile.
+
 use std::fmt;
 
 use alloy_primitives::U256;
@@ -81,7 +83,7 @@ impl Fork {
         Self::Bpo5,
     ];
 
-    /// The name as the public test suites write it.
+    /// The name in the public test suites.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Frontier => "Frontier",
@@ -110,7 +112,7 @@ impl Fork {
         }
     }
 
-    /// The fork of a name of the public test suites; "Merge" is another name of Paris.
+    /// The fork with a name of the public test suites; "Merge" is another name of Paris.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "Merge" {
             return Some(Self::Paris);
@@ -118,7 +120,7 @@ impl Fork {
         Self::ALL.into_iter().find(|fork| fork.name() == name)
     }
 
-    /// Whether forks from this one on are scheduled by time instead of height.
+    /// Returns whether forks from this one on are scheduled by time instead of height.
     pub fn is_timed(self) -> bool {
         self >= Self::Shanghai
     }

@@ -1,10 +1,10 @@
-//! The short name of a chain's past and next fork (EIP-2124, EIP-6122).
+//! Identifier of a chain's past and next forks (EIP-2124, EIP-6122).
 
 use alloy_primitives::B256;
 
 use super::{Activation, ChainSpec};
 
-/// A checksum over genesis and passed forks, and the next fork that is known.
+/// A checksum over genesis and passed forks, and the next known fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForkId {
     /// CRC-32 over the genesis hash and the passed forks.
@@ -14,7 +14,7 @@ pub struct ForkId {
 }
 
 impl ChainSpec {
-    /// The fork identifier of a chain with this genesis, whose head has this height and time.
+    /// The fork identifier of a chain with this genesis, at a head with this height and time.
     pub fn fork_id(&self, genesis_hash: B256, genesis_time: u64, number: u64, timestamp: u64) -> ForkId {
         let (blocks, times) = self.fork_points(genesis_time);
         let mut checksum = crc32(!0, genesis_hash.as_slice());
@@ -28,7 +28,7 @@ impl ChainSpec {
         ForkId { hash: (!checksum).to_be_bytes(), next: 0 }
     }
 
-    /// Heights and times of forks after genesis, each ascending and once.
+    /// Heights and times of forks after genesis, ascending and without duplicates.
     fn fork_points(&self, genesis_time: u64) -> (Vec<u64>, Vec<u64>) {
         let mut blocks: Vec<u64> =
             [self.eip155_block, self.dao_fork_block, self.merge_netsplit_block].into_iter().flatten().collect();
@@ -50,7 +50,8 @@ impl ChainSpec {
     }
 }
 
-/// Continues a CRC-32 (IEEE) whose state is not yet inverted. A few dozen bytes a call: no table needed.
+/// Continues a CRC-32 (IEEE) whose state is not yet inverted. Without a table, because calls have only a few dozen
+/// bytes.
 fn crc32(state: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(state, |state, byte| {
         (0..8).fold(

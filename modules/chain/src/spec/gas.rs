@@ -1,12 +1,12 @@
-//! What a transaction costs before its first instruction.
+//! Gas that a transaction costs before execution.
 
 use tenon_api::{Transaction, TransactionPayload};
 
 use super::Fork;
 
-/// Longest creation code from Shanghai on, bytes (EIP-3860).
+/// Maximum length of init code from Shanghai on, bytes (EIP-3860).
 pub const MAX_INITCODE_SIZE: usize = 49_152;
-/// Most gas of one transaction from Osaka on (EIP-7825).
+/// Maximum gas of one transaction from Osaka on (EIP-7825).
 pub const TRANSACTION_GAS_CAP: u64 = 1 << 24;
 
 const TRANSACTION_GAS: u64 = 21_000;
@@ -21,8 +21,8 @@ const INITCODE_WORD_GAS: u64 = 2;
 const FLOOR_TOKEN_GAS: u64 = 10;
 const TOKENS_PER_NONZERO_BYTE: u64 = 4;
 
-/// Gas that the transaction costs at least, by the Ethereum rules of a fork: base, data (EIP-2028), creation
-/// (EIP-2, EIP-3860), access list (EIP-2930), delegations (EIP-7702). Saturates instead of overflowing.
+/// Intrinsic gas of a transaction under the Ethereum rules of a fork: base, data (EIP-2028), creation (EIP-2,
+/// EIP-3860), access list (EIP-2930), authorizations (EIP-7702). Saturates.
 pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
     let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = transaction.input.len() as u64 - nonzero;
@@ -45,8 +45,8 @@ pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
     gas
 }
 
-/// Gas that the transaction costs at least on a native chain: a data byte that is not zero costs 68 on every fork, and
-/// creation code and access lists cost something from `eip1559` on (`docs/spec/chain.md` 2.4 step 8). Saturates.
+/// Intrinsic gas of a transaction on a native chain: a nonzero data byte costs 68 on every fork, and init code and
+/// access lists cost gas from `eip1559` on (`docs/spec/chain.md` 2.4 step 8). Saturates.
 pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
     let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = transaction.input.len() as u64 - nonzero;
@@ -64,19 +64,19 @@ pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64
     gas
 }
 
-/// Gas of creation code of this length (EIP-3860).
+/// Gas of init code of this length (EIP-3860).
 pub const fn initcode_gas(bytes: usize) -> u64 {
     INITCODE_WORD_GAS * (bytes as u64).div_ceil(32)
 }
 
-/// Tokens that EIP-7623 counts: one a zero byte, four any other.
+/// Tokens as counted by EIP-7623: one per zero byte, four per other byte.
 pub fn calldata_tokens(input: &[u8]) -> u64 {
     let nonzero = input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = input.len() as u64 - nonzero;
     zero + nonzero * TOKENS_PER_NONZERO_BYTE
 }
 
-/// Gas that the transaction is charged at least because of its data (EIP-7623); zero before Prague.
+/// Minimum gas of the transaction due to its data (EIP-7623); zero before Prague.
 pub fn floor_data_gas(transaction: &Transaction, fork: Fork) -> u64 {
     if fork < Fork::Prague {
         return 0;

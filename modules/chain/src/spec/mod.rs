@@ -1,4 +1,4 @@
-//! Which rules hold at which block: the fork schedule as data, and the numbers that follow from it.
+//! The rules of each block: the fork schedule as data, and the numbers that depend on it.
 
 mod blobs;
 mod difficulty;
@@ -31,7 +31,7 @@ pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 
 use crate::sender::{HighS, SignerRules};
 
-/// Which family of rules and header shapes a chain has.
+/// The family of a chain's rules and header forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Plain headers, Ethereum's rules.
@@ -46,19 +46,19 @@ pub enum Profile {
 pub struct ChainSpec {
     /// EIP-155 chain id.
     pub chain_id: u64,
-    /// Network id of the peer protocol; equal to the chain id unless settings say otherwise.
+    /// Network id of the peer protocol; equal to the chain id unless set otherwise.
     pub network_id: u64,
     /// Family of rules.
     pub profile: Profile,
-    /// Height from which protected transactions are known (EIP-155); Ethereum has it together with EIP-158.
+    /// Height from which protected transactions are active (EIP-155); on Ethereum together with EIP-158.
     pub eip155_block: Option<u64>,
     /// Height of the DAO fork, if the chain had one.
     pub dao_fork_block: Option<u64>,
-    /// Whether the chain took the DAO fork.
+    /// Whether the chain adopted the DAO fork.
     pub dao_fork_support: bool,
-    /// Height that peers use to tell merged chains from others (EIP-3675); not the height of the merge.
+    /// Height by which peers distinguish merged chains from others (EIP-3675); not the height of the merge.
     pub merge_netsplit_block: Option<u64>,
-    /// Receiver of deposits (EIP-6110).
+    /// The deposit contract (EIP-6110).
     pub deposit_contract: Option<Address>,
     /// Present on native chains.
     pub native: Option<NativeSettings>,
@@ -104,7 +104,7 @@ impl ChainSpec {
         Self::ethereum(chain_id, Fork::ALL.iter().filter(|each| **each <= fork).map(|each| (*each, activation(each))))
     }
 
-    /// Replaces the blob parameters of some forks, leaving those of the others.
+    /// Replaces the blob parameters of some forks and keeps the others.
     #[must_use]
     pub fn with_blob_schedule(mut self, schedule: impl IntoIterator<Item = (Fork, BlobParameters)>) -> Self {
         for (fork, parameters) in schedule {
@@ -115,7 +115,7 @@ impl ChainSpec {
         self
     }
 
-    /// When a fork begins, none if it is not scheduled. `Frontier` begins with block 0.
+    /// When a fork begins, `None` if it is not scheduled. `Frontier` begins with block 0.
     pub fn activation(&self, fork: Fork) -> Option<Activation> {
         if fork == Fork::Frontier {
             return Some(Activation::Block(0));
@@ -123,12 +123,12 @@ impl ChainSpec {
         self.activations.iter().find(|(each, _)| *each == fork).map(|(_, activation)| *activation)
     }
 
-    /// All scheduled forks but `Frontier`, oldest first.
+    /// All scheduled forks except `Frontier`, oldest first.
     pub fn activations(&self) -> &[(Fork, Activation)] {
         &self.activations
     }
 
-    /// Total difficulty at which the chain merges, none if never.
+    /// Total difficulty of the merge, `None` if there is none.
     pub fn terminal_total_difficulty(&self) -> Option<U256> {
         match self.activation(Fork::Paris) {
             Some(Activation::TotalDifficulty(difficulty)) => Some(difficulty),
@@ -139,7 +139,7 @@ impl ChainSpec {
     fn is_scheduled_at(&self, fork: Fork, activation: Activation, number: u64, timestamp: u64) -> bool {
         match activation {
             Activation::Block(block) => number >= block,
-            // A time alone does not activate a fork on a chain that has not reached London by height.
+            // Time alone does not activate a fork on a chain that has not reached London by height.
             Activation::Time(time) => timestamp >= time && (fork < Fork::London || self.is_london(number)),
             Activation::TotalDifficulty(difficulty) => {
                 difficulty.is_zero() || self.merge_netsplit_block.is_some_and(|block| number >= block)
@@ -151,10 +151,10 @@ impl ChainSpec {
         matches!(self.activation(Fork::London), Some(Activation::Block(block)) if number >= block)
     }
 
-    /// The newest fork that is active at a height and time.
+    /// The newest active fork at a height and time.
     ///
-    /// Height and time alone cannot tell whether a chain with a positive terminal total difficulty has merged:
-    /// prefer [`ChainSpec::fork_of`] where there is a header. Here the netsplit height stands in for the merge.
+    /// Height and time alone do not show whether a chain with a positive terminal total difficulty has merged: prefer
+    /// [`ChainSpec::fork_of`] if there is a header. Here the netsplit height is used instead of the merge.
     pub fn fork_at(&self, number: u64, timestamp: u64) -> Fork {
         self.activations
             .iter()
@@ -163,7 +163,7 @@ impl ChainSpec {
             .map_or(Fork::Frontier, |(fork, _)| *fork)
     }
 
-    /// The newest fork that is active in the block of this header. Difficulty zero marks a merged block.
+    /// The newest active fork in the block of this header. A difficulty of zero marks a merged block.
     pub fn fork_of(&self, header: &Header) -> Fork {
         let fork = self.fork_at(header.number, header.timestamp);
         if self.profile == Profile::Native {
@@ -192,7 +192,7 @@ impl ChainSpec {
         self.fork_at(number, timestamp) >= fork
     }
 
-    /// Whether the block of this height has a base fee.
+    /// Returns whether the block of this height has a base fee.
     pub fn has_base_fee(&self, number: u64) -> bool {
         match &self.native {
             Some(native) => number >= native.heights.eip1559,
@@ -200,7 +200,7 @@ impl ChainSpec {
         }
     }
 
-    /// Which signatures and transaction types a block of this height and time may hold.
+    /// The signature rules and transaction types of a block of this height and time.
     pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
         let fork = self.fork_at(number, timestamp);
         let highest_type = match self.profile {

@@ -1,6 +1,6 @@
-//! What a native chain's rules depend on beyond the Ethereum forks: heights, consensus parameters by round,
-//! contracts, lists. The reference keeps a part of it in its code, by network id, and a part in the genesis
-//! file (`docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12); the former stands in `config/networks/*.json`.
+//! Parameters of a native chain's rules beyond the Ethereum forks: heights, consensus parameters by round, contracts,
+//! lists. The reference has some of them in its code, by network id, and others in the genesis file
+//! (`docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12); the former are in `config/networks/*.json`.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::genesis::LooseAddress;
 
-/// Blocks of an epoch when the file says 0.
+/// Blocks of an epoch if the file says 0.
 const DEFAULT_EPOCH: u64 = 900;
-/// The least price of gas before `gas50x`, wei.
-const LEAST_PRICE: u64 = 250_000_000;
-/// The same from there on.
-const LEAST_PRICE_50X: u64 = 12_500_000_000;
-/// Exclusive bound of the exponent of a timeout (`docs/spec/consensus.md` 5.7).
+/// The minimum gas price before `gas50x`, wei.
+const MIN_PRICE: u64 = 250_000_000;
+/// The minimum gas price from `gas50x` on, wei.
+const MIN_PRICE_50X: u64 = 12_500_000_000;
+/// Exclusive upper bound of the exponent of a timeout (`docs/spec/consensus.md` 5.7).
 const MAX_EXPONENT_BOUND: u8 = 32;
 
 /// Why the consensus part of a genesis file cannot be used.
@@ -25,7 +25,7 @@ pub enum NativeConfigError {
     /// A member is missing or has the wrong form.
     #[error("genesis file: config.XDPoS: {0}")]
     Form(#[from] serde_json::Error),
-    /// The switch block must be a checkpoint.
+    /// The switch block is not a checkpoint.
     #[error("v2 switch number is not epoch switch block {switch_block}, epoch {epoch}")]
     SwitchBlock {
         /// The last v1 block.
@@ -33,10 +33,10 @@ pub enum NativeConfigError {
         /// Blocks of an epoch.
         epoch: u64,
     },
-    /// The gap must lie inside an epoch.
+    /// The gap is not inside an epoch.
     #[error("genesis file: config.XDPoS: gap {gap} is not below epoch {epoch}")]
     Gap {
-        /// Distance of the gap block before the next epoch.
+        /// Distance of the gap block from the next epoch.
         gap: u64,
         /// Blocks of an epoch.
         epoch: u64,
@@ -47,16 +47,16 @@ pub enum NativeConfigError {
         /// The key.
         key: String,
     },
-    /// There is no entry for round 0.
+    /// The entry for round 0 is missing.
     #[error("genesis file: config.XDPoS.v2.allConfigs has no entry for round 0")]
     NoFirstRound,
-    /// The timeout's exponent is out of bounds.
+    /// The timeout's exponent is out of range.
     #[error("max_exponent ({exponent})= >= max_exponent_upperbound (32)")]
     Exponent {
         /// The exponent.
         exponent: u8,
     },
-    /// The timeout grows beyond all bounds.
+    /// The timeout would overflow.
     #[error("base^max_exponent ({base}^{exponent}) should be less than 2^32")]
     Growth {
         /// The base.
@@ -66,18 +66,18 @@ pub enum NativeConfigError {
     },
 }
 
-/// Heights from which a native rule holds, chosen by network id (`docs/spec/chain.md` 5.1). A rule holds in a block
-/// whose number is at least the height.
+/// Heights from which native rules apply, by network id (`docs/spec/chain.md` 5.1). A rule applies in a block whose
+/// number is at least the height.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeHeights {
     /// Only blocks with `number % 15 == 0` are signed and counted.
     pub tip2019: u64,
-    /// Signing transactions are intercepted; penalties come from them.
+    /// Signing transactions get special treatment; penalties are derived from them.
     pub tip_signing: u64,
-    /// Second signers rotate; penalties of silent creators in v1.
+    /// Second signers rotate; v1 penalises creators that made no blocks.
     pub tip_randomize: u64,
-    /// Late v1 limit of masternodes.
+    /// The later v1 limit of masternodes.
     pub tip_increase_masternodes: u64,
     /// Full reward again.
     pub tip_no_halving_reward: u64,
@@ -90,10 +90,10 @@ pub struct NativeHeights {
     /// Petersburg and Istanbul rules; static calls become static.
     #[serde(rename = "tipXDCXCancellationFee")]
     pub tip_xdcx_cancellation_fee: u64,
-    /// Fees go to the owner, from the next block on.
+    /// Fees are paid to the owner, from the next block on.
     #[serde(rename = "tipTRC21Fee")]
     pub tip_trc21_fee: u64,
-    /// The denylist holds.
+    /// The denylist applies.
     pub denylist: u64,
     /// Sponsored gas price and pool minimum of 12.5 gwei.
     pub gas50x: u64,
@@ -103,7 +103,7 @@ pub struct NativeHeights {
     /// 0x91 to 0x94 are no longer special.
     #[serde(rename = "tipXDCXReceiverDisable")]
     pub tip_xdcx_receiver_disable: u64,
-    /// Changes nothing; see `eip1559`.
+    /// No effect; see `eip1559`.
     pub berlin: u64,
     /// The BASEFEE opcode.
     pub london: u64,
@@ -115,15 +115,15 @@ pub struct NativeHeights {
     pub eip1559: u64,
     /// Transient storage, MCOPY, blob opcodes, EIP-6780.
     pub cancun: u64,
-    /// Petersburg rules: with `tip_xdcx_cancellation_fee`, or by the file when that is earlier.
+    /// Petersburg rules: with `tip_xdcx_cancellation_fee`, or earlier if the file says so.
     #[serde(skip)]
     pub petersburg: u64,
-    /// Istanbul rules: with `tip_xdcx_cancellation_fee`, or by the file when that is earlier.
+    /// Istanbul rules: with `tip_xdcx_cancellation_fee`, or earlier if the file says so.
     #[serde(skip)]
     pub istanbul: u64,
 }
 
-/// Heights that a genesis file may bring forward (`docs/spec/chain.md` 5.1, predicates).
+/// Heights that a genesis file may lower (`docs/spec/chain.md` 5.1, predicates).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileHeights {
     pub(crate) petersburg: Option<u64>,
@@ -137,13 +137,13 @@ pub(crate) struct FileHeights {
 }
 
 impl NativeHeights {
-    /// The least price of gas that pools take at this height, wei; where there is a base fee, that is higher
-    /// (`docs/spec/chain.md` 9.2 rule 15).
-    pub const fn least_price(&self, number: u64) -> u64 {
-        if number >= self.gas50x { LEAST_PRICE_50X } else { LEAST_PRICE }
+    /// The pools' minimum gas price at this height, wei; with a base fee the minimum is higher (`docs/spec/chain.md`
+    /// 9.2 rule 15).
+    pub const fn min_price(&self, number: u64) -> u64 {
+        if number >= self.gas50x { MIN_PRICE_50X } else { MIN_PRICE }
     }
 
-    /// Every height by the name that `config/networks` gives it, in the order of the fields.
+    /// Every height with its name in `config/networks`, in the order of the fields.
     pub fn named(&self) -> [(&'static str, u64); 21] {
         [
             ("tip2019", self.tip2019),
@@ -190,7 +190,7 @@ impl NativeHeights {
     }
 }
 
-/// Contracts that native rules read, beside those at fixed addresses (`docs/spec/chain.md` 3.1).
+/// Contracts read by native rules, besides those at fixed addresses (`docs/spec/chain.md` 3.1).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeContracts {
@@ -204,21 +204,21 @@ pub struct NativeContracts {
     pub lending_registration: Address,
 }
 
-/// Consensus parameters that hold from a round on (`docs/spec/consensus.md` 12.3).
+/// Consensus parameters that apply from a round on (`docs/spec/consensus.md` 12.3).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundConfig {
-    /// Most masternodes of an epoch.
+    /// Maximum number of masternodes of an epoch.
     pub max_masternodes: usize,
-    /// What the file says; the key under which the entry stands decides.
+    /// The value in the file; the entry's key takes precedence.
     #[serde(default)]
     pub switch_round: u64,
-    /// Least distance of two blocks, seconds.
+    /// Minimum time between two blocks, seconds.
     pub mine_period: u64,
     /// Own timeouts between two sync infos.
     #[serde(default)]
     pub timeout_sync_threshold: u64,
-    /// How long a round may last, seconds.
+    /// Duration of a round before it times out, seconds.
     #[serde(default)]
     pub timeout_period: u64,
     /// Share of the masternodes that a certificate needs.
@@ -229,13 +229,13 @@ pub struct RoundConfig {
     pub timeout_growth: TimeoutGrowth,
 }
 
-/// How a timeout grows: multiplied by `base` to the power of failed rounds, at most `max_exponent`.
+/// Growth of a timeout: multiplied by `base` to the power of the number of failed rounds, at most `max_exponent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimeoutGrowth {
     /// Base; 0 with exponent 0 counts as 1.
     pub base: f64,
-    /// Highest exponent.
+    /// Maximum exponent.
     #[serde(default)]
     pub max_exponent: u8,
 }
@@ -243,11 +243,11 @@ pub struct TimeoutGrowth {
 /// Consensus parameters of both engines (`docs/spec/consensus.md` 12).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NativeConsensus {
-    /// Least distance of two v1 blocks, seconds.
+    /// Minimum time between two v1 blocks, seconds.
     pub period: u64,
     /// Blocks (v1) or rounds (v2) of an epoch.
     pub epoch: u64,
-    /// Distance of the gap block before the next multiple of `epoch`, blocks.
+    /// Distance of the gap block from the next multiple of `epoch`, blocks.
     pub gap: u64,
     /// Reward of an epoch, whole coins.
     pub reward: u64,
@@ -255,7 +255,7 @@ pub struct NativeConsensus {
     pub reward_checkpoint: u64,
     /// Receiver of the foundation's share.
     pub foundation_wallet: Address,
-    /// v1 headers are not verified at all; tests of the reference only.
+    /// Whether v1 headers are not verified at all; for tests of the reference only.
     pub skip_v1_validation: bool,
     /// Last block of engine v1.
     pub switch_block: u64,
@@ -266,10 +266,10 @@ pub struct NativeConsensus {
 }
 
 impl NativeConsensus {
-    /// The parameters that hold in a round: those with the largest key that is not above it.
+    /// The parameters of a round: those with the largest key that is not above it.
     pub fn at_round(&self, round: u64) -> &RoundConfig {
         let after = self.rounds.partition_point(|(key, _)| *key <= round);
-        // The constructor refuses a table without an entry for round 0, so `after` is at least 1.
+        // The constructor requires an entry for round 0, so `after` is at least 1.
         &self.rounds[after.saturating_sub(1)].1
     }
 
@@ -278,7 +278,7 @@ impl NativeConsensus {
         &self.rounds
     }
 
-    /// Reads the `XDPoS` member of a genesis file. A file without `v2` has the main network's switch block and
+    /// Parses the `XDPoS` member of a genesis file. A file without `v2` gets the main network's switch block and
     /// rounds, and 0 as the number of the first v2 epoch (`docs/spec/consensus.md` 1.1).
     fn from_value(value: &Value) -> Result<Self, NativeConfigError> {
         let file: EngineFile = serde_json::from_value(value.clone())?;
@@ -344,28 +344,28 @@ fn mainnet_v2() -> Result<V2File, NativeConfigError> {
     file.v2.ok_or(NativeConfigError::NoFirstRound)
 }
 
-/// What a native chain's configuration says beyond the Ethereum members.
+/// The native part of a chain's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NativeSettings {
     /// Heights of the native rules.
     pub heights: NativeHeights,
     /// Parameters of the consensus engines.
     pub consensus: NativeConsensus,
-    /// Contracts that rules read.
+    /// Contracts read by the rules.
     pub contracts: NativeContracts,
-    /// Most masternodes of a v1 epoch from `tip_increase_masternodes` on.
+    /// Maximum number of masternodes of a v1 epoch from `tip_increase_masternodes` on.
     pub late_v1_masternodes: usize,
     /// Addresses that may neither send nor receive from `heights.denylist` on, ascending.
     pub denylist: Vec<Address>,
     /// v1 checkpoints whose lists are not checked (`docs/spec/consensus.md` 2.6).
     pub unchecked_checkpoints: Vec<u64>,
-    /// v1 blocks are accepted without a second signature (`docs/spec/consensus.md` 2.3; testnet).
+    /// Whether v1 blocks are accepted without a second signature (`docs/spec/consensus.md` 2.3; testnet).
     pub skips_second_signer: bool,
 }
 
 impl NativeSettings {
-    /// The rules of a chain with this network id and `XDPoS` member. Networks that are not known have the main
-    /// network's heights and lists.
+    /// The rules of a chain with this network id and `XDPoS` member. Unknown networks have the main network's heights
+    /// and lists.
     pub(crate) fn new(network_id: u64, engine: &Value, file: FileHeights) -> Result<Self, NativeConfigError> {
         let network = NETWORKS.by_id(network_id);
         let mut denylist = if network.has_denylist { NETWORKS.denylist.clone() } else { Vec::new() };
@@ -381,8 +381,8 @@ impl NativeSettings {
         })
     }
 
-    /// Takes the built-in consensus parameters when the genesis block is a known network's: there the file's do
-    /// not count (`docs/spec/consensus.md` 12.4).
+    /// Uses the built-in consensus parameters if the genesis block is a known network's: the file's are then ignored
+    /// (`docs/spec/consensus.md` 12.4).
     pub(crate) fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
         let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet]
             .into_iter()
@@ -400,24 +400,24 @@ impl NativeSettings {
         known.filter(|_| network.network_id == network_id)
     }
 
-    /// The contracts that networks of this id have.
+    /// The contracts of networks with this id.
     pub(crate) fn contracts_of(network_id: u64) -> &'static NativeContracts {
         &NETWORKS.by_id(network_id).contracts
     }
 
-    /// The id of the network whose built-in heights, contracts and lists a network of this id has: 51, 551 and
-    /// 5151 have their own, every other id has the main network's, 50 (`docs/spec/chain.md` 5.1).
+    /// The network whose built-in heights, contracts and lists apply to this id: 51, 551 and 5151 have their own, every
+    /// other id the main network's, 50 (`docs/spec/chain.md` 5.1).
     pub fn constants_of(network_id: u64) -> u64 {
         NETWORKS.by_id(network_id).network_id
     }
 
-    /// Whether blocks of this height may not touch the address.
+    /// Returns whether blocks of this height may not touch the address.
     pub fn is_denied(&self, address: &Address, number: u64) -> bool {
         number >= self.heights.denylist && self.denylist.binary_search(address).is_ok()
     }
 }
 
-/// Addresses at which peers of a known network are found; empty for other ids.
+/// Addresses of bootnodes of a known network; empty for other ids.
 pub fn native_bootnodes(network_id: u64) -> &'static [String] {
     let network = NETWORKS.by_id(network_id);
     if network.network_id == network_id { &network.bootnodes } else { &[] }
@@ -490,7 +490,7 @@ impl Networks {
     }
 }
 
-/// The definitions that are part of the program; a test reads every one, so that they can't be malformed.
+/// The built-in definitions; a test reads all of them, so they cannot be malformed.
 #[allow(clippy::expect_used, reason = "the text is part of the program and read by tests")]
 static NETWORKS: LazyLock<Networks> = LazyLock::new(|| {
     fn read<T: serde::de::DeserializeOwned>(text: &str) -> T {

@@ -1,7 +1,7 @@
-//! The rules of a chain as a list that can be kept beside it: a chain goes on only under the rules that made it.
+//! The rules of a chain as a list that is stored with it: a chain continues only under the rules that made it.
 //!
-//! Listed is what decides whether a block is valid or what it does, under the name that genesis files and `config/networks`
-//! give it. What a node merely does with it, such as waiting for a round, is not.
+//! The list contains everything that determines a block's validity or effect, under the names used in genesis files and
+//! `config/networks`. It does not contain a node's own behaviour, such as waiting for a round.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Activation, ChainSpec, NativeSettings};
 
-/// Raised when the list itself changes: when something is listed that was not, or under another name.
+/// Version of the list, raised when entries are added or renamed.
 const LIST: u32 = 1;
 
-/// From where on a rule holds.
+/// When a rule begins to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Since {
@@ -28,8 +28,8 @@ pub enum Since {
 }
 
 impl Since {
-    /// Whether a rule that holds since then holds in a block. None holds in block 0, which is not executed: it is the
-    /// genesis state.
+    /// Returns whether a rule with this start applies in a block. None applies in block 0, which is not executed: it is
+    /// the genesis state.
     fn is_reached(self, block: &BlockPlace) -> bool {
         block.number > 0
             && match self {
@@ -52,16 +52,16 @@ impl fmt::Display for Since {
     }
 }
 
-/// Where a block stands, as far as rules ask.
+/// A block's position, as far as rules depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
     /// Height.
     pub number: u64,
     /// Unix time in seconds.
     pub timestamp: u64,
-    /// Sum of difficulties up to and including the parent.
+    /// Total difficulty of the parent.
     pub parent_total_difficulty: U256,
-    /// Round of a v2 block; none of any other.
+    /// Round of a v2 block; `None` for any other.
     pub round: Option<u64>,
 }
 
@@ -70,9 +70,9 @@ pub struct BlockPlace {
 pub struct Rule {
     /// Its name.
     pub name: String,
-    /// From where on it holds.
+    /// When it begins to apply.
     pub since: Since,
-    /// What it says; empty when it says no more than its name.
+    /// Its value; empty if the name says everything.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
 }
@@ -86,16 +86,16 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A list of rules that can't be read.
+/// Why a list of rules cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// Not such a list.
+    /// The text is not such a list.
     #[error("{0}")]
     Form(#[from] serde_json::Error),
-    /// A later release has listed other things.
+    /// A later release wrote another version of the list.
     #[error("list {found} of rules, this release knows list {LIST}")]
     OtherList {
-        /// What it is.
+        /// Its version.
         found: u32,
     },
 }
@@ -107,24 +107,24 @@ pub struct Rules {
     rules: Vec<Rule>,
 }
 
-/// A rule that is another one than before.
+/// A changed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleChange {
     /// Its name.
     pub name: String,
-    /// As it was; none where there was none.
+    /// The old rule; `None` if there was none.
     pub before: Option<Rule>,
-    /// As it is now; none where there is none.
+    /// The new rule; `None` if there is none.
     pub now: Option<Rule>,
 }
 
 impl RuleChange {
-    /// Whether one of the two holds in a block. Once this is so, it is so in every later block.
+    /// Returns whether one of the two applies in a block. If so, it does in every later block too.
     pub fn is_reached(&self, block: &BlockPlace) -> bool {
         self.holds(block) != (false, false)
     }
 
-    /// Whether a block is under another rule than before.
+    /// Returns whether a block's rule has changed.
     pub fn concerns(&self, block: &BlockPlace) -> bool {
         match self.holds(block) {
             (true, true) => self.before.as_ref().map(|rule| &rule.value) != self.now.as_ref().map(|rule| &rule.value),
@@ -140,19 +140,19 @@ impl RuleChange {
 
 impl fmt::Display for RuleChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
+        let text = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
         write!(
             formatter,
             "{} {} in this chain, {} in the configured rules",
             self.name,
-            words(&self.before),
-            words(&self.now)
+            text(&self.before),
+            text(&self.now)
         )
     }
 }
 
 impl Rules {
-    /// The list as it is kept.
+    /// The encoded list.
     ///
     /// # Errors
     /// [`RulesError::Form`].
@@ -160,7 +160,7 @@ impl Rules {
         Ok(serde_json::to_vec(self)?)
     }
 
-    /// The reverse of [`Rules::to_bytes`].
+    /// Decodes [`Rules::to_bytes`].
     ///
     /// # Errors
     /// [`RulesError`].
@@ -174,7 +174,7 @@ impl Rules {
         &self.rules
     }
 
-    /// Which rules are others than before, in the order in which they were listed.
+    /// The rules that differ from `before`, in the order of the list.
     pub fn changed_since(&self, before: &Self) -> Vec<RuleChange> {
         let find = |rules: &Self, name: &str| rules.rules.iter().find(|rule| rule.name == name).cloned();
         let own = self.rules.iter().map(|rule| rule.name.as_str());
@@ -189,7 +189,7 @@ impl Rules {
 }
 
 impl ChainSpec {
-    /// Everything that decides about this chain's blocks.
+    /// All rules that determine this chain's blocks.
     pub fn rules(&self) -> Rules {
         let mut list = List(Vec::new());
         for (fork, activation) in self.activations() {
@@ -224,7 +224,7 @@ fn since(activation: Activation) -> Since {
 struct List(Vec<Rule>);
 
 impl List {
-    /// Adds a rule unless it never holds.
+    /// Adds a rule unless it never applies.
     fn add(&mut self, name: &str, since: Option<Since>, value: impl fmt::Display) {
         if let Some(since) = since.filter(|since| *since != Since::Block(u64::MAX)) {
             self.0.push(Rule { name: name.to_owned(), since, value: value.to_string() });
@@ -245,7 +245,7 @@ impl List {
         self.add("XDPoS.rewardCheckpoint", always, consensus.reward_checkpoint);
         self.add("XDPoS.foudationWalletAddr", always, consensus.foundation_wallet);
         self.add("XDPoS.skipV1Validation", always, consensus.skip_v1_validation);
-        // The last block of engine v1: the next one is the first that the other engine judges.
+        // After the last block of engine v1 the next one is the first judged by the other engine.
         self.add("XDPoS.v2.switchBlock", Some(Since::Block(consensus.switch_block.saturating_add(1))), "");
         let v2 = Some(Since::Block(consensus.switch_block.saturating_add(1)));
         self.add("XDPoS.v2.switchEpoch", v2, consensus.switch_epoch);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_as_it_was_kept() {
+    fn a_list_round_trips() {
         let native =
             ["mainnet", "testnet", "devnet"].map(|name| Genesis::of_network(name).unwrap().unwrap().spec.rules());
         for rules in native.into_iter().chain([spec(7).rules(), ChainSpec::ethereum_at(1, Fork::Osaka).rules()]) {
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_list_is_refused_by_its_number() {
+    fn a_later_list_is_refused_with_its_version() {
         let later = Rules { list: LIST + 1, rules: Vec::new() };
         let error = Rules::from_bytes(&later.to_bytes().unwrap()).unwrap_err().to_string();
         assert_eq!(error, "list 2 of rules, this release knows list 1");
     }
 
     #[test]
-    fn a_changed_fork_concerns_the_blocks_between_its_old_place_and_its_new_one() {
+    fn a_moved_fork_concerns_the_blocks_between_its_old_and_new_start() {
         let changes = spec(50).rules().changed_since(&spec(100).rules());
 
         let [change] = &changes[..] else { panic!("{changes:?}") };
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_comes_goes_or_says_something_else_is_named() {
+    fn added_removed_and_changed_rules_are_named() {
         let with = ChainSpec::ethereum_at(1, Fork::Cancun);
         let without = ChainSpec::ethereum_at(1, Fork::Shanghai);
         let blobs = crate::spec::BlobParameters { target: 1, max: 2, update_fraction: 3 };

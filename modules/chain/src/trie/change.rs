@@ -1,5 +1,5 @@
-//! Applying a sorted batch of changes to a trie: every node on the way is read once, whatever the number of
-//! keys below it, and nothing else is read.
+//! Applies a sorted batch of changes to a trie: every node on the way is read once, however many keys are below it, and
+//! nothing else is read.
 
 use std::mem;
 use std::ops::Range;
@@ -12,12 +12,12 @@ use super::nibbles::common_prefix;
 use super::node::{Branch, Node};
 use super::source::Source;
 
-/// Batches from this size on are spread over threads; below it the hand-over costs more than it gains.
+/// Batches from this size on are spread over threads; for smaller ones the hand-over costs more than it gains.
 const PARALLEL_FROM: usize = 128;
-/// Branches at this depth and above spread their children: 256 tasks at most.
+/// Branches down to this depth spread their children: at most 256 tasks.
 const PARALLEL_DEPTH: usize = 2;
 
-/// One key's new value; none deletes it. A batch is sorted by key and names each key once.
+/// One key's new value; `None` deletes it. A batch is sorted by key, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     /// Nibbles.
@@ -28,11 +28,11 @@ pub(super) struct Change {
 /// A stored node that the new trie does not contain: its path and hash.
 pub(super) type Removed = (Vec<u8>, B256);
 
-/// A node after changes, and whether it differs from before. If not, it is as it was given, not read.
+/// A node after changes, and whether it differs from before. If not, it is returned unread.
 type Applied = Result<(Node, bool), TrieError>;
 
 impl Source<'_> {
-    /// Applies `changes`, whose keys share their first `depth` nibbles, to the node that stands there.
+    /// Applies `changes`, whose keys share their first `depth` nibbles, to the node at that position.
     pub(super) fn apply(&self, node: Node, depth: usize, changes: &[Change], removed: &mut Vec<Removed>) -> Applied {
         let Some(first) = changes.first() else { return Ok((node, false)) };
         match node {
@@ -64,7 +64,7 @@ impl Source<'_> {
         changes: &[Change],
         removed: &mut Vec<Removed>,
     ) -> Applied {
-        // Deletions of keys beside the stretch have nothing to delete; insertions beside it split it.
+        // Deletions of keys outside the stretch delete nothing; insertions outside it split it.
         let shared = |change: &Change| common_prefix(&change.key[depth..], &path);
         let split = changes.iter().filter(|change| change.value.is_some()).map(shared).min().unwrap_or(path.len());
         let relevant = &changes[subrange(changes, |change| change.key[depth..].starts_with(&path[..split]))];
@@ -150,7 +150,7 @@ impl Source<'_> {
         Ok(any_changed)
     }
 
-    /// Gives a changed branch the one form that it must have: a branch has at least two ways.
+    /// Normalises a changed branch, which must have at least two children.
     fn normalise(&self, mut branch: Box<Branch>, path: &[u8], removed: &mut Vec<Removed>) -> Result<Node, TrieError> {
         match (branch.child_count(), branch.value.take()) {
             (0, None) => Ok(Node::Empty),
@@ -166,8 +166,8 @@ impl Source<'_> {
         }
     }
 
-    /// Joins the only way left of a branch with what follows it. A leaf or extension takes the nibble into its
-    /// own path and so leaves its place in the store; a branch stays where it is, behind an extension.
+    /// Merges a branch's only remaining child into its parent path. A leaf or extension takes the nibble into its own
+    /// path and so leaves its position in the store; a branch keeps its position, behind an extension.
     fn absorb(&self, child: Node, nibble: u8, path: &[u8], removed: &mut Vec<Removed>) -> Result<Node, TrieError> {
         let Node::Stored(hash) = child else { return Ok(child.behind(&[nibble])) };
         let child_path = [path, &[nibble]].concat();
@@ -181,14 +181,14 @@ impl Source<'_> {
     }
 }
 
-/// The range of a sorted batch in which `belongs` holds; it must hold in one stretch only.
+/// The range of a sorted batch for which `belongs` is true; it must be contiguous.
 fn subrange(changes: &[Change], belongs: impl Fn(&Change) -> bool) -> Range<usize> {
     let Some(start) = changes.iter().position(&belongs) else { return 0..0 };
     let length = changes[start..].iter().take_while(|change| belongs(change)).count();
     start..start + length
 }
 
-/// A key (or what is left of one) and its value.
+/// A key (or its remainder) and its value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// The insertions of a batch, without their first `depth` nibbles.

@@ -1,8 +1,8 @@
-//! The Merkle-Patricia trie of state, updated in place: only what a block touches is read, hashed and written.
+//! The Merkle-Patricia trie of state, updated in place: reads, hashes and writes only what a block touches.
 //!
-//! Nodes are found by owner, path and hash through a [`TrieReader`](tenon_api::TrieReader). An update gives back
-//! the nodes that came about and those that the new root does not reach any more, so that a store can keep every
-//! root or prune old ones; nothing is ever overwritten.
+//! Nodes are found by owner, path and hash through a [`TrieReader`](tenon_api::TrieReader). An update returns the new
+//! nodes and those that the new root no longer reaches, so that a store can keep every root or prune old ones; nothing
+//! is ever overwritten.
 
 mod change;
 mod nibbles;
@@ -30,14 +30,14 @@ pub use walk::{TrieItem, walk_trie, walk_trie_backwards};
 
 use crate::codec::DecodeError;
 
-/// What an update did to a trie, or to all tries of a state.
+/// Changes of a trie, or of all tries of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrieUpdate {
     /// The new root.
     pub root: B256,
-    /// Nodes that were not in the old state at their place.
+    /// Nodes that the old state did not have at their position.
     pub writes: Vec<TrieNodeWrite>,
-    /// Nodes of the old state that the new root does not reach: place and hash.
+    /// Nodes of the old state that the new root does not reach: position and hash.
     pub superseded: Vec<(TriePosition, B256)>,
 }
 
@@ -47,25 +47,25 @@ pub enum TrieError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A node that must be there is not: the state was pruned, or the database is damaged.
-    /// The text is the reference's (`docs/spec/rpc-eth.md` 5.2).
+    /// A required node is missing: the state was pruned, or the database is corrupt. The text is the reference's
+    /// (`docs/spec/rpc-eth.md` 5.2).
     #[error("missing trie Node {hash} (path {path})", hash = hex::encode(hash), path = hex::encode(path))]
     Missing {
-        /// keccak256 of the address for a storage trie; none for the state trie.
+        /// keccak256 of the address for a storage trie; `None` for the state trie.
         owner: Option<B256>,
-        /// Where it should be, one nibble a byte.
+        /// Its path, one nibble per byte.
         path: Vec<u8>,
-        /// Which node.
+        /// Its hash.
         hash: B256,
     },
     /// A node does not decode.
     #[error("trie node {hash} (path {path}) is damaged: {source}; run `tenon db verify`", path = hex::encode(&position.path))]
     Corrupt {
-        /// Where it is.
+        /// Its position.
         position: Box<TriePosition>,
-        /// Which node; zero for the value of a leaf.
+        /// Its hash; zero for the value of a leaf.
         hash: B256,
-        /// What is wrong with it.
+        /// The problem.
         source: DecodeError,
     },
 }

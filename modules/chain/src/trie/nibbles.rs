@@ -1,11 +1,11 @@
-//! Paths of half bytes, one nibble a byte, and their packed "hex prefix" form inside nodes.
+//! Paths of nibbles, one per byte, and their packed "hex prefix" form inside nodes.
 
 /// The nibbles of these bytes, high half first.
 pub(super) fn unpack(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).collect()
 }
 
-/// How many nibbles the two paths share from the start.
+/// Length of the common prefix of two paths.
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
@@ -25,7 +25,7 @@ pub fn to_hex_prefix(path: &[u8], leaf: bool) -> Vec<u8> {
     packed
 }
 
-/// The path and whether it is a leaf's; none for anything but the one form that [`to_hex_prefix`] makes.
+/// The path and whether it is a leaf's; `None` unless the input has the form made by [`to_hex_prefix`].
 pub fn from_hex_prefix(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let (first, rest) = packed.split_first()?;
     let leaf = match first >> 4 {

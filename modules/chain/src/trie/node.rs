@@ -8,10 +8,10 @@ use super::nibbles::{from_hex_prefix, to_hex_prefix};
 use crate::codec::rlp::{Reader, write_bytes, write_list};
 use crate::codec::{DecodeError, DecodeProblem};
 
-/// Shortest RLP of a node that its parent refers to by hash; shorter nodes stand inside their parent.
+/// Minimum length of a node's RLP for its parent to refer to it by hash; shorter nodes are embedded in their parent.
 pub(super) const HASHED_FROM: usize = 32;
 
-/// A part of a trie. What has not been touched stays [`Node::Stored`], not read.
+/// A part of a trie. Untouched parts stay [`Node::Stored`], unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Node {
     /// Nothing.
@@ -21,23 +21,23 @@ pub(super) enum Node {
     Stored(B256),
     /// The end of one key.
     Leaf {
-        /// What is left of the key.
+        /// The rest of the key.
         path: Vec<u8>,
         /// Its value.
         value: Vec<u8>,
     },
-    /// A stretch that all keys below share. Its child is a branch, in memory or stored.
+    /// A path shared by all keys below. Its child is a branch, in memory or stored.
     Extension {
-        /// The stretch, not empty.
+        /// The path, not empty.
         path: Vec<u8>,
-        /// What follows.
+        /// The child.
         child: Box<Node>,
     },
-    /// A fork of ways.
+    /// A branch.
     Branch(Box<Branch>),
 }
 
-/// The ways out of a branch, by nibble, and the value of the key that ends here.
+/// The children of a branch, by nibble, and the value of the key that ends here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Branch {
     pub(super) children: [Node; 16],
@@ -50,7 +50,7 @@ impl Node {
         matches!(self, Self::Empty)
     }
 
-    /// Puts a stretch in front of this node. A [`Node::Stored`] must be known to be a branch.
+    /// Prepends a path to this node. A [`Node::Stored`] must be known to be a branch.
     pub(super) fn behind(self, prefix: &[u8]) -> Self {
         if prefix.is_empty() {
             return self;
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// Reads a node's RLP, all of it.
+    /// Decodes all of a node's RLP.
     pub(super) fn decode(rlp: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(rlp);
         let node = Self::read(&mut reader)?;
@@ -121,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Appends the RLP; `write_child` appends the reference to a child, given the path from here to it.
+    /// Appends the RLP; `write_child` appends the reference to a child, given its path from here.
     pub(super) fn encode(&self, out: &mut Vec<u8>, mut write_child: impl FnMut(&[u8], &Self, &mut Vec<u8>)) {
         match self {
             Self::Empty => out.push(alloy_rlp::EMPTY_STRING_CODE),
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Appends the RLP of a branch whose sixteen references were written before.
+    /// Appends the RLP of a branch whose sixteen references are already written.
     pub(super) fn encode_branch(references: &[Vec<u8>], value: Option<&[u8]>, out: &mut Vec<u8>) {
         write_list(out, |out| {
             references.iter().for_each(|reference| out.extend_from_slice(reference));
@@ -153,8 +153,8 @@ impl Node {
 }
 
 impl Branch {
-    /// What is left of the branch when at most one way remains: nothing, its value, or the position of the
-    /// only child, which is taken out.
+    /// The remainder of the branch if at most one child is left: nothing, its value, or the position of the only child,
+    /// which is removed.
     pub(super) fn only_child(&mut self) -> Option<(u8, Node)> {
         let mut occupied = (0u8..).zip(&mut self.children).filter(|(_, child)| !child.is_empty());
         let (nibble, child) = occupied.next()?;

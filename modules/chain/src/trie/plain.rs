@@ -1,4 +1,4 @@
-//! Tries whose keys and values mean nothing here: neither accounts nor slots.
+//! Tries with arbitrary keys and values, not only accounts and slots.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::source::Source;
 use super::write::update_trie;
 use super::{TrieError, TrieUpdate};
 
-/// Applies changes to a trie of arbitrary keys, which may differ in length. No value deletes its key.
+/// Applies changes to a trie of arbitrary keys, which may differ in length. A change without value deletes its key.
 ///
-/// The state goes through [`update_state_trie`](super::update_state_trie), which hashes keys first ("secure").
+/// For the state use [`update_state_trie`](super::update_state_trie), which hashes keys first ("secure").
 ///
 /// # Errors
-/// [`TrieError`] when a node is missing or damaged, or the database fails.
+/// [`TrieError`] if a node is missing or corrupt, or the database fails.
 pub fn update_plain_trie(
     nodes: &dyn TrieReader,
     root: B256,
@@ -25,7 +25,7 @@ pub fn update_plain_trie(
     update_owned_trie(nodes, None, root, changes)
 }
 
-/// [`update_plain_trie`] for a trie whose nodes are kept under this owner.
+/// [`update_plain_trie`] for a trie whose nodes are stored under this owner.
 ///
 /// # Errors
 /// See [`update_plain_trie`].
@@ -35,13 +35,13 @@ pub fn update_owned_trie(
     root: B256,
     changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 ) -> Result<TrieUpdate, TrieError> {
-    // Ascending by bytes is ascending by nibbles.
+    // Ascending order of bytes is ascending order of nibbles.
     let changes: Vec<Change> =
         changes.iter().map(|(key, value)| Change { key: unpack(key), value: value.clone() }).collect();
     update_trie(nodes, owner, root, &changes, false)
 }
 
-/// The value of a key, if it has one, and the RLP of the stored nodes on the way to where it is or would be.
+/// The value of a key, if it has one, and the RLP of the stored nodes on the path to its position.
 ///
 /// # Errors
 /// See [`update_plain_trie`].
@@ -49,7 +49,7 @@ pub fn prove_key(nodes: &dyn TrieReader, root: B256, key: &[u8]) -> Result<(Opti
     Source { nodes, owner: None }.prove(root, &unpack(key))
 }
 
-/// The value of a key of the trie that is kept under this owner, if the key has one.
+/// The value of a key of the trie that is stored under this owner, if the key has one.
 ///
 /// # Errors
 /// See [`update_plain_trie`].

@@ -12,11 +12,11 @@ use crate::codec::DecodeError;
 
 /// Proves an account and some of its slots against a state root.
 ///
-/// The proof of something that does not exist is the way to where it would be. An account that does not exist
-/// has the default value, and its slots have no proof.
+/// The proof of something that does not exist is the path to its position. An account that does not exist has the
+/// default value, and its slots have no proof.
 ///
 /// # Errors
-/// [`TrieError`] when a node is missing (the state was pruned) or damaged, or the database fails.
+/// [`TrieError`] if a node is missing (the state was pruned) or corrupt, or the database fails.
 pub fn prove(
     nodes: &dyn TrieReader,
     state_root: B256,
@@ -55,7 +55,7 @@ pub(super) fn damaged_leaf(owner: Option<B256>, key: B256, source: DecodeError) 
 }
 
 impl Source<'_> {
-    /// The value of a key, if it has one, and the RLP of the stored nodes on the way to it.
+    /// The value of a key, if it has one, and the RLP of the stored nodes on the path to it.
     pub(super) fn prove(&self, root: B256, key: &[u8]) -> Result<(Option<Vec<u8>>, Vec<Bytes>), TrieError> {
         let mut proof = Vec::new();
         let mut node = if root == EMPTY_ROOT_HASH { Node::Empty } else { Node::Stored(root) };

@@ -11,10 +11,10 @@ use super::{
     state::{decode_account, decode_slot_value},
 };
 
-/// An account of the state with this root; none when there is no such account.
+/// An account of the state with this root; `None` if there is no such account.
 ///
 /// # Errors
-/// [`TrieError`] when a node is missing (the state was pruned, or never known) or damaged, or the database fails.
+/// [`TrieError`] if a node is missing (the state was pruned, or never stored) or corrupt, or the database fails.
 pub fn read_account(nodes: &dyn TrieReader, state_root: B256, address: Address) -> Result<Option<Account>, TrieError> {
     let key = keccak256(address);
     let (value, _) = Source { nodes, owner: None }.prove(state_root, &unpack(key.as_slice()))?;

@@ -1,3 +1,5 @@
+//! Access to the stored nodes of one trie.
+
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{TriePosition, TrieReader};
 
@@ -18,7 +20,7 @@ impl Source<'_> {
         self.nodes.node(self.owner, path, hash)?.ok_or_else(missing)
     }
 
-    /// A stored node, its children not read.
+    /// A stored node, with unread children.
     pub(super) fn resolve(&self, path: &[u8], hash: B256) -> Result<Node, TrieError> {
         self.decode(path, hash, &self.read(path, hash)?)
     }

@@ -12,7 +12,7 @@ use super::{TrieError, TrieUpdate};
 use crate::codec::DecodeError;
 use crate::codec::rlp::{Reader, write_list};
 
-/// Blocks that change fewer accounts do all their storage tries on the caller's thread.
+/// Blocks that change fewer accounts update all their storage tries on the caller's thread.
 const PARALLEL_FROM: usize = 8;
 
 /// An account as the value of a leaf.
@@ -54,15 +54,15 @@ pub fn decode_slot_value(value: &[u8]) -> Result<U256, DecodeError> {
     Ok(value)
 }
 
-/// Applies a block's account changes to the state trie with root `parent_root`, storage tries first, and fills
-/// in each change's storage root.
+/// Applies a block's account changes to the state trie with root `parent_root`, storage tries first, and sets each
+/// change's storage root.
 ///
-/// `previous` gives an account's value before the block; only its storage root is used. The work is that of
-/// the keys touched times their depth; only accounts whose storage is wiped or that are gone cost a walk
-/// through their old storage trie. The order of `changes` does not matter; each address may stand there once.
+/// `previous` returns an account's value before the block; only its storage root is used. The work is proportional to
+/// the keys touched times their depth; only accounts that are deleted or whose storage is wiped cost a walk through
+/// their old storage trie. The order of `changes` does not matter; each address may occur once.
 ///
 /// # Errors
-/// [`TrieError`] when a node of the parent's state is missing or damaged, or the database fails.
+/// [`TrieError`] if a node of the parent's state is missing or corrupt, or the database fails.
 pub fn update_state_trie(
     nodes: &dyn TrieReader,
     parent_root: B256,
@@ -100,7 +100,7 @@ pub fn update_state_trie(
     Ok(TrieUpdate { root: update.root, writes, superseded })
 }
 
-/// Updates one account's storage trie and sets its root; gives the trie's owner and what changed.
+/// Updates one account's storage trie and sets its root; returns the trie's owner and changes.
 fn update_storage(
     nodes: &dyn TrieReader,
     change: &mut AccountChange,
@@ -123,7 +123,7 @@ fn update_storage(
             value: (!slot.value.is_zero()).then(|| alloy_rlp::encode(slot.value)),
         })
         .collect();
-    // Reversed and stable, so that of two values for one slot the later one counts.
+    // Reversed and stable, so that the last of several values for one slot counts.
     slots.reverse();
     slots.sort_by(|left, right| left.key.cmp(&right.key));
     slots.dedup_by(|later, earlier| later.key == earlier.key);

@@ -1,3 +1,5 @@
+//! Tests of the trie against a model and against alloy's roots.
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -18,7 +20,7 @@ use super::{
 
 type StoredKey = (Option<B256>, Vec<u8>, B256);
 
-/// A store that keeps the live nodes only and insists on exact accounts of what came and went.
+/// A store that keeps only live nodes and checks every added and removed node.
 #[derive(Default)]
 struct LiveNodes {
     nodes: HashMap<StoredKey, Bytes>,
@@ -58,7 +60,7 @@ impl LiveNodes {
     }
 }
 
-/// One trie of arbitrary keys, with the model that it must agree with.
+/// One trie of arbitrary keys, with the model it is compared with.
 #[derive(Default)]
 struct PlainTrie {
     live: LiveNodes,
@@ -103,13 +105,13 @@ fn reference_root(model: &BTreeMap<Vec<u8>, Vec<u8>>) -> B256 {
     builder.root()
 }
 
-/// The model as a secure trie holds it.
+/// The model in the form of a secure trie.
 fn hashed<K: AsRef<[u8]>, V>(model: &BTreeMap<K, V>, encode: impl Fn(&V) -> Vec<u8>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     model.iter().map(|(key, value)| (keccak256(key).to_vec(), encode(value))).collect()
 }
 
 #[test]
-fn a_path_has_one_packed_form() {
+fn a_path_has_exactly_one_packed_form() {
     for path in [&[][..], &[1], &[1, 2], &[0, 15, 7]] {
         for leaf in [false, true] {
             assert_eq!(from_hex_prefix(&to_hex_prefix(path, leaf)), Some((path.to_vec(), leaf)));
@@ -121,7 +123,7 @@ fn a_path_has_one_packed_form() {
 }
 
 #[test]
-fn a_missing_node_is_named_in_the_words_of_the_reference() {
+fn a_missing_node_is_reported_with_the_references_text() {
     let root = B256::repeat_byte(0xab);
 
     let error = prove(&LiveNodes::default(), root, Address::ZERO, &[]).unwrap_err();
@@ -131,7 +133,7 @@ fn a_missing_node_is_named_in_the_words_of_the_reference() {
 }
 
 #[test]
-fn writing_a_value_that_is_there_changes_nothing() {
+fn writing_an_existing_value_changes_nothing() {
     let mut trie = PlainTrie::default();
     trie.update((0u8..50).map(|byte| (keccak256([byte]).to_vec(), Some(vec![byte; 40]))).collect());
 
@@ -142,7 +144,7 @@ fn writing_a_value_that_is_there_changes_nothing() {
 }
 
 #[test]
-fn tries_of_two_owners_that_hold_the_same_do_not_share_nodes_and_are_read_from_both_ends() {
+fn equal_tries_of_two_owners_share_no_nodes_and_are_walked_both_ways() {
     let mut live = LiveNodes::default();
     let owners = [Some(B256::repeat_byte(1)), Some(B256::repeat_byte(2))];
     let keys: Vec<B256> = (0u8..40).map(|byte| B256::with_last_byte(byte.wrapping_mul(37))).collect();
@@ -197,7 +199,7 @@ fn reads_only_the_nodes_on_the_way_to_a_key() {
 }
 
 fn short_batches(key_length: usize) -> impl Strategy<Value = Vec<BTreeMap<Vec<u8>, Option<Vec<u8>>>>> {
-    // Few different nibbles and short keys: shared stretches, short inline nodes and collapses are frequent.
+    // Few different nibbles and short keys: shared paths, embedded nodes and collapses are frequent.
     let nibble = prop_oneof![Just(0x00u8), Just(0x01), Just(0x10), Just(0x11), Just(0xf0)];
     let key = prop::collection::vec(nibble, key_length);
     let value = prop::option::weighted(0.6, prop::collection::vec(1u8.., 1..40));
@@ -241,7 +243,7 @@ proptest! {
     }
 }
 
-/// A state with the model that it must agree with.
+/// A state with the model it is compared with.
 #[derive(Default)]
 struct State {
     live: LiveNodes,
@@ -326,7 +328,7 @@ impl State {
     }
 }
 
-/// Follows a proof with nothing but hashes, as a light client does; gives the value that it proves.
+/// Follows a proof using only hashes, like a light client; returns the value that it proves.
 fn verify_proof(root: B256, key: B256, proof: &[Bytes]) -> Option<Vec<u8>> {
     struct Known(HashMap<B256, Bytes>);
     impl TrieReader for Known {
@@ -362,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn every_proof_verifies_for_what_exists_and_what_does_not(rounds in steps(), address in 0u16..60, slot in 0u8..40) {
+    fn proofs_verify_for_present_and_absent_keys(rounds in steps(), address in 0u16..60, slot in 0u8..40) {
         let mut state = State::default();
         rounds.iter().for_each(|round| state.apply(round));
         let (address, slot) = (address_of(address), B256::with_last_byte(slot));

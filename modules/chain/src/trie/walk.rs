@@ -1,4 +1,4 @@
-//! Visiting every node of a stored trie.
+//! Visits every node of a stored trie.
 
 use std::ops::ControlFlow;
 
@@ -10,14 +10,14 @@ use super::change::Removed;
 use super::node::Node;
 use super::source::Source;
 
-/// What a walk comes by. Paths have one nibble a byte.
+/// An item of a walk. Paths have one nibble per byte.
 #[derive(Clone, Copy, Debug)]
 pub enum TrieItem<'a> {
-    /// A stored node. Short nodes inside others are not reported.
+    /// A stored node. Embedded nodes are not reported.
     Node {
-        /// Where it sits.
+        /// Its path.
         path: &'a [u8],
-        /// By what it is known; not compared with the bytes.
+        /// The hash by which it is stored; not compared with the bytes.
         hash: B256,
         /// Its RLP.
         rlp: &'a [u8],
@@ -31,11 +31,11 @@ pub enum TrieItem<'a> {
     },
 }
 
-/// Visits all stored nodes and all leaves of one trie in the order of paths, a node before what is below it.
-/// `owner` is that of [`TrieReader::node`]. Stops early, with `Ok`, when `visit` breaks.
+/// Visits all stored nodes and all leaves of one trie in the order of paths, a node before its descendants. `owner` is
+/// as in [`TrieReader::node`]. Stops early, with `Ok`, if `visit` breaks.
 ///
 /// # Errors
-/// [`TrieError`] when a node is missing or damaged, or the database fails.
+/// [`TrieError`] if a node is missing or corrupt, or the database fails.
 pub fn walk_trie(
     nodes: &dyn TrieReader,
     owner: Option<B256>,
@@ -45,7 +45,7 @@ pub fn walk_trie(
     walk(nodes, owner, root, false, visit)
 }
 
-/// [`walk_trie`] from the last path to the first. A key that another one continues comes before it all the same.
+/// [`walk_trie`] from the last path to the first. A key that is a prefix of another still comes before it.
 ///
 /// # Errors
 /// See [`walk_trie`].

@@ -1,4 +1,4 @@
-//! Turning what changed in memory into hashes and stored nodes, from the leaves up.
+//! Converts changes in memory into hashes and stored nodes, from the leaves up.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use super::{TrieError, TrieUpdate};
 /// Batches from this size on hash the children of the topmost branch on several threads.
 const PARALLEL_FROM: usize = 128;
 
-/// Applies a sorted batch to the trie with this root. A wiped trie starts from nothing, and all its nodes are
-/// superseded but those that come about again.
+/// Applies a sorted batch to the trie with this root. A wiped trie starts empty, and all its nodes are superseded
+/// except those that are created again.
 pub(super) fn update_trie(
     nodes: &dyn TrieReader,
     owner: Option<B256>,
@@ -47,7 +47,7 @@ fn stored(root: B256) -> Node {
     if root == EMPTY_ROOT_HASH { Node::Empty } else { Node::Stored(root) }
 }
 
-/// Drops what is both written and superseded: it was there and is there.
+/// Removes nodes that are both written and superseded: they exist before and after.
 fn cancel_unchanged(writes: &mut Vec<TrieNodeWrite>, removed: &mut Vec<Removed>) {
     let old: HashSet<Removed> = removed.drain(..).collect();
     let mut kept = HashSet::new();
@@ -64,13 +64,13 @@ fn cancel_unchanged(writes: &mut Vec<TrieNodeWrite>, removed: &mut Vec<Removed>)
 
 struct Writer {
     owner: Option<B256>,
-    /// Path of the node that is being written.
+    /// Path of the node being written.
     path: Vec<u8>,
     writes: Vec<TrieNodeWrite>,
 }
 
 impl Writer {
-    /// Writes the whole trie and gives its root. A root is stored whatever its length.
+    /// Writes the whole trie and returns its root. A root is stored whatever its length.
     fn write_root(&mut self, node: &Node, parallel: bool) -> B256 {
         match node {
             Node::Empty => return EMPTY_ROOT_HASH,
@@ -90,7 +90,7 @@ impl Writer {
         rlp
     }
 
-    /// Appends the reference to a child: its hash, or itself if it is short.
+    /// Appends the reference to a child: its hash, or the node itself if it is short.
     fn write_reference(&mut self, step: &[u8], child: &Node, out: &mut Vec<u8>) {
         if matches!(child, Node::Empty | Node::Stored(_)) {
             child.encode(out, |_, _, _| {});

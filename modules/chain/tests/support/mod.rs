@@ -1,4 +1,4 @@
-//! Reading the recorded data that the tests share (`tests/data/chain/README.md`).
+//! Reads the recorded data that the tests share (`tests/data/chain/README.md`).
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -23,7 +23,7 @@ pub(crate) fn bytes(value: &Value) -> Vec<u8> {
     alloy_primitives::hex::decode(value.as_str().unwrap()).unwrap()
 }
 
-/// A number as the recordings write it: hexadecimal text, leading zeros allowed.
+/// A number as in the recordings: hexadecimal text, leading zeros allowed.
 pub(crate) fn number(value: &Value) -> alloy_primitives::U256 {
     let text = value.as_str().unwrap();
     let digits = text.strip_prefix("0x").unwrap();

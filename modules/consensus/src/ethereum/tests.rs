@@ -1,4 +1,4 @@
-//! Every rule of the Ethereum profile, broken once.
+//! Tests that break every rule of the Ethereum profile once.
 
 use tenon_api::{Bytes, Transaction, TransactionPayload, TransactionSignature, Withdrawal};
 use tenon_chain::Activation;
@@ -16,7 +16,7 @@ fn engine_at(fork: Fork) -> EthereumEngine {
     engine(ChainSpec::ethereum_at(1, fork))
 }
 
-/// A genesis that fits every fork.
+/// A genesis that is valid for every fork.
 fn genesis(engine: &EthereumEngine) -> SealedHeader {
     let fork = engine.spec.fork_at(0, 0);
     let is_merged = engine.spec.terminal_total_difficulty().is_some_and(|terminal| terminal.is_zero());
@@ -103,7 +103,7 @@ fn refuses(fork: Fork, cases: &[(Change, &str)]) {
 }
 
 #[test]
-fn refuses_what_breaks_a_rule_of_every_time() {
+fn refuses_violations_of_rules_of_every_fork() {
     refuses(
         Fork::Homestead,
         &[
@@ -131,7 +131,7 @@ fn refuses_what_breaks_a_rule_of_every_time() {
 }
 
 #[test]
-fn refuses_what_breaks_a_rule_of_after_the_merge() {
+fn refuses_violations_of_rules_after_the_merge() {
     refuses(
         Fork::Osaka,
         &[
@@ -209,7 +209,7 @@ fn the_chain_merges_with_the_child_of_the_block_that_reaches_the_terminal_diffic
 }
 
 #[test]
-fn which_branch_wins() {
+fn the_better_branch_wins() {
     let engine = engine_at(Fork::Paris);
     let header = |number, difficulty: u64, salt| {
         let parent_hash = B256::repeat_byte(salt);
@@ -254,7 +254,7 @@ fn grow(engine: &EthereumEngine, chain: &MemoryChain, count: u64) -> Vec<SealedH
         .collect()
 }
 
-/// An uncle: a sibling of the block at this index, told apart by its extra data.
+/// An uncle: a sibling of the block at this index with other extra data.
 fn sibling(of: &SealedHeader) -> Header {
     Header { extra_data: Bytes::from_static(b"sibling"), ..of.header().clone() }
 }
@@ -364,7 +364,7 @@ fn blob_transaction() -> Transaction {
 }
 
 #[test]
-fn the_body_must_be_what_the_header_says() {
+fn the_body_must_match_the_header() {
     let engine = engine_at(Fork::Osaka);
     let chain = chain_from(&genesis(&engine));
     let header = child(&engine, &chain, 10);
@@ -409,7 +409,7 @@ fn a_header_is_prepared_only_for_a_later_time_and_with_short_extra_data() {
 
 proptest::proptest! {
     #[test]
-    fn whatever_gas_limit_is_wanted_the_prepared_one_is_valid(parent in 5000_u64..1 << 40, wanted: u64) {
+    fn the_prepared_gas_limit_is_valid_for_any_requested_one(parent in 5000_u64..1 << 40, wanted: u64) {
         let engine = engine_at(Fork::Osaka);
         let genesis = Header { gas_limit: parent, ..genesis(&engine).header().clone() };
         let genesis = tenon_chain::seal(genesis);

@@ -1,11 +1,11 @@
-//! Ancestors of a header, on whatever branch it is.
+//! Ancestors of a header on any branch.
 
 use std::sync::Arc;
 
 use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StoreError};
 
-/// The ancestor of `header` at this height, or the header itself; none above it, or when a header on the way is
-/// not stored. Walks back only as far as the branch is not canonical.
+/// The ancestor of `header` at this height, or the header itself; `None` above it, or if a header on the way is not
+/// stored. Walks back only as far as the branch is not canonical.
 pub(crate) fn ancestor(
     chain: &dyn ChainReader,
     header: &SealedHeader,
@@ -28,12 +28,12 @@ pub(crate) fn ancestor(
     Ok(Some(current))
 }
 
-/// Whether the state that the chain keeps for the header's height is the state after it.
+/// Returns whether the state stored for the header's height is the state after it.
 pub(crate) fn is_canonical(chain: &dyn ChainReader, header: &SealedHeader) -> Result<bool, StoreError> {
     Ok(chain.canonical_hash(BlockNumber(header.number))? == Some(header.hash()))
 }
 
-/// A header that must be there.
+/// A header that must be stored.
 pub(crate) fn required(chain: &dyn ChainReader, hash: B256) -> Result<Arc<SealedHeader>, StoreError> {
     chain.header(hash)?.ok_or_else(|| StoreError::UnknownBlock { what: hash.to_string() })
 }

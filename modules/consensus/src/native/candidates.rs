@@ -12,18 +12,18 @@ use super::{contract_slots::read_addresses, go_sort};
 /// Slot of the candidates' array.
 const CANDIDATES_SLOT: u64 = 8;
 
-/// Where the ordered candidates of a gap block come from. The seam between the rules and the state: a node reads
-/// them from the voting contract, a check of headers alone does not know them.
+/// Source of the ordered candidates of a gap block, which separates the rules from the state: a node reads them from
+/// the voting contract; a check of headers without state has none.
 pub trait MasternodeSource: Send + Sync {
-    /// All candidates in the state after this canonical gap block, by stake, highest first, in the reference's
-    /// order; none if the source has no state, in which case lists that depend on it are not checked.
+    /// All candidates in the state after this canonical gap block, by stake, highest first, in the reference's order;
+    /// `None` if the source has no state, in which case lists that depend on it are not checked.
     ///
     /// # Errors
-    /// [`StoreError`] when the state cannot be read.
+    /// [`StoreError`] if the state cannot be read.
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError>;
 }
 
-/// Candidates from the state that the chain keeps.
+/// Reads candidates from the chain's stored state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContractCandidates;
 
@@ -31,14 +31,14 @@ impl MasternodeSource for ContractCandidates {
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
         let state = chain.state_at(BlockNumber(gap.number))?;
         let mut candidates = read_candidates(&*state)?;
-        // The order among equal stakes is consensus: it decides leaders (Appendix A).
+        // The order of equal stakes is part of consensus: it determines leaders (Appendix A).
         go_sort::sort_by_stake_descending(&mut candidates, |(_, stake)| *stake);
         Ok(Some(candidates.into_iter().map(|(candidate, _)| candidate).collect()))
     }
 }
 
-/// Every candidate with its stake in wei, in the contract's order. Entries of resigned candidates are zero and
-/// are left out; whether a record says that it is a candidate is not looked at.
+/// Every candidate with its stake in wei, in the contract's order. Entries of resigned candidates are zero and are
+/// skipped; the record's own flag "is a candidate" is ignored.
 ///
 /// # Errors
 /// [`StoreError`].

@@ -1,12 +1,12 @@
-//! Arrays of the contracts that consensus reads (`docs/spec/chain.md` 10).
+//! Arrays in contracts that consensus reads (`docs/spec/chain.md` 10).
 
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
 use tenon_chain::element_slot;
 
-/// More entries than this can't be paid for; a longer array means a damaged state.
+/// More entries than anyone could pay for; a longer array means a corrupt state.
 const MAX_ENTRIES: u64 = 1 << 20;
 
-/// The words of the dynamic array whose length stands at `slot`.
+/// The words of the dynamic array whose length is at `slot`.
 pub(crate) fn read_array(state: &dyn StateReader, contract: Address, slot: B256) -> Result<Vec<B256>, StoreError> {
     let length = state.storage(contract, slot)?;
     if length > U256::from(MAX_ENTRIES) {
@@ -16,7 +16,7 @@ pub(crate) fn read_array(state: &dyn StateReader, contract: Address, slot: B256)
     (0..length.saturating_to::<u64>()).map(word).collect()
 }
 
-/// The same, of addresses.
+/// The same, for addresses.
 pub(crate) fn read_addresses(
     state: &dyn StateReader,
     contract: Address,

@@ -1,3 +1,5 @@
+//! The native engine's implementation of the engine port.
+
 use std::{
     fmt,
     sync::Arc,
@@ -24,17 +26,17 @@ use super::{
     v2::{self, V2Engine, V2Error, VotingState},
 };
 
-/// Signatures that one thread recovers ahead together: enough to share the cost of a batch, few enough to hold the memory of
-/// signers for microseconds.
+/// Signatures that one thread recovers ahead in one batch: enough to amortise a batch, few enough to lock the cache of
+/// signers for microseconds only.
 const SIGNATURES_PER_BATCH: usize = 256;
 
-/// Why the native engine refuses something: the rule of one engine, or one of both.
+/// Why the native engine refuses a block.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
-    /// Engine v1 refuses.
+    /// A rule of engine v1.
     #[error(transparent)]
     V1(#[from] V1Error),
-    /// Engine v2 refuses.
+    /// A rule of engine v2.
     #[error(transparent)]
     V2(#[from] V2Error),
     /// Rewards could not be computed.
@@ -43,7 +45,7 @@ pub enum NativeError {
     /// The chain could not be read.
     #[error("chain not readable: {0}")]
     Store(#[from] StoreError),
-    /// The uncle list is not the header's (`docs/spec/chain.md` 1.6).
+    /// The uncles do not match the header (`docs/spec/chain.md` 1.6).
     #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
     UnclesRoot {
         /// Of the body.
@@ -51,7 +53,7 @@ pub enum NativeError {
         /// Of the header.
         wanted: B256,
     },
-    /// The transactions are not the header's (`docs/spec/chain.md` 1.6).
+    /// The transactions do not match the header (`docs/spec/chain.md` 1.6).
     #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
     TransactionsRoot {
         /// Of the body.
@@ -59,13 +61,13 @@ pub enum NativeError {
         /// Of the header.
         wanted: B256,
     },
-    /// Native blocks know no withdrawals.
+    /// Native blocks have no withdrawals.
     #[error("withdrawals in a native block")]
     Withdrawals,
     /// The chain has no native rules.
     #[error("chain {0} has no native consensus")]
     NotNative(u64),
-    /// Blocks can only be made with a masternode's key.
+    /// Making blocks needs a masternode's key.
     #[error("not ready to mine: this node has no masternode key")]
     NoKey,
 }
@@ -73,7 +75,7 @@ pub enum NativeError {
 /// Unix time in seconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Knows no state: with it, lists that depend on candidates are taken from the headers as they are.
+/// A source without state: lists that depend on candidates are taken from the headers unchecked.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeadersAlone;
 
@@ -88,16 +90,16 @@ pub struct NativeEngine {
     settings: Arc<NativeSettings>,
     v1: V1Engine,
     v2: V2Engine,
-    /// Shared by both.
+    /// Shared by both engines.
     signers: Arc<SignerCache>,
     signing: Arc<SigningIndex>,
     clock: Clock,
-    /// The block below which no reorganisation may go; none on a node that takes no part in the voting. Held for
-    /// a copy only.
+    /// The block below which no reorganisation may go; `None` on a node that takes no part in the voting. Locked for a
+    /// copy only.
     protected: Mutex<Option<BlockInfo>>,
-    /// Seals blocks; none on a node that only follows.
+    /// Seals blocks; `None` on a node that only follows.
     signer: Option<Arc<dyn BlockSigner>>,
-    /// What is kept over restarts; none where everything is computed anew.
+    /// Records kept across restarts; `None` if everything is recomputed.
     records: Option<Arc<dyn EngineRecords>>,
 }
 
@@ -108,7 +110,7 @@ impl fmt::Debug for NativeEngine {
 }
 
 impl NativeEngine {
-    /// An engine for this chain that reads candidates from the state and the time from the host.
+    /// An engine for this chain with candidates from the state and the system clock.
     ///
     /// # Errors
     /// [`NativeError::NotNative`].
@@ -116,8 +118,8 @@ impl NativeEngine {
         Self::with(spec, Arc::new(ContractCandidates), Arc::new(system_time))
     }
 
-    /// An engine for headers without state (`tenon verify-headers`): everything is checked but the lists that
-    /// follow from the voting contract.
+    /// An engine for headers without state (`tenon verify-headers`): it checks everything except lists that depend on
+    /// the voting contract.
     ///
     /// # Errors
     /// [`NativeError::NotNative`].
@@ -138,16 +140,16 @@ impl NativeEngine {
         Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
     }
 
-    /// An engine that keeps over restarts what `docs/spec/consensus.md` 17 recommends: the candidates of gap blocks,
-    /// also when their state is pruned by the time they are needed, and its part in the voting.
+    /// An engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the candidates of
+    /// gap blocks, whose state may be pruned when they are needed, and its part in the voting.
     ///
     /// # Errors
-    /// [`NativeError::NotNative`]; [`NativeError::Store`] when what was kept cannot be read.
+    /// [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
     pub fn keeping(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
         Self::keeping_with(spec, Arc::new(ContractCandidates), Arc::new(system_time), records)
     }
 
-    /// As [`NativeEngine::keeping`], with another source of candidates and another clock.
+    /// Like [`NativeEngine::keeping`], with another source of candidates and another clock.
     ///
     /// # Errors
     /// See [`NativeEngine::keeping`].
@@ -166,7 +168,8 @@ impl NativeEngine {
         Ok(engine)
     }
 
-    /// An engine for questions about any block: it knows the candidates that another engine has kept, and keeps nothing.
+    /// An engine for queries on any block: it reads the candidates that another engine has recorded, and records
+    /// nothing.
     ///
     /// # Errors
     /// [`NativeError::NotNative`].
@@ -176,7 +179,7 @@ impl NativeEngine {
         Self::with(spec, Arc::new(source), Arc::new(system_time))
     }
 
-    /// This node's part in the voting as it was kept last; that of a node that never voted when nothing was.
+    /// This node's part in the voting as last recorded; the default, of a node that never voted, if there is no record.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -184,12 +187,12 @@ impl NativeEngine {
         self.records.as_ref().map_or_else(|| Ok(VotingState::default()), |records| voting_state(&**records))
     }
 
-    /// Keeps this node's part in the voting. To be called before a vote or timeout that follows from the state leaves
-    /// the node: only then does a restart never sign a second one for the round. The block that is committed in it
-    /// is protected from now on.
+    /// Records this node's part in the voting. Call it before a vote or timeout derived from the state leaves the node:
+    /// this guarantees that a restart never signs a second one for the round. Also protects the block that is committed
+    /// in it.
     ///
     /// # Errors
-    /// [`StoreError`]; what the state led to must then not be sent.
+    /// [`StoreError`]; the messages derived from the state must then not be sent.
     pub fn keep_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
         if let Some(records) = &self.records {
             keep_voting_state(&**records, state)?;
@@ -200,8 +203,8 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Seals with what this account signs. One account makes a quorum only where it is the only masternode, as on a
-    /// development network; there every round has its block.
+    /// Seals blocks with this account. One account is a quorum only if it is the only masternode, as on a development
+    /// network; there every round has a block.
     #[must_use]
     pub fn sealing_with(mut self, signer: Arc<dyn BlockSigner>) -> Self {
         self.signer = Some(signer);
@@ -210,9 +213,9 @@ impl NativeEngine {
 
     /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
     ///
-    /// Only what a node has seen committed while it followed the voting is protected. A node that imports files
-    /// accepts whichever branch is longer, as the reference does: what the certificates inside a branch commit is
-    /// no reason to refuse the other (recorded chain `reorg`, whose longer branch forks below).
+    /// Only blocks that the node saw committed while it followed the voting are protected. A node that imports files
+    /// accepts the longer branch, like the reference: commits by certificates inside a branch are no reason to refuse
+    /// another (recorded chain `reorg`, whose longer branch forks below).
     pub fn protect(&self, committed: BlockInfo) {
         *self.protected.lock() = Some(committed);
     }
@@ -232,17 +235,17 @@ impl NativeEngine {
         &self.v2
     }
 
-    /// The signing transactions that this engine has read.
+    /// The cache of signing transactions.
     pub(super) fn signing(&self) -> &SigningIndex {
         &self.signing
     }
 
-    /// Whether the block of this height is one of engine v2.
+    /// Returns whether the block of this height is one of engine v2.
     pub fn is_v2(&self, number: u64) -> bool {
         number > self.consensus().switch_block
     }
 
-    /// The rewards that a block pays, in detail; none when it pays none (`docs/spec/consensus.md` 11). Reads the state
+    /// The rewards paid by a block, in detail; `None` if it pays none (`docs/spec/consensus.md` 11). Reads the state
     /// after the parent, which must be canonical.
     ///
     /// # Errors
@@ -260,10 +263,10 @@ impl NativeEngine {
         (self.clock)()
     }
 
-    /// [`ConsensusEngine::verify_header`] with an error that can be told apart.
+    /// [`ConsensusEngine::verify_header`] with a typed error.
     ///
     /// # Errors
-    /// The [`NativeError`] of the first rule that is broken.
+    /// The [`NativeError`] of the first broken rule.
     pub fn check_header(
         &self,
         header: &SealedHeader,
@@ -279,7 +282,7 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Whether the place of the author's signature is empty.
+    /// Returns whether the author's signature is missing.
     fn is_unsealed(&self, header: &Header) -> bool {
         if self.is_v2(header.number) {
             return header.native_seal.as_ref().is_none_or(|seal| seal.validator.is_empty());
@@ -329,7 +332,7 @@ fn system_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-/// Ties a refusal to its block.
+/// Converts an error into one that names the block.
 fn of(header: &SealedHeader) -> impl FnOnce(NativeError) -> ConsensusError + '_ {
     |error| ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: error.to_string() }
 }
@@ -339,8 +342,8 @@ impl ConsensusEngine for NativeEngine {
         "native"
     }
 
-    /// The least distance of two blocks, which is what they have while no round fails. Of engine v2 the latest parameters
-    /// count, so that a node far behind is measured by what the network does now.
+    /// The minimum time between two blocks, which is the actual time while no round fails. For engine v2 the latest
+    /// parameters count, so that a node far behind is measured by the network's current pace.
     fn pace(&self, head: &SealedHeader) -> Option<Duration> {
         let consensus = self.consensus();
         let is_v2 = self.is_v2(head.number.saturating_add(1));
@@ -357,8 +360,8 @@ impl ConsensusEngine for NativeEngine {
         self.check_header(header, parent, chain).map_err(of(header))
     }
 
-    /// Recovers the seals and, in v2, the up to hundred signatures of each certificate, which are nearly all that
-    /// verifying costs, in one batch. What is found is remembered by digest and signature, so that a wrong header gains
+    /// Recovers the seals and, in v2, the up to hundred signatures of each certificate, which are nearly all of the
+    /// cost of verification, in one batch. Results are cached by digest and signature, so that a wrong header gains
     /// nothing.
     fn recover_ahead(&self, headers: &[&SealedHeader]) {
         let signed_in = |header: &&SealedHeader| {
@@ -366,7 +369,7 @@ impl ConsensusEngine for NativeEngine {
         };
         let signed: Vec<(B256, Bytes)> = headers.iter().flat_map(signed_in).collect();
         let signed: Vec<(B256, &[u8])> = signed.iter().map(|(digest, signature)| (*digest, &signature[..])).collect();
-        // A signature without a signer is refused where its header is verified.
+        // A header with an unrecoverable signature is refused on verification.
         signed.par_chunks(SIGNATURES_PER_BATCH).for_each(|signed| drop(self.signers.recover_each(signed)));
     }
 
@@ -375,12 +378,12 @@ impl ConsensusEngine for NativeEngine {
     }
 
     /// The greater total difficulty wins, and among equals the greater height (`docs/spec/consensus.md` 8.3). In v2,
-    /// where every block adds 1, that is the longest chain, the first seen among equals.
+    /// where every block adds 1, that is the longest chain, and the first seen among equals.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
         (candidate_total_difficulty, candidate.number) > (head.total_difficulty, head.header.number)
     }
 
-    /// A block that the voting committed is never undone (`docs/spec/consensus.md` 8.3).
+    /// A block committed by the voting is never undone (`docs/spec/consensus.md` 8.3).
     fn verify_reorganisation(
         &self,
         common_ancestor: BlockNumber,
@@ -396,8 +399,8 @@ impl ConsensusEngine for NativeEngine {
         }
     }
 
-    /// Who signed the block; the genesis has nobody, which counts as the zero address (`docs/spec/chain.md` 1.2). A
-    /// block without a seal is one that this node is making, and has the author that it will be sealed by.
+    /// The block's signer; the zero address for the genesis (`docs/spec/chain.md` 1.2). A block without a seal is being
+    /// made by this node, and has the author that will seal it.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
         if header.number == 0 {
             return Ok(Address::ZERO);
@@ -449,8 +452,8 @@ impl ConsensusEngine for NativeEngine {
         self.signing.observe(block);
     }
 
-    /// The committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a
-    /// gap block are read, because its state is the newest one now and may be pruned when they are needed.
+    /// The committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also records the candidates of
+    /// a gap block, because its state is the newest one now and may be pruned when they are needed.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let remembered = if self.is_v2(head.number) {
             self.v2.remember_candidates(head, chain).map_err(NativeError::from)
@@ -483,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_of_the_local_chain_passes_through_the_port() {
+    fn the_engine_accepts_every_block_of_the_local_chain() {
         let chain = RecordedChain::local();
         let engine = engine(&chain);
         for pair in chain.blocks.windows(2) {
@@ -514,7 +517,7 @@ mod tests {
         assert_eq!(switched[in_v1.len()], rules.switch_block + 1);
     }
 
-    /// Whole chains, both engines, with the candidates of every gap block, the revelations and the owners read
+    /// Complete chains of both engines, with the candidates of every gap block, the revelations and the owners read
     /// from a model of the contracts' state: every list is computed and compared.
     #[test]
     fn every_block_of_the_recorded_chains_passes_with_the_contracts_state() {
@@ -536,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_must_be_the_headers_and_without_uncles() {
+    fn a_body_must_match_its_header_and_have_no_uncles() {
         let chain = RecordedChain::local();
         let engine = engine(&chain);
         let with_transactions = chain.blocks.iter().find(|block| block.transactions.len() > 3).unwrap();
@@ -553,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_chain_wins_and_the_first_among_equals() {
+    fn the_longest_chain_wins_and_among_equals_the_first() {
         let chain = RecordedChain::local();
         let engine = engine(&chain);
         let head = Head { total_difficulty: U256::from(100), ..(*chain.head()).clone() };
@@ -594,10 +597,9 @@ mod tests {
         }
     }
 
-    /// Certificates that were recovered ahead are not recovered again: an engine that has nothing else to do then
-    /// judges as one that recovers in its turn.
+    /// Signatures recovered ahead are not recovered again. The result of verification is the same.
     #[test]
-    fn a_header_whose_signers_were_recovered_ahead_is_judged_alike() {
+    fn recovering_signers_ahead_does_not_change_the_verdict() {
         let chain = RecordedChain::local();
         let (ahead, in_turn) = (engine(&chain), engine(&chain));
         let mut spoilt = chain.at(100).header().clone();

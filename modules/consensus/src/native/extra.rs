@@ -5,19 +5,19 @@ use tenon_api::{Address, Bytes};
 
 use super::messages::QuorumCertificate;
 
-/// Bytes of free text at the start of v1 extra data.
+/// Length of the vanity at the start of v1 extra data.
 pub(crate) const VANITY_BYTES: usize = 32;
-/// Bytes of the creator's signature at the end of v1 extra data.
+/// Length of the creator's signature at the end of v1 extra data.
 pub(crate) const SEAL_BYTES: usize = 65;
-/// Most bytes of v2 extra data.
+/// Maximum length of v2 extra data.
 const MAX_EXTRA_BYTES: usize = 20_000;
 /// First byte of v2 extra data.
 const V2_VERSION: u8 = 2;
 
-/// Why v2 extra data cannot be read (3.2).
+/// Why v2 extra data cannot be decoded (3.2).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtraProblem {
-    /// Nothing there.
+    /// It is empty.
     #[error("extra field is 0 length")]
     Empty,
     /// More than 20,000 bytes.
@@ -26,12 +26,12 @@ pub enum ExtraProblem {
     /// The first byte is not 2.
     #[error("consensus version {0} is not defined, or this block is v1 block")]
     Version(u8),
-    /// Bad RLP after the version byte, or bytes after it.
+    /// Malformed RLP after the version byte, or trailing bytes.
     #[error("rlp: {0}")]
     Rlp(alloy_rlp::Error),
 }
 
-/// What v2 extra data holds: the block's own round and the certificate of its parent.
+/// The contents of v2 extra data: the block's own round and the certificate of its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct ExtraFields {
     /// Round of the block.
@@ -41,7 +41,7 @@ pub struct ExtraFields {
 }
 
 impl ExtraFields {
-    /// Reads `0x02 ‖ RLP([round, certificate])`; nothing may follow.
+    /// Decodes `0x02 ‖ RLP([round, certificate])` without trailing bytes.
     ///
     /// # Errors
     /// [`ExtraProblem`].
@@ -57,7 +57,7 @@ impl ExtraFields {
         if rest.is_empty() { Ok(fields) } else { Err(ExtraProblem::Rlp(alloy_rlp::Error::UnexpectedLength)) }
     }
 
-    /// The extra data with these contents.
+    /// The encoded extra data.
     pub fn encode(&self) -> Bytes {
         let mut extra = vec![V2_VERSION];
         alloy_rlp::Encodable::encode(self, &mut extra);
@@ -65,14 +65,12 @@ impl ExtraFields {
     }
 }
 
-/// The addresses that a header item lists, 20 bytes each. A tail of fewer bytes is ignored, as the reference
-/// does (6).
+/// The addresses in a header item, 20 bytes each. A shorter tail is ignored, as in the reference (6).
 pub fn addresses_of(item: &[u8]) -> Vec<Address> {
     item.chunks_exact(Address::len_bytes()).map(Address::from_slice).collect()
 }
 
-/// The masternodes that the extra data of a v1 checkpoint or of the genesis lists; empty when it is too short to
-/// hold any.
+/// The masternodes in the extra data of a v1 checkpoint or of the genesis; empty if it is too short.
 pub fn v1_masternodes(extra: &[u8]) -> Vec<Address> {
     let end = extra.len().saturating_sub(SEAL_BYTES);
     addresses_of(extra.get(VANITY_BYTES..end).unwrap_or_default())

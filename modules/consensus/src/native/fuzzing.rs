@@ -1,4 +1,4 @@
-//! The reader of what the engine keeps, as the fuzz target sees it (`fuzz/`). Not for others.
+//! The decoder of the engine's records, for the fuzz target (`fuzz/`) only.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use tenon_api::{EngineRecords, StoreError};
 
 use super::records::{keep_voting_state, voting_state};
 
-/// One record, whatever its name.
+/// A single record, under any name.
 struct OneRecord(Mutex<Option<Vec<u8>>>);
 
 impl EngineRecords for OneRecord {
@@ -20,7 +20,7 @@ impl EngineRecords for OneRecord {
     }
 }
 
-/// Reads these bytes as the node's part in the voting and keeps it again; none when they are refused.
+/// Decodes these bytes as the node's part in the voting and encodes it again; `None` if they are refused.
 pub fn voting_record(bytes: &[u8]) -> Option<Vec<u8>> {
     let records = OneRecord(Mutex::new(Some(bytes.to_vec())));
     let state = voting_state(&records).ok()?;

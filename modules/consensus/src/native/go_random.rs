@@ -1,24 +1,24 @@
-//! The pseudo-random generator of Go's `math/rand` after an explicit seed (`docs/spec/consensus.md` Appendix B):
-//! additive lagged Fibonacci, y(n) = y(n - 607) + y(n - 273). Second signers of v1 are drawn with it.
+//! The pseudo-random generator of Go's `math/rand` for an explicit seed (`docs/spec/consensus.md` Appendix B): additive
+//! lagged Fibonacci, y(n) = y(n - 607) + y(n - 273). v1 draws second signers with it.
 
 use std::sync::LazyLock;
 
 const LENGTH: usize = 607;
 const TAP: usize = 273;
-/// Where reading starts after seeding.
+/// Position of the first read after seeding.
 const FEED: usize = LENGTH - TAP;
 /// Modulus of the linear congruential generator that fills the state: 2^31 - 1.
 const MODULUS: u64 = (1 << 31) - 1;
-/// What a seed that is a multiple of the modulus is replaced by.
+/// Replaces seeds that are multiples of the modulus.
 const ZERO_SEED: u64 = 89_482_311;
-/// How many values the generator had made when its state was frozen into Go's source.
+/// Number of values that the generator had produced at the state stored in Go's source.
 const TABLE_AGE: u64 = 7_800_000_000_000;
 
-/// The table that a seed is mixed with. Computed once (43 squarings of polynomials, a few milliseconds)
-/// instead of copied: it is the same generator's own state at a great age.
+/// The table that is mixed into the seed. Computed once (43 squarings of polynomials, a few milliseconds) instead of
+/// copied: it is the same generator's state at a great age.
 static TABLE: LazyLock<Box<[u64; LENGTH]>> = LazyLock::new(aged_state);
 
-/// One generator. Its values are part of consensus; never use it for anything that should be hard to guess.
+/// A generator. Its values are part of consensus; never use it for anything that must be hard to guess.
 pub struct GoRandom {
     state: Box<[u64; LENGTH]>,
     tap: usize,
@@ -52,14 +52,14 @@ impl GoRandom {
         self.next_64() & (u64::MAX >> 1)
     }
 
-    /// `rand.Int31()`: the upper 31 of 63 bits.
+    /// `rand.Int31()`: the upper 31 of the 63 bits.
     fn int_31(&mut self) -> u32 {
         u32::try_from(self.int_63() >> 32).unwrap_or(u32::MAX)
     }
 
     /// `rand.Intn(bound)`: a number below `bound`, which must be below 2^31; 0 for a bound of 0 or 1.
     ///
-    /// Draws at least once even when the answer is certain, as the reference does.
+    /// Draws at least once even if the result is certain, like the reference.
     pub fn below(&mut self, bound: u32) -> u32 {
         let bound = bound.max(1);
         if bound.is_power_of_two() {
@@ -79,12 +79,12 @@ const fn before(position: usize) -> usize {
     if position == 0 { LENGTH - 1 } else { position - 1 }
 }
 
-/// `step` of the specification; `x` in `1..MODULUS`, which the product keeps.
+/// `step` of the specification. Preserves the range `1..MODULUS`.
 const fn step(x: u64) -> u64 {
     48_271 * x % MODULUS
 }
 
-/// A state filled from `start`: each word joins three steps, shifted by twice `shift`, once and not at all.
+/// A state generated from `start`: each word combines three steps, shifted by twice `shift`, by `shift` and not at all.
 fn filled(start: u64, shift: u32) -> Box<[u64; LENGTH]> {
     let mut state = Box::new([0; LENGTH]);
     let mut x = start;
@@ -102,8 +102,8 @@ fn filled(start: u64, shift: u32) -> Box<[u64; LENGTH]> {
     state
 }
 
-/// The state after [`TABLE_AGE`] values, by jumping: with s(j) the values in the order in which they were made,
-/// s(N + i) is the sum of a(j) s(j + i) where x^N = the polynomial of the a(j), modulo x^607 - x^334 - 1.
+/// The state after [`TABLE_AGE`] values, by jumping ahead: with s(j) the values in order, s(N + i) is the sum of a(j)
+/// s(j + i), where x^N equals the polynomial with coefficients a(j), modulo x^607 - x^334 - 1.
 fn aged_state() -> Box<[u64; LENGTH]> {
     let slot = |age: u64| {
         let age = usize::try_from(age % LENGTH as u64).unwrap_or(0);
@@ -167,7 +167,7 @@ mod tests {
     use crate::native::test_data;
 
     #[test]
-    fn computes_the_table_of_the_language() {
+    fn computes_gos_table() {
         let vectors = test_data::consensus_vectors();
         let wanted = &vectors["goRand_derived"];
         let words = |name: &str| -> Vec<u64> {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_what_the_language_draws() {
+    fn draws_the_same_numbers_as_go() {
         let vectors = test_data::consensus_vectors();
         let wanted = &vectors["goRand_derived"];
         let int_63: Vec<u64> =

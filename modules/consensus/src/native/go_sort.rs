@@ -1,23 +1,22 @@
 //! The unstable sort of Go before 1.19, step by step (`docs/spec/consensus.md` Appendix A).
 //!
-//! The order of candidates with equal stakes is decided by the moves of this one algorithm, and it decides
-//! leaders and who is cut off the list. Any other sort, stable or not, is a consensus failure; so are changes
-//! to this file that look like improvements.
+//! The moves of this algorithm decide the order of candidates with equal stakes, and thereby leaders and who is cut off
+//! the list. Any other sort, stable or not, breaks consensus; so do "improvements" of this file.
 
-/// At most this many elements are left to the shell and insertion passes.
+/// Ranges of at most this length are left to the shell and insertion passes.
 const INSERTION_SORT_MAX: usize = 12;
-/// From more than this many elements on the pivot is a median of nine.
+/// For longer ranges the pivot is a median of nine.
 const NINTHER_ABOVE: usize = 40;
 
-/// Sorts `items` as the reference does. `before(x, y)` is its comparison, which for candidates is "the stake of
-/// x is at least the stake of y": true for equal ones, unlike what a sort usually asks for.
+/// Sorts `items` like the reference. `before(x, y)` is its comparison, which for candidates is "the stake of x is at
+/// least the stake of y": true for equal ones, unlike a usual comparison.
 pub fn sort_unstably<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let length = items.len();
     let depth = 2 * (usize::BITS - length.leading_zeros());
     Sorter { items, before }.quick_sort(0, length, depth);
 }
 
-/// The stakes' order: greatest first, ties as the algorithm leaves them (`docs/spec/consensus.md` 4.3).
+/// Sorts by stake: greatest first, ties as the algorithm leaves them (`docs/spec/consensus.md` 4.3).
 pub fn sort_by_stake_descending<T, S: Ord>(items: &mut [T], stake: impl Fn(&T) -> S) {
     sort_unstably(items, |left, right| stake(left) >= stake(right));
 }
@@ -74,7 +73,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// `MED` of the specification: the median of three ends at `middle`.
+    /// `MED` of the specification: moves the median of three to `middle`.
     fn median_of_three(&mut self, middle: usize, low: usize, high: usize) {
         if self.before(middle, low) {
             self.swap(middle, low);
@@ -87,7 +86,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// `PART` of the specification: the ends of the two ranges that remain to be sorted.
+    /// `PART` of the specification: returns the end of the lower and the start of the upper range still to be sorted.
     fn partition(&mut self, low: usize, high: usize) -> (usize, usize) {
         let middle = usize::midpoint(low, high);
         self.choose_pivot(low, middle, high);
@@ -148,7 +147,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         self.median_of_three(low, middle, high - 1);
     }
 
-    /// The second pass of a partition, which puts elements equal to the pivot together; returns its new end.
+    /// The second pass of a partition, which gathers elements equal to the pivot; returns its new end.
     fn gather_equal(&mut self, mut first: usize, mut lower: usize, pivot: usize) -> usize {
         loop {
             while first < lower && !self.before(lower - 1, pivot) {
@@ -224,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn orders_any_list_by_stake_and_loses_nobody(stakes in proptest::collection::vec(0_u64..9, 0..400)) {
+        fn orders_any_list_by_stake_and_loses_no_entry(stakes in proptest::collection::vec(0_u64..9, 0..400)) {
             let order = order(&stakes);
 
             let mut seen = order.clone();
@@ -234,9 +233,9 @@ mod tests {
         }
     }
 
-    /// Published examples never get as deep as the heap sort, so that it is entered directly here.
+    /// The published examples never recurse deeply enough for the heap sort, so it is called directly here.
     #[test]
-    fn heap_sort_orders_what_is_handed_to_it() {
+    fn heap_sort_orders_its_input() {
         let mut items: Vec<u64> = (0..60).map(|n| n * 7 % 61).collect();
         let length = items.len();
 

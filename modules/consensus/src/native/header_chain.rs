@@ -1,4 +1,4 @@
-//! Headers without blocks and states, verified in bulk (`tenon verify-headers`).
+//! Verifies headers in bulk, without bodies and states (`tenon verify-headers`).
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -14,31 +14,31 @@ use tenon_chain::ChainSpec;
 
 use super::engine::{NativeEngine, NativeError};
 
-/// Epochs of headers that are kept: a header looks back to the beginning of its epoch, and an epoch switch to the
-/// gap block before it.
+/// Number of epochs whose headers are kept: verification looks back to the beginning of the epoch, and at an epoch
+/// switch to the gap block before it.
 const KEPT_EPOCHS: u64 = 4;
-/// Fewest and most headers that are kept, whatever an epoch's length; a header has about 6 KB.
+/// Minimum and maximum number of headers kept, whatever an epoch's length; a header has about 6 KB.
 const KEPT_HEADERS: std::ops::RangeInclusive<u64> = 2048..=65_536;
 
-/// Why headers cannot be verified at all.
+/// Why verification cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifierError {
-    /// The chain's rules are not native ones.
+    /// The chain's rules are not native.
     #[error(transparent)]
     Rules(#[from] NativeError),
-    /// No threads.
+    /// The threads could not be started.
     #[error("threads for the verification: {0}")]
     Threads(#[from] ThreadPoolBuildError),
 }
 
-/// How far a header could be checked.
+/// How far a header was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Block 0, equal to the genesis that is known.
+    /// Block 0, equal to the expected genesis.
     Genesis,
-    /// Every rule that needs no state.
+    /// By every rule that needs no state.
     InFull,
-    /// Its form, seal and signatures; ancestors that the other rules look at were not there.
+    /// By form, seal and signatures; ancestors needed for the other rules were missing.
     Alone,
 }
 
@@ -50,14 +50,14 @@ pub struct RefusedHeader {
     pub number: u64,
     /// Its hash.
     pub hash: B256,
-    /// The rule that it breaks.
+    /// The broken rule.
     pub reason: HeaderProblem,
 }
 
-/// The rule that a header breaks.
+/// A rule that a header breaks.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderProblem {
-    /// One of consensus.
+    /// A rule of consensus.
     #[error(transparent)]
     Consensus(#[from] NativeError),
     /// Block 0 is another chain's.
@@ -65,23 +65,23 @@ pub enum HeaderProblem {
     OtherGenesis(B256),
 }
 
-/// Headers whose signatures a thread recovers in one batch before it judges them, at most. Those of v2 have some seventy
-/// signatures each, those of v1 two.
+/// Maximum number of headers whose signatures a thread recovers in one batch before it verifies them. Those of v2 have
+/// some seventy signatures each, those of v1 two.
 const HEADERS_PER_BATCH: usize = 16;
 
-/// Verifies headers in the order of a chain, with the cores of the machine.
+/// Verifies the headers of a chain in order, on all cores.
 pub struct HeaderVerifier {
     engine: NativeEngine,
     chain: HeaderChain,
-    /// Hash of block 0, where it is known.
+    /// Hash of block 0, if known.
     genesis: Option<B256>,
-    /// The cores that verify.
+    /// The threads for verification.
     threads: ThreadPool,
 }
 
 impl HeaderVerifier {
-    /// A verifier for headers of this chain on so many threads; 0 takes as many as the machine has cores. Without
-    /// `genesis`, whatever block 0 comes is taken.
+    /// A verifier for headers of this chain with this many threads; 0 means one per core. Without `genesis`, any block
+    /// 0 is accepted.
     ///
     /// # Errors
     /// [`VerifierError`].
@@ -94,11 +94,11 @@ impl HeaderVerifier {
         Ok(Self { engine, chain, genesis, threads })
     }
 
-    /// Verifies the next headers, whose ancestors came before them, here or in an earlier call. Gives the standing
-    /// of each up to the first that is refused.
+    /// Verifies the next headers, whose ancestors must be among them or in an earlier call. Returns the standing of
+    /// each, up to the first that is refused.
     ///
-    /// They are judged at the same time: a rule that looks at ancestors only reads them, and where one of those is
-    /// refused, it stands before, so that the first refusal is the one that a check one by one would have found.
+    /// They are verified in parallel: rules only read ancestors, and a refused ancestor precedes its descendants, so
+    /// the first error is the same as in a sequential check.
     pub fn verify(&mut self, headers: Vec<SealedHeader>) -> (Vec<Standing>, Option<RefusedHeader>) {
         let headers: Vec<Arc<SealedHeader>> = headers.into_iter().map(Arc::new).collect();
         for header in &headers {
@@ -145,10 +145,10 @@ impl HeaderVerifier {
     }
 }
 
-/// The last headers of a file.
+/// The latest headers of a file.
 struct HeaderChain {
     by_hash: HashMap<B256, Arc<SealedHeader>>,
-    /// The first header that came for each height.
+    /// The first header received for each height.
     by_number: BTreeMap<u64, B256>,
     in_order: VecDeque<B256>,
     capacity: usize,
@@ -228,7 +228,7 @@ impl ChainReader for HeaderChain {
     }
 }
 
-/// Headers have no state.
+/// A store without nodes: headers have no state.
 struct NoNodes;
 
 impl TrieReader for NoNodes {
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// A file that begins inside of a chain: in full only from the first epoch switch's child on.
+    /// A file that begins in the middle of a chain: full verification starts with the child of the first epoch switch.
     #[test]
     fn headers_without_their_epoch_are_checked_alone() {
         let chain = RecordedChain::local();
@@ -293,14 +293,14 @@ mod tests {
 
         let (standings, refused) = verifier(&chain).verify(all);
 
-        // The seal covers the difficulty; what is told is the first rule that a check one by one would break.
+        // The seal covers the difficulty; the reported rule is the first that a sequential check would find.
         let refused = refused.unwrap().to_string();
         assert_eq!(standings.len(), 77);
         assert!(refused.starts_with("header 77 (") && refused.ends_with("): invalid difficulty"), "{refused}");
     }
 
     #[test]
-    fn a_header_that_stands_alone_must_be_sealed_by_its_beneficiary() {
+    fn a_header_without_ancestors_must_be_sealed_by_its_beneficiary() {
         let chain = RecordedChain::local();
         let mut changed = chain.at(300).header().clone();
         changed.state_root = B256::repeat_byte(1);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_by_the_headers_that_are_looked_back_at() {
+    fn memory_is_bounded_by_the_headers_needed_for_verification() {
         let chain = RecordedChain::local();
         let mut verifier = verifier(&chain);
         verifier.chain.capacity = 128;

@@ -1,10 +1,9 @@
-//! Messages and certificates of engine v2 (`docs/spec/consensus.md` 3.1 to 3.3). The order of fields is the order on
-//! the wire.
+//! Messages and certificates of engine v2 (`docs/spec/consensus.md` 3.1 to 3.3). Fields are in wire order.
 
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 
-/// A block as certificates name it.
+/// A block's identity in certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
 pub struct BlockInfo {
     /// Hash of the block.
@@ -27,13 +26,13 @@ pub struct QuorumCertificate {
 }
 
 impl QuorumCertificate {
-    /// What the signatures sign.
+    /// The signed digest.
     pub fn digest(&self) -> B256 {
         vote_digest(&self.block, self.gap_number)
     }
 }
 
-/// Proof that a quorum gave a round up.
+/// Proof that a quorum timed out in a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct TimeoutCertificate {
     /// The round.
@@ -45,13 +44,13 @@ pub struct TimeoutCertificate {
 }
 
 impl TimeoutCertificate {
-    /// What the signatures sign.
+    /// The signed digest.
     pub fn digest(&self) -> B256 {
         timeout_digest(self.round, self.gap_number)
     }
 }
 
-/// One masternode's vote for a block. The signer is not sent, it is recovered.
+/// One masternode's vote for a block. The signer is not sent but recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Vote {
     /// The block.
@@ -63,7 +62,7 @@ pub struct Vote {
 }
 
 impl Vote {
-    /// Hash by which gossip knows the message, signature included.
+    /// The message's hash in gossip, signature included.
     pub fn hash(&self) -> B256 {
         keccak256(alloy_rlp::encode(self))
     }
@@ -74,7 +73,7 @@ impl Vote {
     }
 }
 
-/// One masternode's word that a round failed. The signer is not sent, it is recovered.
+/// One masternode's statement that a round failed. The signer is not sent but recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Timeout {
     /// The round.
@@ -86,7 +85,7 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// Hash by which gossip knows the message, signature included.
+    /// The message's hash in gossip, signature included.
     pub fn hash(&self) -> B256 {
         keccak256(alloy_rlp::encode(self))
     }
@@ -97,17 +96,17 @@ impl Timeout {
     }
 }
 
-/// The highest certificates that a node knows, for those who fell behind.
+/// The highest certificates that a node knows, sent to nodes that fell behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct SyncInfo {
     /// The highest quorum certificate.
     pub quorum: QuorumCertificate,
-    /// The highest timeout certificate; of round 0 and without signatures before the first.
+    /// The highest timeout certificate; initially round 0 without signatures.
     pub timeout: TimeoutCertificate,
 }
 
 impl SyncInfo {
-    /// Hash by which gossip knows the message.
+    /// The message's hash in gossip.
     pub fn hash(&self) -> B256 {
         keccak256(alloy_rlp::encode(self))
     }
@@ -125,12 +124,12 @@ struct TimeoutForSign {
     gap_number: u64,
 }
 
-/// What a vote signs: keccak256 of the RLP of `[block, gap number]` (3.3).
+/// The digest of a vote: keccak256 of the RLP of `[block, gap number]` (3.3).
 pub fn vote_digest(block: &BlockInfo, gap_number: u64) -> B256 {
     keccak256(alloy_rlp::encode(VoteForSign { block: *block, gap_number }))
 }
 
-/// What a timeout signs: keccak256 of the RLP of `[round, gap number]` (3.3).
+/// The digest of a timeout: keccak256 of the RLP of `[round, gap number]` (3.3).
 pub fn timeout_digest(round: u64, gap_number: u64) -> B256 {
     keccak256(alloy_rlp::encode(TimeoutForSign { round, gap_number }))
 }

@@ -1,10 +1,10 @@
 //! The native engine: v1 up to the switch block, v2 after it (`docs/spec/consensus.md`).
 //!
-//! It owns [`NativeEngine`], which serves the engine port and picks the engine by height; the rooms `v1` and
-//! `v2` with the rules of each; and what both share: extra data, messages, seal hashes, signer recovery,
+//! It owns [`NativeEngine`], which implements the engine port and selects the engine by height; the modules `v1` and
+//! `v2` with the rules of each; and the parts shared by both: extra data, messages, seal hashes, signer recovery,
 //! candidates read from the voting contract, rewards.
 //!
-//! Where a rule of `docs/spec/consensus.md` stands:
+//! Where each rule of `docs/spec/consensus.md` is implemented:
 //!
 //! | Section | Rule | File |
 //! |---|---|---|
@@ -15,15 +15,15 @@
 //! | 3 | v2: messages, extra data, gap number, thresholds | `messages.rs`, `extra.rs`, `v2/epoch.rs`, `v2/certificate.rs` |
 //! | 4.1 to 4.5 | v2: epochs, snapshots, candidates, masternodes, penalties | `v2/epoch.rs`, `v2/snapshot.rs`, `candidates.rs`, `v2/penalty.rs` |
 //! | 5 | v2: votes, timeouts, rounds, pools, countdown | `v2/replica.rs`, `v2/pool.rs`, `v2/timing.rs` |
-//! | 5.6 | v2: certificates from others | `v2/certificate.rs` |
+//! | 5.6 | v2: received certificates | `v2/certificate.rs` |
 //! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
 //! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
 //! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
-//! | 17, A, B | what is kept, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
+//! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
-//! What must always hold: every rule's comment names its section; a refusal has the reference's text where the
-//! specification gives one; whatever an engine remembers can be computed again from the database, is bounded,
-//! and is keyed by block hash so that a reorganisation cannot make it wrong.
+//! Invariants: every rule's comment names its section; an error has the reference's text if the specification gives
+//! one; all caches of an engine can be recomputed from the database, are bounded, and are keyed by block hash so that a
+//! reorganisation cannot make them wrong.
 
 mod ancestry;
 mod candidates;
@@ -36,7 +36,7 @@ pub mod go_random;
 pub mod go_sort;
 mod header_chain;
 mod messages;
-pub mod questions;
+pub mod queries;
 #[cfg(test)]
 mod recorded_chain;
 #[cfg(test)]

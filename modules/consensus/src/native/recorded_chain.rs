@@ -1,4 +1,4 @@
-//! The chains that networks of the reference client made, in memory, for the tests of the native engines.
+//! Chains recorded on networks of the reference client, in memory, for the tests of the native engines.
 
 use std::{io::Read, ops::Deref, path::PathBuf, sync::Arc};
 
@@ -9,11 +9,11 @@ use tenon_api::{Header, RecoveredBlock, SealedHeader};
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
 use tenon_memory_chain::MemoryChain;
 
-/// A recorded chain, whole, with its rules. It has no state.
+/// A complete recorded chain with its rules. It has no state.
 pub(crate) struct RecordedChain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
-    /// The same blocks, or headers without blocks, as engines read them.
+    /// The same blocks, or headers without blocks, behind the port.
     memory: MemoryChain,
 }
 
@@ -47,12 +47,12 @@ impl RecordedChain {
         Self { spec, blocks: Vec::new(), memory }
     }
 
-    /// Every fork at 0, v2 from block 1, epochs of 60, twelve of them, with time-outs and penalties.
+    /// Every fork at 0, v2 from block 1, twelve epochs of 60, with timeouts and penalties.
     pub(crate) fn local() -> Self {
         Self::read("local", "chain/native-genesis-local.json.gz")
     }
 
-    /// A chain of this genesis block alone, to be added to.
+    /// A chain of only this genesis block, to be extended.
     pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock) -> Self {
         let mut chain = Self { spec, blocks: Vec::new(), memory: MemoryChain::default() };
         chain.push(genesis);
@@ -66,7 +66,7 @@ impl RecordedChain {
         self.blocks.push(block);
     }
 
-    /// Forgets the blocks above this one.
+    /// Removes the blocks above this one.
     pub(crate) fn truncate(&mut self, head: usize) {
         self.blocks.truncate(head + 1);
         self.memory = MemoryChain::default();

@@ -1,6 +1,6 @@
-//! A slow model of the system contracts, for the tests of the native engines: it follows the transactions of a
-//! recorded chain and keeps the slots that consensus reads, in the contracts' own layout (`docs/spec/chain.md` 10). It
-//! executes nothing; what it knows of the contracts is written here once more, independently of the readers.
+//! A slow model of the system contracts, for the tests of the native engines: it follows the transactions of a recorded
+//! chain and keeps the slots that consensus reads, in the contracts' own layout (`docs/spec/chain.md` 10). It executes
+//! nothing; the layout is implemented here a second time, independently of the readers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -87,7 +87,7 @@ impl RecordedState {
         self.set(contract, array, length + U256::ONE);
     }
 
-    /// Takes a block's calls in; says whether any of them could change something.
+    /// Applies a block's calls; returns whether any of them could change something.
     pub(crate) fn apply(&mut self, block: &RecoveredBlock) -> bool {
         let mut is_changed = false;
         for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
@@ -145,7 +145,7 @@ impl RecordedState {
         self.set(VALIDATOR, own, self.get(VALIDATOR, own) - value);
     }
 
-    /// Makes an account a candidate that owns itself, with this stake in whole coins.
+    /// Makes an account a candidate that owns itself, with this stake in coins.
     pub(crate) fn add_candidate(&mut self, candidate: Address, coins: u64) {
         let owner = U256::from_be_bytes(candidate.into_word().0) | IS_CANDIDATE;
         self.set(VALIDATOR, Self::record(candidate), owner);
@@ -211,7 +211,7 @@ impl RecordedState {
 /// A recorded chain with the modelled state after each of its blocks.
 pub(crate) struct ModelledChain {
     pub(crate) chain: RecordedChain,
-    /// By the first block after which they hold.
+    /// By the first block after which they apply.
     states: BTreeMap<u64, Arc<RecordedState>>,
 }
 
@@ -246,13 +246,13 @@ impl ModelledChain {
         Arc::clone(self.states.range(..=number).next_back().unwrap().1)
     }
 
-    /// A chain of a genesis block alone, with this state.
+    /// A chain of only a genesis block, with this state.
     pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock, state: RecordedState) -> Self {
         let chain = RecordedChain::starting_at(spec, genesis);
         Self { chain, states: BTreeMap::from([(0, Arc::new(state))]) }
     }
 
-    /// Adds a block, with what its calls change.
+    /// Adds a block and applies its calls.
     pub(crate) fn push(&mut self, block: RecoveredBlock) {
         let number = block.header.number;
         let mut state = RecordedState::clone(&self.state(number));
@@ -280,7 +280,7 @@ impl ChainReader for ModelledChain {
         self.chain.block(hash)
     }
 
-    /// None of the signing transactions failed.
+    /// No signing transaction failed.
     fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         let receipt = Receipt {
             transaction_type: tenon_api::TransactionType::Legacy,

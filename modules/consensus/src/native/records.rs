@@ -1,5 +1,5 @@
-//! What the engine keeps over restarts (`docs/spec/consensus.md` 17): candidates of gap blocks, and this node's part in
-//! the voting.
+//! Records that the engine keeps across restarts (`docs/spec/consensus.md` 17): candidates of gap blocks, and this
+//! node's part in the voting.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use super::{
     v2::VotingState,
 };
 
-/// Gap blocks whose candidates are kept: far more than the two that verification can ask for, and little enough (some
-/// 3 KB each) to stay for ever.
+/// Gap blocks whose candidates are kept: far more than the two that verification may need, and small enough (some 3 KB
+/// each) to keep forever.
 const KEPT_GAP_BLOCKS: u64 = 32;
-/// Under which the part in the voting is kept.
+/// Name of the record of the part in the voting.
 const VOTING: &str = "voting";
 
-/// Candidates that are kept once they are known, in a ring by epoch. A record names its gap block by hash, so that that
-/// of another branch is never taken for it.
+/// Candidates, recorded once they are known, in a ring by epoch. A record contains its gap block's hash, so that
+/// another branch's is never used.
 pub(super) struct KeptCandidates {
     source: Arc<dyn MasternodeSource>,
     records: Arc<dyn EngineRecords>,
     epoch: u64,
-    /// What is found is kept. Whoever looks at old gap blocks must not: their records would take newer ones' places.
+    /// Whether results are recorded. False for queries on old gap blocks, whose records would replace newer ones.
     is_keeping: bool,
 }
 
@@ -34,7 +34,7 @@ impl KeptCandidates {
         Self { source, records, epoch, is_keeping: true }
     }
 
-    /// Reads what is kept and keeps nothing itself.
+    /// Reads the records and writes none.
     pub(super) fn reading(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
         Self { source, records, epoch, is_keeping: false }
     }
@@ -70,7 +70,7 @@ impl MasternodeSource for KeptCandidates {
     }
 }
 
-/// As it lies in the database. What may be absent is a list of none or one.
+/// The encoding in the database. Optional values are lists of zero or one entry.
 #[derive(RlpEncodable, RlpDecodable)]
 struct VotingRecord {
     round: u64,
@@ -81,10 +81,11 @@ struct VotingRecord {
     committed: Vec<BlockInfo>,
 }
 
-/// What was kept last; the state of a node that never voted when nothing was.
+/// The last record; the default, of a node that never voted, if there is none.
 pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, StoreError> {
     let Some(record) = records.record(VOTING)? else { return Ok(VotingState::default()) };
-    // Not taken for nothing: a node that has forgotten its votes might sign a second one for the same round.
+    // A corrupt record is an error, not an absent one: a node that lost its votes might sign a second one for the same
+    // round.
     let damaged = |_| StoreError::Corrupt { what: "this node's part in the voting".to_owned() };
     let record = VotingRecord::decode(&mut record.as_slice()).map_err(damaged)?;
     Ok(VotingState {
@@ -97,7 +98,7 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
     })
 }
 
-/// Keeps it in place of what was kept before.
+/// Replaces the record.
 pub(super) fn keep_voting_state(records: &dyn EngineRecords, state: &VotingState) -> Result<(), StoreError> {
     let state = state.clone();
     let record = VotingRecord {

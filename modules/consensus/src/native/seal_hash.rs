@@ -1,4 +1,4 @@
-//! What the seals of native headers sign (`docs/spec/consensus.md` 1.2).
+//! Digests signed by the seals of native headers (`docs/spec/consensus.md` 1.2).
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Encodable, Header as RlpHeader};
@@ -7,10 +7,10 @@ use tenon_chain::encode_items_before_extra;
 
 use super::extra::SEAL_BYTES;
 
-/// What the creator and the second signer of a v1 block sign: the items up to the nonce, the extra data without
-/// its last 65 bytes, and the base fee if there is one. The three native items are not covered.
+/// The digest signed by the creator and the second signer of a v1 block: the items up to the nonce, the extra data
+/// without its last 65 bytes, and the base fee if there is one. It does not cover the three native items.
 ///
-/// Extra data of fewer than 65 bytes has no seal; nothing is cut off then.
+/// Extra data of fewer than 65 bytes has no seal and is not cut.
 pub fn v1_seal_hash(header: &Header) -> B256 {
     let extra = header
         .extra_data
@@ -26,7 +26,7 @@ pub fn v1_seal_hash(header: &Header) -> B256 {
     hash_of_list(&items)
 }
 
-/// What the proposer of a v2 block signs: every item but the signature itself.
+/// The digest signed by the proposer of a v2 block: every item except the signature itself.
 pub fn v2_seal_hash(header: &Header) -> B256 {
     let nothing = NativeSeal::default();
     let seal = header.native_seal.as_ref().unwrap_or(&nothing);
@@ -36,8 +36,8 @@ pub fn v2_seal_hash(header: &Header) -> B256 {
     hash_of_list(&items)
 }
 
-/// Key by which a v1 block is known while it waits for its second signature: the block hash as if the signature
-/// were empty, never with a base fee.
+/// Key of a v1 block that waits for its second signature: the block hash with an empty signature, and never with a base
+/// fee.
 pub fn hash_without_validator(header: &Header) -> B256 {
     let nothing = NativeSeal::default();
     let seal = header.native_seal.as_ref().unwrap_or(&nothing);
@@ -47,7 +47,7 @@ pub fn hash_without_validator(header: &Header) -> B256 {
     hash_of_list(&items)
 }
 
-/// The items up to the list of validators, as everything but a v1 seal signs them.
+/// The items up to the list of validators, in the form that all digests except the v1 seal's use.
 fn items_to_validators(header: &Header, seal: &NativeSeal) -> Vec<u8> {
     let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
     encode_items_before_extra(header, &mut items);

@@ -1,5 +1,5 @@
-//! Who signed a digest (`docs/spec/consensus.md` 1.3), with a bounded memory: a header's seal is asked for again as
-//! its author, and a vote's signature again in the certificate that it became a part of.
+//! Recovers the signers of digests (`docs/spec/consensus.md` 1.3), with a bounded cache: a header's seal is needed
+//! again for its author, and a vote's signature again in its certificate.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,17 +12,17 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_recovery::{RecoveryError, Signature};
 
-/// Bytes of a signature: R, S, recovery id.
+/// Length of a signature: R, S, recovery id.
 pub(crate) const SIGNATURE_BYTES: usize = 65;
-/// Remembered signers for each core, about 2 MB. An import recovers the signers of at most 96 headers a core ahead of their
-/// verification; with the 74 signatures of a public network's header that is less, so that none is recovered twice.
-const REMEMBERED_A_CORE: usize = 8_192;
-/// The most that are remembered on a machine of many cores.
-const MOST_REMEMBERED: usize = 262_144;
-/// Half of the group order: the largest S that v2 accepts.
+/// Cached signers per core, about 2 MB. An import recovers the signers of at most 96 headers per core ahead of their
+/// verification; with 74 signatures per header on a public network that fits, so that none is recovered twice.
+const REMEMBERED_PER_CORE: usize = 8_192;
+/// Maximum on a machine with many cores.
+const MAX_REMEMBERED: usize = 262_144;
+/// Half of the group order: the maximum S in v2.
 const HALF_ORDER: [u8; 32] = alloy_primitives::hex!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
 
-/// Why a signature names nobody. The texts are the reference's.
+/// Why no signer can be recovered. The texts are the reference's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureProblem {
     /// Not 65 bytes.
@@ -34,7 +34,7 @@ pub enum SignatureProblem {
     /// No key can have made it.
     #[error("recovery failed")]
     Recovery,
-    /// S in the upper half, which v2 refuses.
+    /// S is in the upper half, which v2 refuses.
     #[error("invalid signature")]
     HighS,
 }
@@ -48,7 +48,7 @@ impl From<RecoveryError> for SignatureProblem {
     }
 }
 
-/// Whether S is at most half of the group order; false too when the length is not 65.
+/// Returns whether S is at most half of the group order; false if the length is not 65.
 pub fn is_low_s(signature: &[u8]) -> bool {
     signature.len() == SIGNATURE_BYTES && signature[32..64] <= HALF_ORDER[..]
 }
@@ -62,16 +62,16 @@ pub fn recover(digest: B256, signature: &[u8]) -> Result<Address, SignatureProbl
     Ok(tenon_recovery::recover(&digest.0, &Signature::from(bytes))?)
 }
 
-/// Recovers signers and remembers the last of them.
+/// Recovers signers and caches the latest.
 pub struct SignerCache {
-    /// By digest and signature. Held for look-ups and insertions only, never during a recovery.
+    /// By digest and signature. Locked for look-ups and insertions only, never during a recovery.
     remembered: Mutex<LruCache<(B256, [u8; SIGNATURE_BYTES]), Address>>,
 }
 
 impl Default for SignerCache {
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self::remembering(cores.saturating_add(1).saturating_mul(REMEMBERED_A_CORE).min(MOST_REMEMBERED))
+        Self::remembering(cores.saturating_add(1).saturating_mul(REMEMBERED_PER_CORE).min(MAX_REMEMBERED))
     }
 }
 
@@ -95,7 +95,7 @@ impl SignerCache {
         Ok(signer)
     }
 
-    /// The signers of many digests under v1's rule, in their order. Those that are not remembered are recovered in one batch.
+    /// The signers of many digests under v1's rule, in order. Signers that are not cached are recovered in one batch.
     pub fn recover_each(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
         let keyed = |(digest, signature): &(B256, &[u8])| {
             let bytes: [u8; SIGNATURE_BYTES] = (*signature).try_into().map_err(|_| SignatureProblem::Length)?;
@@ -111,7 +111,7 @@ impl SignerCache {
             keys.iter().map(known).collect()
         };
         let unknown = keys.iter().zip(&signers).filter(|(_, signer)| signer.is_none());
-        // Each once, however often it stands there.
+        // Without duplicates.
         let unknown: HashSet<_> = unknown.filter_map(|(key, _)| key.ok()).collect();
         let unknown: Vec<_> = unknown.into_iter().collect();
         let batch: Vec<_> = unknown.iter().map(|(digest, bytes)| (digest.0, Signature::from(bytes))).collect();
@@ -127,14 +127,14 @@ impl SignerCache {
         for (place, key) in signers.iter_mut().zip(&keys).filter(|(place, _)| place.is_none()) {
             *place = key.ok().and_then(|key| recovered.get(&key)).map(|signer| Ok((*signer)?));
         }
-        // Each place has been filled: what was not known was in the batch.
+        // All entries are filled: those that were not cached were in the batch.
         signers.into_iter().map(|signer| signer.unwrap_or(Err(SignatureProblem::Recovery))).collect()
     }
 
-    /// The signers of many digests under v2's rule, in their order: a high S is refused.
+    /// The signers of many digests under v2's rule, in order: a high S is refused.
     pub fn recover_each_low_s(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
         let is_high = |signature: &[u8]| signature.len() == SIGNATURE_BYTES && !is_low_s(signature);
-        // Nothing is recovered of one that is refused: an empty signature takes its place.
+        // Refused signatures are replaced by empty ones, which need no recovery.
         let asked: Vec<(B256, &[u8])> =
             signed.iter().map(|(digest, bytes)| (*digest, if is_high(bytes) { &[][..] } else { bytes })).collect();
         let mut signers = self.recover_each(&asked);
@@ -166,7 +166,7 @@ mod tests {
     use crate::native::recorded_chain::{address_of, key, sign};
 
     #[test]
-    fn a_signer_is_remembered_for_its_digest_and_signature_alone() {
+    fn a_signer_is_cached_by_digest_and_signature() {
         let (cache, [one, other]) = (SignerCache::default(), [keccak256("one"), keccak256("other")]);
         let signature = sign(one, &key(0));
         let mut spoilt = signature.clone();
@@ -179,12 +179,12 @@ mod tests {
             assert_eq!(cache.recover(one, &[0; 65]), Err(SignatureProblem::Recovery));
             assert_eq!(cache.recover(one, &signature[..64]), Err(SignatureProblem::Length));
         }
-        // What names nobody is not remembered, so that nobody can push good signatures out with it for nothing.
+        // Failures are not cached, so that invalid signatures cannot evict valid ones.
         assert!(cache.remembered.lock().len() <= 3);
     }
 
     #[test]
-    fn many_are_recovered_as_each_alone_in_any_mix_of_known_unknown_and_wrong() {
+    fn a_batch_of_cached_new_and_wrong_signatures_equals_single_recoveries() {
         let mut digests: Vec<B256> = (0..40_u8).map(|number| keccak256([number])).collect();
         let mut signatures: Vec<Vec<u8>> = digests.iter().map(|digest| sign(*digest, &key(0))).collect();
         signatures[3].pop();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_high_s_is_refused_also_when_its_signer_is_remembered() {
+    fn a_high_s_is_refused_even_if_its_signer_is_cached() {
         let (cache, digest) = (SignerCache::default(), keccak256("digest"));
         let signature = sign(digest, &key(0));
         let order = alloy_primitives::U256::from_be_bytes(alloy_primitives::hex!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_remembered_than_the_bound_and_the_oldest_go_first() {
+    fn the_cache_is_bounded_and_evicts_the_oldest() {
         let cache = SignerCache::remembering(4);
         let digests: Vec<B256> = (0..10_u8).map(|number| keccak256([number])).collect();
         for digest in &digests {

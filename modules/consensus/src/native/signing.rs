@@ -1,4 +1,4 @@
-//! Signing transactions: what masternodes send to the contract 0x89 to say that they have seen a block
+//! Signing transactions: masternodes send them to the contract 0x89 to state that they have seen a block
 //! (`docs/spec/consensus.md` 10.1). Penalties and rewards of both engines count them.
 
 use std::{num::NonZeroUsize, sync::Arc};
@@ -8,35 +8,35 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError, Transaction};
 
-/// The contract that they are sent to.
+/// The contract that receives them.
 pub const BLOCK_SIGNER_CONTRACT: Address = address!("0000000000000000000000000000000000000089");
 /// `sign(uint256,bytes32)`.
 pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 /// Selector, number, hash.
 const INPUT_BYTES: usize = 68;
-/// Only blocks whose number is a multiple of this are signed and counted.
+/// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
-/// Blocks whose signing transactions are remembered: two epochs and some, which one reward looks at.
+/// Blocks whose signing transactions are cached: somewhat more than the two epochs that one reward needs.
 const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
 
-/// One of them, reduced to what consensus looks at. The number in its data counts for nothing.
+/// A signing transaction, reduced to what consensus uses. The number in its data is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SigningTransaction {
-    /// The block that was seen.
+    /// The signed block.
     pub block: B256,
-    /// Who says so.
+    /// The signer.
     pub signer: Address,
 }
 
-/// Whether a transaction is one: by receiver, length of the data and selector.
+/// Returns whether a transaction is a signing transaction, by receiver, length of the data and selector.
 pub fn is_signing_transaction(transaction: &Transaction) -> bool {
     transaction.to == Some(BLOCK_SIGNER_CONTRACT)
         && transaction.input.len() == INPUT_BYTES
         && transaction.input.starts_with(&SELECTOR)
 }
 
-/// The signing transactions of a block, in order. `receipts` are those of the block where only transactions that
-/// did not fail count (before `tipSigning`, `docs/spec/chain.md` 4.3).
+/// The signing transactions of a block, in order. With `receipts`, only transactions that did not fail count (before
+/// `tipSigning`, `docs/spec/chain.md` 4.3).
 pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>) -> Vec<SigningTransaction> {
     let has_failed = |index: usize| match receipts {
         Some(receipts) => receipts.get(index).is_none_or(|receipt| receipt.succeeded() == Some(false)),
@@ -57,16 +57,16 @@ pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>
 pub enum Counted {
     /// Every one in a block.
     All,
-    /// Those that did not fail; the reward's rule before `tipSigning`, when they ran as ordinary calls.
+    /// Those that did not fail; the reward's rule before `tipSigning`, when they were executed as ordinary calls.
     Successful,
 }
 
 type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 
-/// Remembers the signing transactions of the last blocks that were looked at, so that an epoch switch does not
-/// read two epochs of bodies. By block hash, so that it is right on every branch.
+/// Caches the signing transactions of recent blocks, so that an epoch switch need not read two epochs of bodies. Keyed
+/// by block hash, so it is correct on every branch.
 pub struct SigningIndex {
-    /// Held for a look-up or an insertion only, never while a block is read.
+    /// Locked for a look-up or an insertion only, never while a block is read.
     remembered: Mutex<Remembered>,
 }
 
@@ -77,16 +77,16 @@ impl Default for SigningIndex {
 }
 
 impl SigningIndex {
-    /// Takes a block's in while the block is at hand.
+    /// Caches those of a block while it is in memory.
     pub fn observe(&self, block: &RecoveredBlock) {
         let found = signing_transactions(block, None).into();
         self.remembered.lock().put((block.hash(), Counted::All), found);
     }
 
-    /// The signing transactions of a block, remembered or read.
+    /// The signing transactions of a block, from the cache or the database.
     ///
     /// # Errors
-    /// [`StoreError`] when the block or its receipts are not there.
+    /// [`StoreError`] if the block or its receipts are missing.
     pub fn of(
         &self,
         hash: B256,

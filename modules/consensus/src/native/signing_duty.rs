@@ -1,5 +1,4 @@
-//! The signing transactions that a masternode sends (`docs/spec/consensus.md` 10.1): without them an epoch pays
-//! nothing.
+//! Makes the signing transactions of a masternode (`docs/spec/consensus.md` 10.1), without which an epoch pays nothing.
 
 use std::{fmt, sync::Arc};
 
@@ -10,10 +9,10 @@ use tenon_api::{
 
 use super::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR};
 
-/// Gas that the transaction asks for; it costs none.
+/// Gas limit of the transaction; it uses none.
 const GAS: u64 = 200_000;
 
-/// Says of every fifteenth block that this masternode has seen it.
+/// States for every fifteenth block that this masternode has seen it.
 #[derive(Clone)]
 pub struct SigningDuty {
     signer: Arc<dyn BlockSigner>,
@@ -26,25 +25,25 @@ impl fmt::Debug for SigningDuty {
     }
 }
 
-/// No signing transaction, though one is due.
+/// Why no signing transaction could be made although one is due.
 #[derive(Debug, thiserror::Error)]
 pub enum DutyError {
-    /// The masternode's account can't be read.
+    /// The masternode's account cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The masternode can't sign.
+    /// The masternode cannot sign.
     #[error(transparent)]
     Signer(#[from] CannotSign),
 }
 
 impl SigningDuty {
-    /// The duty of a masternode on a chain.
+    /// The signing duty of a masternode on a chain.
     pub const fn new(signer: Arc<dyn BlockSigner>, chain_id: u64) -> Self {
         Self { signer, chain_id }
     }
 
-    /// What the block after `head` should hold; none where `head` is none of those that are signed. The nonce is that
-    /// of the state after `head`: nobody else may use the key.
+    /// The signing transaction for the block after `head`; `None` if `head` is not a signed block. The nonce is that of
+    /// the state after `head`: no other program may use the key.
     ///
     /// # Errors
     /// [`DutyError`].

@@ -1,4 +1,4 @@
-//! What can be said of a header whose ancestors are not at hand: its form, who sealed it, who signed its certificate.
+//! Checks a header without its ancestors: its form, its sealer, the signers of its certificate.
 
 use tenon_api::{Address, ChainReader, SealedHeader};
 
@@ -8,21 +8,21 @@ use super::{
     v2::V2Error,
 };
 
-/// Who signed a header.
+/// The signers of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderSigners {
-    /// Who made the block.
+    /// The maker of the block.
     pub author: Address,
-    /// Whose votes its certificate holds (v2), each once, ascending; the second signer of a v1 header.
+    /// The voters of its certificate (v2), without duplicates, ascending; the second signer of a v1 header.
     pub others: Vec<Address>,
 }
 
 impl NativeEngine {
-    /// Checks a header without its ancestors: all that it says itself, the seal, and the signatures of its
-    /// certificate. Whether the signers were masternodes is checked only where the header lists them.
+    /// Checks a header without its ancestors: its own items, the seal, and the signatures of its certificate. Whether
+    /// the signers were masternodes is checked only if the header lists them.
     ///
     /// # Errors
-    /// The [`NativeError`] of the first rule that is broken.
+    /// The [`NativeError`] of the first broken rule.
     pub fn verify_standing_alone(
         &self,
         header: &SealedHeader,
@@ -38,7 +38,8 @@ impl NativeEngine {
 }
 
 impl NativeError {
-    /// Whether a header could not be judged because ancestors of it are not stored, rather than being wrong.
+    /// Returns whether a header could not be checked because ancestors are not stored, rather than because it is
+    /// invalid.
     pub fn is_missing_ancestor(&self) -> bool {
         match self {
             Self::V1(error) => matches!(error, V1Error::NoCheckpoint | V1Error::NoParentState | V1Error::Store(_)),

@@ -1,5 +1,6 @@
-//! Every kind of header with one thing changed, and what it is refused with: every field, every signature, every part of
-//! a certificate. Changed alone, and signed again by those who may, so that it is the rule that is found and not the seal.
+//! Every kind of header with one thing changed, and its error: every field, every signature, every part of a
+//! certificate. Each is changed alone, and signed again by its legitimate signers, so that the rule is found and not
+//! the seal.
 
 mod certificates;
 mod fields;
@@ -16,7 +17,7 @@ use super::{
     v1_seal_hash,
 };
 
-/// Headers for which the same rules hold.
+/// Headers to which the same rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
     V1,
@@ -66,7 +67,7 @@ impl Kind {
         self.chain.chain.at(self.number - 1)
     }
 
-    /// An engine whose clock stands at the chain's end.
+    /// An engine whose clock is at the chain's end.
     fn engine(&self) -> NativeEngine {
         let now = self.chain.chain.blocks.last().unwrap().header.timestamp;
         let source = Arc::new(ContractCandidates);
@@ -88,7 +89,7 @@ impl Kind {
         tenon_api::ConsensusEngine::author(engine, self.header()).unwrap()
     }
 
-    /// The changed header, signed again by its own creator and, where there is one, the creator's partner.
+    /// The changed header, signed again by its own creator and, if it has one, the creator's partner.
     fn signed(&self, engine: &NativeEngine, mut header: Header) -> SealedHeader {
         let author = key_of(self.author(engine));
         if header.native_seal.is_none() {

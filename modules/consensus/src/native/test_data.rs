@@ -1,4 +1,4 @@
-//! Recorded data for the tests of the native engines; it lies under `tests/data/native`.
+//! Recorded data for the tests of the native engines, from `tests/data/native`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) fn consensus_vectors() -> Value {
     json("consensus-vectors.json")
 }
 
-/// A real header with what is known of it.
+/// A real header with its known properties.
 pub(crate) fn recorded_header(name: &str) -> Value {
     json(&format!("headers/{name}"))
 }

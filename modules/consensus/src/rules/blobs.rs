@@ -5,7 +5,7 @@ use tenon_chain::{ChainSpec, Fork, blob_gas_used, spec::BLOB_GAS_PER_BLOB};
 
 use crate::violation::{Violation, require_equal, require_presence};
 
-/// What the header says of blobs: presence by fork, bounds, and the running excess.
+/// Checks the header's blob items: presence by fork, limits, and excess.
 pub(crate) fn verify_blob_fields(spec: &ChainSpec, header: &Header, parent: &Header) -> Result<(), Violation> {
     let is_cancun = spec.fork_of(header) >= Fork::Cancun;
     require_presence("blob gas used", header.blob_gas_used.as_ref(), is_cancun)?;
@@ -27,7 +27,7 @@ pub(crate) fn verify_blob_fields(spec: &ChainSpec, header: &Header, parent: &Hea
     }
 }
 
-/// The blob gas in the header is that of the blobs that the transactions name.
+/// Checks the header's blob gas against the blobs of its transactions.
 pub(crate) fn verify_blob_gas_of_body(block: &Block) -> Result<(), Violation> {
     let used: u64 = block.transactions.iter().map(|transaction| blob_gas_used(transaction)).sum();
     match block.header.blob_gas_used {

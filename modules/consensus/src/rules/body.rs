@@ -1,4 +1,4 @@
-//! What the header says of the lists in the body.
+//! Checks the body's lists against the header.
 
 use tenon_api::Block;
 use tenon_chain::{ChainSpec, Fork};
@@ -6,10 +6,10 @@ use tenon_chain::{ChainSpec, Fork};
 use super::blobs;
 use crate::violation::{Violation, require_equal};
 
-/// The largest block from Osaka on, RLP bytes: 10 MiB less 2 MiB for the beacon block around it (EIP-7934).
+/// Maximum size of a block from Osaka on, RLP bytes: 10 MiB minus 2 MiB for the enclosing beacon block (EIP-7934).
 pub(crate) const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Everything that needs neither execution nor other blocks.
+/// All checks that need neither execution nor other blocks.
 pub(crate) fn verify(spec: &ChainSpec, block: &Block) -> Result<(), Violation> {
     verify_size(spec, block)?;
     require_equal("ommers hash", block.header.ommers_hash, tenon_chain::ommers_hash(&block.ommers))?;

@@ -7,9 +7,9 @@ use crate::violation::{Violation, require_equal};
 
 /// A block's gas limit differs from its parent's by less than `parent / 1024` (Yellow Paper 4.3.4).
 pub(crate) const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// The smallest gas limit.
+/// Minimum gas limit.
 pub(crate) const MIN_GAS_LIMIT: u64 = 5000;
-/// The largest gas limit: it must fit a signed 64-bit integer.
+/// Maximum gas limit: it must fit a signed 64-bit integer.
 pub(crate) const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 
 /// The gas limit nearest to `wanted` that a child of `parent` may have.
@@ -44,7 +44,7 @@ pub(crate) fn verify_gas_used(header: &Header) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The base fee stands in every header from London on, and is what the parent makes it.
+/// Checks the base fee, which every header has from London on and which depends on the parent.
 pub(crate) fn verify_base_fee(spec: &ChainSpec, header: &Header, parent: &Header) -> Result<(), Violation> {
     match (spec.has_base_fee(header.number), header.base_fee_per_gas) {
         (false, None) => Ok(()),

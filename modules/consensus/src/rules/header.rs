@@ -1,4 +1,4 @@
-//! What a header must say given its parent, but for gas, base fee and blobs, which have files of their own.
+//! Checks a header against its parent, except gas, base fee and blobs, which have files of their own.
 
 use tenon_api::{B64, EMPTY_OMMERS_HASH, Header, SealedHeader, U256};
 use tenon_chain::{ChainSpec, Fork};
@@ -6,14 +6,14 @@ use tenon_chain::{ChainSpec, Fork};
 use super::{blobs, gas};
 use crate::violation::{Violation, require_equal, require_presence};
 
-/// The most bytes of extra data on the Ethereum profile.
+/// Maximum length of extra data on the Ethereum profile.
 pub(crate) const MAX_EXTRA_DATA_BYTES: usize = 32;
-/// Blocks at and after the DAO fork whose extra data is fixed.
+/// Number of blocks from the DAO fork on with fixed extra data.
 const DAO_EXTRA_RANGE: u64 = 10;
-/// What those blocks carry on the side that moved the balances.
+/// Extra data of those blocks on the side that moved the balances.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 
-/// All rules of a header before or after the merge, in the order in which a reader would check by hand.
+/// All rules of a header before or after the merge.
 pub(crate) fn verify(
     spec: &ChainSpec,
     header: &SealedHeader,
@@ -67,7 +67,7 @@ fn verify_extra_data(spec: &ChainSpec, header: &Header) -> Result<(), Violation>
     Ok(())
 }
 
-/// After the merge nothing in a header is mined (EIP-3675).
+/// Checks that a header after the merge has no proof of work (EIP-3675).
 fn verify_merged_seal(header: &Header) -> Result<(), Violation> {
     require_equal("difficulty after the merge", header.difficulty, U256::ZERO)?;
     require_equal("nonce after the merge", header.nonce, B64::ZERO)?;
@@ -79,7 +79,7 @@ fn verify_difficulty(spec: &ChainSpec, header: &Header, parent: &Header) -> Resu
     require_equal("difficulty", header.difficulty, wanted)
 }
 
-/// The items that forks added, each present from its fork on and never before.
+/// Checks the items added by forks: each is present from its fork on and never before.
 fn verify_optional_items(spec: &ChainSpec, header: &Header) -> Result<(), Violation> {
     let fork = spec.fork_of(header);
     require_presence("withdrawals root", header.withdrawals_root.as_ref(), fork >= Fork::Shanghai)?;

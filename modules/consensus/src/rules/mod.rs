@@ -1,5 +1,5 @@
-//! The rules of the Ethereum profile, one file a subject. Each function checks one rule and names it when
-//! it is broken; the engines put them in order.
+//! The rules of the Ethereum profile, one file per subject. Each function checks one rule and names it in its error;
+//! the engines call them in order.
 
 pub(crate) mod blobs;
 pub(crate) mod body;

@@ -12,12 +12,12 @@ use tenon_chain::ChainSpec;
 use super::header;
 use crate::violation::Violation;
 
-/// The most uncles of a block.
+/// Maximum number of uncles of a block.
 const MAX_OMMERS: usize = 2;
-/// How many generations up an uncle's parent may stand.
+/// Maximum number of generations between an uncle's parent and the block.
 const MAX_OMMER_DEPTH: usize = 7;
 
-/// The block's recent ancestors by hash, and the uncles that they and the block itself have used up.
+/// The block's recent ancestors by hash, and the uncles included by them and by the block itself.
 struct Kinship {
     ancestors: HashMap<B256, Arc<SealedHeader>>,
     used: HashSet<B256>,

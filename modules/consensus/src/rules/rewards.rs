@@ -1,4 +1,4 @@
-//! What a proof-of-work block pays.
+//! Rewards of a proof-of-work block.
 
 use tenon_api::{Address, Block, U256};
 use tenon_chain::{ChainSpec, Fork};
@@ -9,7 +9,7 @@ use crate::violation::Violation;
 const ETHER: u64 = 1_000_000_000_000_000_000;
 /// An uncle `depth` below its nephew earns `(8 - depth) / 8` of the reward.
 const UNCLE_REWARD_DIVISOR: u64 = 8;
-/// The nephew earns this part of the reward for each uncle.
+/// The nephew earns 1 / this number of the reward for each uncle.
 const NEPHEW_REWARD_DIVISOR: u64 = 32;
 
 /// The reward of a mined block: 5 ether, 3 from Byzantium (EIP-649), 2 from Constantinople (EIP-1234).
@@ -24,7 +24,7 @@ fn base_reward(fork: Fork) -> U256 {
     U256::from(ether) * U256::from(ETHER)
 }
 
-/// Uncles first, in their order, then the miner: the order in which accounts are touched.
+/// Uncles first, in order, then the miner: accounts are touched in this order.
 pub(crate) fn of_mined_block(spec: &ChainSpec, block: &Block) -> Result<Vec<(Address, U256)>, Violation> {
     let reward = base_reward(spec.fork_of(&block.header));
     let mut credits = Vec::with_capacity(block.ommers.len() + 1);

@@ -1,4 +1,4 @@
-//! What operators change about blocks while the sealer runs.
+//! Changes by operators to the parameters of blocks while the sealer runs.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tenon_api::{Address, Bytes, messages::SealingChange};
 
 use crate::rules::header::MAX_EXTRA_DATA_BYTES;
 
-/// Choices that hold until the node ends. Cloning gives another handle to the same ones.
+/// Changes that apply until the node ends. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SealChoices {
-    /// Held for a copy.
+    /// Locked for a copy.
     choices: Arc<RwLock<Choices>>,
 }
 
-/// What was chosen; none where the sealer's options hold.
+/// Values that were set; `None` means the sealer's options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choices {
     pub(super) etherbase: Option<Address>,
@@ -22,16 +22,16 @@ pub(super) struct Choices {
     pub(super) extra_data: Option<Bytes>,
 }
 
-/// Extra data that no header has room for.
+/// Extra data longer than a header's maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("extra exceeds max length: {found} > {MAX_EXTRA_DATA_BYTES}")]
 pub struct TooLong {
-    /// Bytes that were given.
+    /// Length given.
     pub found: usize,
 }
 
 impl SealChoices {
-    /// Takes a choice over, for the next block.
+    /// Applies a change, for the next block.
     ///
     /// # Errors
     /// [`TooLong`]; nothing is changed then.
@@ -48,7 +48,7 @@ impl SealChoices {
         Ok(())
     }
 
-    /// The account that was chosen; none when none was.
+    /// The account that was set; `None` if none was.
     pub fn etherbase(&self) -> Option<Address> {
         self.choices.read().etherbase
     }

@@ -1,9 +1,9 @@
-//! Waiting for the block of a transaction, where blocks are made for transactions.
+//! Waits for the block of a transaction, on nodes that make blocks for transactions.
 //!
-//! The sealer works in rounds: one begins with a look at the pool and ends when nothing that can be sealed is left. Whoever
-//! waits rings for a round and is done with it, whatever it has brought; in most cases a block before its end has the
-//! transaction already. So nothing is polled, any number wait for one block, and a transaction that fits no block (a gap below
-//! its nonce, a price under the base fee) costs its sender a round that has nothing to do.
+//! The sealer works in rounds: a round begins by reading the pool and ends when no sealable transaction is left. A
+//! waiting sender requests a round and is done when it ends, whatever it included; usually a block before its end
+//! already has the transaction. So nothing is polled, any number of senders wait for one block, and a transaction that
+//! fits no block (a nonce gap, a price below the base fee) costs its sender an empty round.
 
 use std::{
     sync::{
@@ -21,27 +21,27 @@ use tokio::sync::watch;
 
 use super::SealRequest;
 
-/// How long a sender waits at most. Rounds take milliseconds, on an overloaded machine a second; what takes longer has come to
-/// a stop, or has more to do than the sender has patience.
-const LONGEST_WAIT: Duration = Duration::from_secs(3);
+/// Maximum wait of a sender. Rounds take milliseconds, on an overloaded machine a second; a longer one has stalled or
+/// has too much to do.
+const MAX_WAIT: Duration = Duration::from_secs(3);
 
-/// How far the sealer has come.
+/// Progress of the sealer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Rounds begun, also those that ended in a panic.
+    /// Rounds begun, including those that ended in a panic.
     begun: u64,
-    /// The last round that came to its end.
+    /// The last round that ended.
     ended: u64,
 }
 
 impl Progress {
-    /// Tells nobody (`false`): nobody waits for a beginning.
+    /// Returns `false` so that no waiter is woken: none waits for a beginning.
     pub(super) const fn begin_round(&mut self) -> bool {
         self.begun += 1;
         false
     }
 
-    /// Changes nothing but wakes those who wait, who look for their transactions.
+    /// Changes nothing, but wakes waiters, which look for their transactions.
     pub(super) const fn note_block(&mut self) {}
 
     pub(super) const fn end_round(&mut self) {
@@ -49,16 +49,16 @@ impl Progress {
     }
 }
 
-/// Rings for a round of the sealer. Cloning it gives another handle to the same one.
+/// Requests a round of the sealer. Clones share the sealer.
 #[derive(Clone, Debug)]
-pub(super) struct Bell {
+pub(super) struct SealTrigger {
     mailbox: Mailbox<SealRequest>,
     /// Whether a request waits in the mailbox; shared with the sealer.
     is_woken: Arc<AtomicBool>,
     progress: watch::Receiver<Progress>,
 }
 
-impl Bell {
+impl SealTrigger {
     pub(super) const fn new(
         mailbox: Mailbox<SealRequest>,
         is_woken: Arc<AtomicBool>,
@@ -67,8 +67,8 @@ impl Bell {
         Self { mailbox, is_woken, progress }
     }
 
-    /// Sees to it that a round begins after this call. Gives whether one will.
-    pub(super) fn ring(&self) -> bool {
+    /// Ensures that a round begins after this call. Returns false if none will.
+    pub(super) fn request_round(&self) -> bool {
         if self.is_woken.swap(true, Ordering::SeqCst) {
             return true;
         }
@@ -80,13 +80,13 @@ impl Bell {
         true
     }
 
-    /// Waits for a round that begins after this call to end, or for `is_sealed` to hold after a block. Ends too when the
-    /// sealer is gone.
+    /// Waits until a round that begins after this call ends, or until `is_sealed` is true after a block. Ends too if
+    /// the sealer is gone.
     async fn round(mut self, is_sealed: impl Fn() -> bool) {
-        // Read before the ringing: the round that the ringing brings is this one or a later one, and this one, too,
-        // begins after whatever the caller has done before.
+        // Read before the request: the requested round is this one or a later one, and this one, too, begins after
+        // everything that the caller has done before.
         let round = self.progress.borrow_and_update().begun + 1;
-        if !self.ring() {
+        if !self.request_round() {
             return;
         }
         while !is_sealed() && self.progress.changed().await.is_ok() {
@@ -97,19 +97,19 @@ impl Bell {
     }
 }
 
-/// The sealing that makes blocks for transactions, as those who send them see it. There is none while the module is stopped
-/// and where blocks come at intervals. Cloning it gives another handle to the same one.
+/// Lets senders of transactions wait for sealing on demand. Inactive while the module is stopped and with blocks on a
+/// timer. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct SealingOnDemand {
-    /// The sealer that runs. Held for a copy; nobody awaits under it.
-    bell: Arc<Mutex<Option<Bell>>>,
+    /// The running sealer. Locked for a copy; nothing awaits under it.
+    trigger: Arc<Mutex<Option<SealTrigger>>>,
 }
 
 impl SealingOnDemand {
-    /// Answers [`AwaitSealing`].
+    /// Registers the handler of [`AwaitSealing`].
     ///
     /// # Errors
-    /// [`RegisterError`] when another module answers it already.
+    /// [`RegisterError`] if it already has a handler.
     pub fn register(&self, bus: &Bus, chain: Arc<dyn ChainReader>) -> Result<(), RegisterError> {
         let own = self.clone();
         bus.handle(move |AwaitSealing { hash }, _| {
@@ -122,19 +122,19 @@ impl SealingOnDemand {
     }
 
     async fn sealed(&self, hash: B256, chain: &dyn ChainReader) {
-        let Some(bell) = self.bell.lock().clone() else { return };
-        // What can not be read is not there: the end of the round counts then.
+        let Some(trigger) = self.trigger.lock().clone() else { return };
+        // A failed read counts as absent: the end of the round then ends the wait.
         let is_sealed = || matches!(chain.transaction_location(hash), Ok(Some(_)));
-        if tokio::time::timeout(LONGEST_WAIT, bell.round(is_sealed)).await.is_err() {
+        if tokio::time::timeout(MAX_WAIT, trigger.round(is_sealed)).await.is_err() {
             tracing::debug!(%hash, "answered before the transaction had a block");
         }
     }
 
-    pub(super) fn begin(&self, bell: Bell) {
-        *self.bell.lock() = Some(bell);
+    pub(super) fn begin(&self, trigger: SealTrigger) {
+        *self.trigger.lock() = Some(trigger);
     }
 
     pub(super) fn end(&self) {
-        *self.bell.lock() = None;
+        *self.trigger.lock() = None;
     }
 }

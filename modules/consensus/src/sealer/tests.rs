@@ -1,4 +1,4 @@
-//! The sealer over a chain and a pool in memory.
+//! Tests of the sealer over a chain and a pool in memory.
 
 mod waiting;
 
@@ -32,8 +32,8 @@ fn transaction(nonce: u64) -> RecoveredTransaction {
     RecoveredTransaction { transaction: Arc::new(transaction), sender: SENDER }
 }
 
-/// A pool that forgets nothing, so that a sealer that trusts it blindly would seal for ever, and a write
-/// path that takes at most `per_block` transactions.
+/// A pool that removes nothing, so that a naive sealer would seal forever, and a write path that accepts at most
+/// `per_block` transactions.
 struct Network {
     chain: Arc<MemoryChain>,
     engine: DevEngine,
@@ -114,7 +114,7 @@ fn options(mode: SealMode) -> SealerOptions {
 }
 
 #[test]
-fn seals_what_is_pending_in_as_many_blocks_as_it_takes_and_then_stops() {
+fn seals_pending_transactions_in_as_many_blocks_as_needed_and_then_stops() {
     let (network, ports, _made) = network((0..5).map(transaction).collect(), 2);
     let sealer = Sealer::new(options(SealMode::OnTransaction), ports);
 
@@ -127,7 +127,7 @@ fn seals_what_is_pending_in_as_many_blocks_as_it_takes_and_then_stops() {
 }
 
 #[test]
-fn what_operators_choose_holds_from_the_next_block_on() {
+fn operators_changes_apply_from_the_next_block_on() {
     let (network, ports, _made) = network((0..2).map(transaction).collect(), 1);
     let choices = ports.choices.clone();
     let sealer = Sealer::new(options(SealMode::Interval(Duration::from_secs(1))), ports);
@@ -146,7 +146,7 @@ fn what_operators_choose_holds_from_the_next_block_on() {
 }
 
 #[test]
-fn a_network_that_begins_at_once_has_block_1_without_a_transaction() {
+fn a_network_that_begins_at_once_makes_block_1_without_transactions() {
     let (network, ports, _made) = network(Vec::new(), 9);
     let sealer = Sealer::new(SealerOptions { begins_at_once: true, ..options(SealMode::OnTransaction) }, ports);
 
@@ -157,14 +157,14 @@ fn a_network_that_begins_at_once_has_block_1_without_a_transaction() {
 }
 
 #[test]
-fn a_transaction_that_fits_no_block_costs_one_empty_block() {
+fn a_transaction_that_fits_no_block_causes_one_empty_block() {
     let (_network, ports, _made) = network(vec![transaction(0)], 0);
 
     assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(1));
 }
 
 #[test]
-fn blobs_that_are_too_dear_wait_and_hold_their_senders_later_transactions_back() {
+fn blobs_with_too_low_a_fee_cap_wait_and_block_their_senders_later_transactions() {
     let mut blobs = transaction(0).transaction.as_ref().clone();
     blobs.payload = TransactionPayload::Blob {
         max_fee_per_gas: U256::from(9),
@@ -180,14 +180,14 @@ fn blobs_that_are_too_dear_wait_and_hold_their_senders_later_transactions_back()
 }
 
 #[test]
-fn a_gap_in_the_nonces_is_left_alone() {
+fn transactions_behind_a_nonce_gap_are_not_sealed() {
     let (_network, ports, _made) = network(vec![transaction(1)], 9);
 
     assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(0));
 }
 
 #[test]
-fn on_an_interval_empty_blocks_are_made_too() {
+fn on_an_interval_empty_blocks_are_made() {
     let (network, ports, _made) = network(Vec::new(), 9);
     let sealer = Sealer::new(options(SealMode::Interval(Duration::from_secs(1))), ports);
 
@@ -197,7 +197,7 @@ fn on_an_interval_empty_blocks_are_made_too() {
 }
 
 #[tokio::test]
-async fn the_waker_wakes_the_actor_for_what_waits_at_the_start_and_for_each_event() {
+async fn the_waker_wakes_the_actor_at_the_start_and_for_each_event() {
     let (network, ports, mut made) = network(vec![transaction(0)], 9);
     let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
     let waker =
@@ -214,7 +214,7 @@ async fn the_waker_wakes_the_actor_for_what_waits_at_the_start_and_for_each_even
 }
 
 #[tokio::test]
-async fn one_that_panicked_is_followed_by_one_that_makes_the_block() {
+async fn the_successor_of_a_panicked_sealer_makes_the_block() {
     let (_network, mut ports, mut made) = network(vec![transaction(0)], 9);
     let is_first = AtomicBool::new(true);
     ports.clock.random = Arc::new(move || {

@@ -1,4 +1,4 @@
-//! Analysed code, kept between blocks and calls.
+//! Cache of analysed code, shared by blocks and calls.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -7,13 +7,14 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use revm::bytecode::Bytecode;
 
-/// How many contracts are kept: at the largest size (24 KiB of code and its jump table) about 55 MiB.
+/// Number of cached contracts: at the maximum size (24 KiB of code and its jump table) about 55 MiB.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// The contracts used last, with their jump tables. Shared by clones; code never changes under its hash.
+/// The contracts used last, with their jump tables. Shared by clones; entries never become stale, because keys are code
+/// hashes.
 #[derive(Clone)]
 pub(crate) struct CodeCache {
-    // Held for one look-up or insertion; nothing awaits or reads the database under it.
+    // Locked for one look-up or insertion; nothing awaits or reads the database under it.
     entries: Arc<Mutex<LruCache<B256, Bytecode>>>,
 }
 
@@ -33,8 +34,8 @@ impl CodeCache {
     }
 }
 
-/// Analyses code as the EVM wants it.
+/// Analyses code for the EVM.
 pub(crate) fn analyse(code: Bytes) -> Bytecode {
-    // Only a malformed delegation is refused; old chains may hold such bytes as ordinary (invalid) code.
+    // Only a malformed delegation is refused; old chains may contain such bytes as ordinary (invalid) code.
     Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code))
 }

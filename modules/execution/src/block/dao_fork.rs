@@ -1,14 +1,15 @@
-//! The balances that the DAO fork moved (EIP-779): the one change of state that no transaction made.
+//! The balance transfer of the DAO fork (EIP-779), a state change without a transaction.
 
 use alloy_primitives::{Address, U256, address};
 use tenon_api::StoreError;
 
 use super::state::BlockState;
 
-/// Who receives the balances.
+/// Receiver of the balances.
 const REFUND_CONTRACT: Address = address!("bf4ed7b27f1d666546e30d74d50d173d20bca754");
 
-/// Whose balances are moved: the contract, its children and their extra balances. Sorted; the order does not matter.
+/// Accounts whose balances are moved: the contract, its children and their extra balances. Sorted; the order does not
+/// matter.
 const DRAINED_ACCOUNTS: [Address; 116] = [
     address!("005f5cee7a43331d5a3d3eec71305925a62f34b6"),
     address!("0101f3be8ebb4bbd39a2e3b9a3639d4259832fd9"),
@@ -128,7 +129,7 @@ const DRAINED_ACCOUNTS: [Address; 116] = [
     address!("fe24cdd8648121a43a7c86d289be4dd2951ed49f"),
 ];
 
-/// Moves the balances. Belongs before the first transaction of the fork's block, on the side that took the fork.
+/// Moves the balances. Called before the first transaction of the fork's block, on the side that adopted the fork.
 pub(super) fn move_balances(state: &mut BlockState) -> Result<(), StoreError> {
     let mut moved = U256::ZERO;
     for account in DRAINED_ACCOUNTS {

@@ -1,4 +1,4 @@
-//! The EVM as this node builds it: revm's, with our state below, and the few instructions that differ.
+//! The EVM of this node: revm's, over our state, with a few changed instructions.
 
 use alloy_primitives::{Address, U256};
 use revm::{
@@ -34,13 +34,13 @@ use super::{
 };
 use crate::native::{InstructionChanges, writing_static_call};
 
-/// Why the EVM gave no result at all: the transaction may not run, or something below failed.
+/// Why the EVM returned no result: the transaction is not valid, or the state could not be read.
 pub(crate) type EvmFailure = EVMError<StateError, InvalidTransaction>;
 
-/// Everything that instructions see.
+/// The context of instructions.
 pub(crate) type BlockContext = Context<BlockEnv, TxEnv, CfgEnv, BlockState, Journal<BlockState>, Interrupt>;
 
-/// An EVM over a [`BlockState`], watched by an inspector `I` (`()` for none).
+/// An EVM over a [`BlockState`], with an inspector `I` (`()` for none).
 pub(crate) type BlockEvm<I = ()> =
     Evm<BlockContext, I, EthInstructions<EthInterpreter, BlockContext>, Precompiles, EthFrame<EthInterpreter>>;
 
@@ -83,15 +83,15 @@ pub(crate) fn build_evm<I>(
         inspector,
         instruction: instructions,
         precompiles: Precompiles::new(rules.precompiles),
-        // Frames are made when they are reached: each has a stack of 32 KiB, and most calls reach one or two.
+        // Frames are allocated when they are entered: each has a stack of 32 KiB, and most calls need one or two.
         frame_stack: FrameStack::new(),
     }
 }
 
-/// What an instruction is given.
+/// The argument of an instruction.
 pub(crate) type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
-/// Jumps that take as long as a call.
+/// Cost of a call, in jumps.
 const CALL_WEIGHT: u32 = 32;
 /// Jumps that take as long as a write of storage, by what it keeps.
 const STORE_WEIGHT: u32 = 8;
@@ -264,11 +264,11 @@ fn interrupt(step: Step<'_>) -> InstructionExecResult {
     Err(InstructionResult::FatalExternalError)
 }
 
-/// Most bytes that one instruction of an attempt hashes or copies.
-const MOST_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
+/// Maximum bytes that one instruction of an attempt hashes or copies.
+const MAX_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
 
-/// In an attempt, instructions that may take long without a jump look at the clock each time, and stop it when they have
-/// much to do. Reads of the state have their own bound (`call/attempt.rs`).
+/// In an attempt, instructions that may take long without a jump read the clock each time, and stop the attempt if they
+/// have much to do. Reads of the state are bounded separately (`call/attempt.rs`).
 fn bound_single_instructions(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
     use opcode::{
         CALLDATACOPY, CODECOPY, CREATE, CREATE2, EXP, EXTCODECOPY, KECCAK256, LOG0, LOG1, LOG2, LOG3, LOG4, MCOPY,
@@ -292,15 +292,15 @@ fn bound_single_instructions(instructions: &mut EthInstructions<EthInterpreter, 
     replace(EXP, |step| bounded(step, None, arithmetic::exp));
 }
 
-/// Runs an instruction of an attempt. `length` is where on the stack it finds how many bytes it works on.
+/// Runs an instruction of an attempt. `length` is the stack position of the number of bytes it processes.
 fn bounded(
     step: Step<'_>,
     length: Option<usize>,
     instruction: fn(Step<'_>) -> InstructionExecResult,
 ) -> InstructionExecResult {
-    // A stack that is too short is the instruction's own to report.
+    // A stack underflow is reported by the instruction itself.
     let bytes = length.and_then(|position| step.interpreter.stack.peek(position).ok()).unwrap_or_default();
-    if bytes > MOST_BYTES_OF_ATTEMPT || step.host.chain.reason().is_some() {
+    if bytes > MAX_BYTES_OF_ATTEMPT || step.host.chain.reason().is_some() {
         return interrupt(step);
     }
     instruction(step)
@@ -317,7 +317,7 @@ fn sstore_1283(step: Step<'_>) -> InstructionExecResult {
     })
 }
 
-/// EXTCODEHASH, which must not show the mark of accounts that have storage alone.
+/// EXTCODEHASH, which must not reveal the marker of accounts with only storage.
 fn code_hash(step: Step<'_>) -> InstructionExecResult {
     let address = Address::from_word(step.interpreter.stack.peek(0)?.into());
     host::extcodehash(InstructionContext { interpreter: &mut *step.interpreter, host: &mut *step.host })?;
@@ -329,10 +329,10 @@ fn code_hash(step: Step<'_>) -> InstructionExecResult {
     Ok(())
 }
 
-/// A signed transaction as the EVM takes it.
+/// Converts a signed transaction for the EVM.
 ///
 /// # Errors
-/// The rule that it breaks whatever the state is.
+/// The rule that it breaks for any state.
 pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
     check_prices(transaction)?;
     let mut env = TxEnv {
@@ -372,7 +372,7 @@ pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Res
     Ok(env)
 }
 
-/// What the EVM would check too, but only of prices that fit its numbers.
+/// Checks prices that are too large for the EVM's own check.
 fn check_prices(transaction: &Transaction) -> Result<(), &'static str> {
     let highest = transaction.max_fee_per_gas();
     if transaction.max_priority_fee_per_gas() > highest {
@@ -384,7 +384,7 @@ fn check_prices(transaction: &Transaction) -> Result<(), &'static str> {
     }
 }
 
-/// Delegations as the EVM takes them, with their signers. One without a valid signature stays in the list: it is
+/// Converts authorizations for the EVM, with their signers. One with an invalid signature stays in the list: it is
 /// skipped, but paid for.
 pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
     let evm_form = |(signed, authority): (&SignedAuthorization, Result<Address, _>)| {
@@ -395,7 +395,7 @@ pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuth
     list.iter().zip(tenon_chain::recover_authorities(list)).map(evm_form).collect()
 }
 
-/// An access list as the EVM takes it.
+/// Converts an access list for the EVM.
 pub(crate) fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
     let item = |item: &tenon_api::AccessListItem| AccessListItem {
         address: item.address,
@@ -404,7 +404,7 @@ pub(crate) fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
     AccessList(items.iter().map(item).collect())
 }
 
-// More wei than 2^128 do not exist, so nobody can pay such a price.
+// There are less than 2^128 wei, so such a price cannot be paid.
 pub(crate) fn price(wei: U256) -> Result<u128, &'static str> {
     u128::try_from(wei).map_err(|_| "insufficient funds: the price of gas is above 2^128 - 1 wei")
 }

@@ -1,4 +1,4 @@
-//! The steps of a block, one after the other, over a state that belongs to it.
+//! The steps of a block, in order, over a state owned by the block.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use crate::{
     native::{ExchangeOpening, ExchangeStep, Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
 };
 
-/// A block that is being executed. The same value executes blocks of the chain, builds new ones and brings the
-/// state to the place of a transaction that is traced.
+/// A block being executed. Used to execute blocks of the chain, to build new ones, and to restore the state before a
+/// traced transaction.
 pub(crate) struct BlockExecution<I = ()> {
     rules: BlockRules,
     number: BlockNumber,
@@ -39,29 +39,29 @@ pub(crate) struct BlockExecution<I = ()> {
     receipts: Vec<Receipt>,
     gas_used: u64,
     blob_gas_used: u64,
-    /// The native steps; none on other chains.
+    /// The native steps; `None` on other chains.
     native: Option<NativeBlock>,
-    /// Where roots after single transactions come from, for receipts of before Byzantium.
+    /// Source of state roots after single transactions, for receipts before Byzantium.
     trie: Option<(Arc<dyn TrieReader>, B256)>,
 }
 
-/// A transaction that may run next.
+/// A transaction that has been checked and may run.
 #[allow(clippy::large_enum_variant, reason = "taken apart where it is made; a box would cost an allocation each")]
 pub(crate) enum Prepared {
-    /// It is not executed.
+    /// It is handled without the EVM.
     Intercepted(Interception),
-    /// It is executed.
+    /// It runs in the EVM.
     Executed {
-        /// As the EVM takes it.
+        /// The EVM's transaction.
         env: TxEnv,
-        /// How it is paid for, where not as on Ethereum.
+        /// How fees are paid, if not as on Ethereum.
         fees: Option<Fees>,
         /// Its blob gas.
         blob_gas: u64,
     },
 }
 
-/// What a block did, all steps done.
+/// The result of a complete block.
 pub(crate) struct BlockOutcome {
     pub(crate) receipts: Vec<Receipt>,
     pub(crate) gas_used: u64,
@@ -69,18 +69,18 @@ pub(crate) struct BlockOutcome {
     pub(crate) requests_hash: Option<B256>,
     /// The state after the block.
     pub(crate) state: BlockState,
-    /// What the block did to the historic exchange's trading state.
+    /// Changes of the historic exchange's trading state.
     pub(crate) trading: Option<TrieUpdate>,
 }
 
-/// What the header says about the receipts.
+/// The header's values that depend on receipts.
 pub(crate) struct BlockResults {
     pub(crate) receipts_root: B256,
     pub(crate) logs_bloom: Bloom,
 }
 
 impl BlockOutcome {
-    /// What the header of this block must say about its receipts.
+    /// The expected header values for this block's receipts.
     pub(crate) fn results(&self) -> BlockResults {
         let (receipts_root, logs_bloom) = tenon_chain::receipts_root_and_bloom(&self.receipts);
         BlockResults { receipts_root, logs_bloom }
@@ -88,7 +88,7 @@ impl BlockOutcome {
 }
 
 impl BlockExecution<()> {
-    /// Begins a block with the steps that come before its first transaction.
+    /// Begins a block with the steps before its first transaction.
     pub(crate) fn begin(
         spec: &Arc<ChainSpec>,
         header: &Header,
@@ -106,7 +106,7 @@ impl BlockExecution<()> {
 }
 
 impl<I> BlockExecution<I> {
-    /// A block whose transactions an inspector may watch; no contract has been executed yet.
+    /// A block with an inspector; no contract has been executed yet.
     pub(crate) fn watched(
         spec: &Arc<ChainSpec>,
         header: &Header,
@@ -122,7 +122,7 @@ impl<I> BlockExecution<I> {
             dao_fork::move_balances(&mut state)?;
         }
         if spec.native.is_some() {
-            state.look_after_empty_accounts(rules.clears_empty_accounts);
+            state.track_empty_accounts(rules.clears_empty_accounts);
         }
         let mut evm = build_evm(&rules, block, state, interrupt, inspector);
         let native = NativeBlock::open(spec, header, author, &mut evm, exchange)?;
@@ -130,8 +130,8 @@ impl<I> BlockExecution<I> {
         Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, native, trie: None })
     }
 
-    /// Calls the system contracts that a block calls first. Their failure changes nothing and is not the block's
-    /// (EIP-4788, EIP-2935).
+    /// Calls the system contracts at the start of a block. A failed call changes nothing and does not invalidate the
+    /// block (EIP-4788, EIP-2935).
     pub(crate) fn run_opening_calls(&mut self) {
         for (contract, input) in self.rules.opening_calls.clone() {
             if let Err(failure) = system_call(&mut self.evm, contract, input) {
@@ -140,10 +140,10 @@ impl<I> BlockExecution<I> {
         }
     }
 
-    /// Executes the next transaction and keeps its receipt.
+    /// Executes the next transaction and adds its receipt.
     ///
     /// # Errors
-    /// [`TransactionRejection`]: the transaction may not stand here; nothing has changed.
+    /// [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
     pub(crate) fn run_transaction(
         &mut self,
         transaction: &Transaction,
@@ -158,8 +158,8 @@ impl<I> BlockExecution<I> {
         }
     }
 
-    /// Checks what can be checked before execution, and says how the next transaction is to be run. What runs it must
-    /// hand what it did to [`BlockExecution::complete`].
+    /// Does the checks before execution, and returns how to run the next transaction. The caller must pass the result
+    /// to [`BlockExecution::complete`].
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
@@ -186,8 +186,8 @@ impl<I> BlockExecution<I> {
         Ok(Prepared::Executed { env, fees, blob_gas })
     }
 
-    /// The next transaction of a native block as the reference traces it: an ordinary message, whoever it is sent to,
-    /// that pays no owner.
+    /// The next transaction of a native block in the form in which the reference traces it: an ordinary message to any
+    /// receiver, with no fee for an owner.
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
@@ -204,7 +204,7 @@ impl<I> BlockExecution<I> {
         Ok((fees.as_ref().map_or_else(|| env.clone(), |fees| fees.priced(env.clone())), fees))
     }
 
-    /// Keeps what such a message did, and no receipt.
+    /// Applies the outcome of such a message, without a receipt.
     ///
     /// # Errors
     /// The database failed.
@@ -216,14 +216,14 @@ impl<I> BlockExecution<I> {
         Ok(())
     }
 
-    /// Tries a token out that the transaction wants to have registered.
+    /// Tests a token that the transaction would register.
     fn try_token(&mut self, transaction: &Transaction) -> Result<(), TransactionRejection> {
         let Some(native) = &self.native else { return Ok(()) };
         let Some(candidate) = native.token_to_try(transaction) else { return Ok(()) };
         candidate.try_out(&mut self.evm)
     }
 
-    /// Keeps what an executed transaction did, and its receipt.
+    /// Applies the outcome of an executed transaction, and adds its receipt.
     pub(crate) fn complete(
         &mut self,
         transaction: &Transaction,
@@ -246,8 +246,8 @@ impl<I> BlockExecution<I> {
         Ok(())
     }
 
-    /// Does what an intercepted transaction does. Its receipt has no type, whatever the transaction has
-    /// (`docs/spec/chain.md` 2.6).
+    /// Executes an intercepted transaction. Its receipt has no type, whatever the transaction's (`docs/spec/chain.md`
+    /// 2.6).
     fn intercept(
         &mut self,
         interception: Interception,
@@ -274,7 +274,7 @@ impl<I> BlockExecution<I> {
         }
     }
 
-    /// Receipts of before Byzantium get their state roots computed from this trie and root.
+    /// Sets the trie and root from which state roots in receipts before Byzantium are computed.
     pub(crate) fn root_receipts_on(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
         self.trie = Some((trie, parent_root));
     }
@@ -300,17 +300,17 @@ impl<I> BlockExecution<I> {
         &self.receipts
     }
 
-    /// Gas that the block has left.
+    /// Remaining gas of the block.
     pub(crate) fn gas_left(&self) -> u64 {
         self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)
     }
 
-    /// Whether touched empty accounts disappear.
+    /// Returns whether touched empty accounts are deleted.
     pub(crate) const fn clears_empty_accounts(&self) -> bool {
         self.rules.clears_empty_accounts
     }
 
-    /// Largest RLP that the block may have, bytes.
+    /// Maximum RLP size of the block, bytes.
     pub(crate) const fn max_block_bytes(&self) -> u64 {
         self.rules.max_block_bytes
     }
@@ -351,8 +351,8 @@ impl<I> BlockExecution<I> {
         Ok(ReceiptOutcome::StateRoot(self.intermediate_root()?))
     }
 
-    /// The state root after the transactions so far. Computed from the parent's root each time: only blocks of
-    /// before Byzantium need it.
+    /// The state root after the transactions so far. Recomputed from the parent's root each time: only blocks before
+    /// Byzantium need it.
     fn intermediate_root(&mut self) -> Result<B256, TransactionRejection> {
         let Some((trie, parent_root)) = &self.trie else { return Ok(B256::ZERO) };
         let state = self.evm.ctx.db_mut();
@@ -364,10 +364,10 @@ impl<I> BlockExecution<I> {
         Ok(update.root)
     }
 
-    /// Ends the block with the steps that come after its last transaction.
+    /// Ends the block with the steps after its last transaction.
     ///
     /// # Errors
-    /// [`ExecutionError`] when a system contract or a deposit log makes the block invalid.
+    /// [`ExecutionError`] if a system contract or a deposit log makes the block invalid.
     pub(crate) fn finish(mut self, block: &Block, rewards: &[(Address, U256)]) -> Result<BlockOutcome, ExecutionError> {
         let requests_hash = match self.rules.requests.take() {
             Some(rules) => Some(self.collect_requests(&rules)?.hash()),
@@ -416,7 +416,7 @@ impl<I> BlockExecution<I> {
     }
 }
 
-/// What an EVM failure means for the transaction that met it.
+/// Converts an EVM failure into the rejection of its transaction.
 fn rejection(failure: EvmFailure) -> TransactionRejection {
     match failure {
         EVMError::Database(StateError(error)) => TransactionRejection::Store(error),

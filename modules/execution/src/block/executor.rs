@@ -1,4 +1,4 @@
-//! From a block to all that it changes.
+//! Executes a block and collects all its changes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{ExecutionError, error::TransactionRejection, native::ExchangeOpening};
 
-/// What a block did to the state, ready for the database.
+/// State changes of a block, in the database's form.
 pub(crate) struct StateChanges {
     /// The state root after the block.
     pub(crate) root: B256,
@@ -28,18 +28,18 @@ pub(crate) struct StateChanges {
 }
 
 impl StateChanges {
-    /// What became of each account.
+    /// The changed accounts.
     pub(crate) fn accounts(&self) -> &[AccountChange] {
         &self.accounts
     }
 
-    /// What became of each account.
+    /// The changed accounts.
     pub(crate) fn into_accounts(self) -> Vec<AccountChange> {
         self.accounts
     }
 }
 
-/// A block that was executed and did what its header says, but for the state root, which is not known yet.
+/// A block that was executed and matches its header, except for the state root, which is not computed yet.
 pub struct ExecutedBlock {
     block: Arc<RecoveredBlock>,
     outcome: BlockOutcome,
@@ -58,10 +58,10 @@ impl Executor {
         Self { spec, codes: CodeCache::new() }
     }
 
-    /// Executes a block over its parent's state, which must be canonical, and compares what it did with its header.
+    /// Executes a block over its parent's state, which must be canonical, and compares the results with its header.
     ///
     /// # Errors
-    /// [`ExecutionError`]: the first thing that differs, or why there is nothing to compare.
+    /// [`ExecutionError`]: the first difference, or why the block could not be executed.
     pub fn execute(
         &self,
         chain: &dyn ChainReader,
@@ -73,7 +73,7 @@ impl Executor {
         self.root(chain, executed, parent)
     }
 
-    /// The first half of [`Executor::execute`]: all but the state root.
+    /// The first half of [`Executor::execute`]: everything except the state root.
     ///
     /// # Errors
     /// See [`Executor::execute`].
@@ -88,7 +88,7 @@ impl Executor {
         self.run_over(chain, engine, block, parent, state)
     }
 
-    /// Executes a block of another branch over its parent's state, and compares what it did with its header.
+    /// Executes a block of another branch over its parent's state, and compares the results with its header.
     ///
     /// # Errors
     /// See [`Executor::execute`].
@@ -125,7 +125,7 @@ impl Executor {
         Ok(ExecutedBlock { block, outcome })
     }
 
-    /// The second half of [`Executor::execute`]: the state root, and with it all that the database needs.
+    /// The second half of [`Executor::execute`]: the state root, and the database's changes.
     ///
     /// # Errors
     /// See [`Executor::execute`].
@@ -159,12 +159,12 @@ impl Executor {
         BlockExecution::begin(&self.spec, header, author, state, (chain.trie(), parent.state_root), exchange)
     }
 
-    /// A state to execute on: the one after a canonical block.
+    /// The state after a canonical block, for execution.
     pub(crate) fn state_after(&self, chain: &dyn ChainReader, number: BlockNumber) -> Result<BlockState, StoreError> {
         Ok(self.state_over(chain.state_at(number)?))
     }
 
-    /// A state to execute on.
+    /// A state for execution.
     pub(crate) fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, self.codes.clone())
     }
@@ -174,7 +174,7 @@ impl Executor {
         &self.spec
     }
 
-    /// Turns what a block did to the state into what the database writes.
+    /// Converts the state changes of a block into the database's form.
     pub(crate) fn state_changes(
         &self,
         chain: &dyn ChainReader,
@@ -211,7 +211,7 @@ fn run_transactions(execution: &mut BlockExecution, block: &RecoveredBlock) -> R
     Ok(())
 }
 
-/// Joins a block and what it did to the one value through which the database changes.
+/// Joins a block and its results to the value that changes the database.
 pub(crate) fn assemble(
     chain: &dyn ChainReader,
     block: Arc<RecoveredBlock>,

@@ -1,4 +1,5 @@
-//! Why a block fails: everything that execution gives, beside what the header and, if there is one, another node say.
+//! Explains why a block fails: all results of execution, compared with the header and, if given, with another node's
+//! results.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -9,8 +10,8 @@ use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOut
 use super::{executor::Executor, executor::StateChanges};
 use crate::{ExecutionError, TransactionRejection, native::ExchangeOpening};
 
-/// What another node says about a block: receipts as `eth_getBlockReceipts` gives them, and accounts after the block.
-/// Members that are absent are not compared.
+/// Another node's results for a block: receipts as returned by `eth_getBlockReceipts`, and accounts after the block.
+/// Absent members are not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReferenceBlock {
@@ -26,7 +27,7 @@ pub struct ReferenceBlock {
 pub struct ReferenceReceipt {
     /// 1 for success.
     pub status: Option<U256>,
-    /// Gas of the transaction.
+    /// Gas used by the transaction.
     pub gas_used: Option<U256>,
     /// Its logs; only their number and addresses are compared.
     pub logs: Option<Vec<ReferenceLog>>,
@@ -36,7 +37,7 @@ pub struct ReferenceReceipt {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReferenceLog {
-    /// Who wrote it.
+    /// The emitting contract.
     pub address: Address,
 }
 
@@ -52,24 +53,24 @@ pub struct ReferenceAccount {
     pub storage: BTreeMap<U256, U256>,
 }
 
-/// What executing a block gave. Its text is a report, the first difference first.
+/// The results of executing a block. `Display` prints a report, the first difference first.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// Everything that differs, in the order in which it comes about.
+    /// All differences, in order of occurrence.
     pub differences: Vec<String>,
-    /// What each transaction did, as far as execution came.
+    /// Receipts of the transactions executed.
     pub receipts: Vec<Receipt>,
-    /// What the block changed; empty when a transaction stopped it.
+    /// Changed accounts; empty if a transaction stopped the block.
     pub accounts: Vec<AccountChange>,
     transactions: Vec<B256>,
 }
 
 impl Executor {
-    /// Executes a block like [`Executor::execute`], but goes on after the first difference, and compares with what
-    /// another node says.
+    /// Executes a block like [`Executor::execute`], but continues after the first difference, and compares with another
+    /// node's results.
     ///
     /// # Errors
-    /// [`ExecutionError`] when the block could not even be begun.
+    /// [`ExecutionError`] if the block could not be begun.
     pub fn explain(
         &self,
         chain: &dyn ChainReader,
@@ -125,8 +126,8 @@ impl Explanation {
         }
     }
 
-    /// Receipts against another node's; and each log against the header's bloom, which tells without another node
-    /// that a log should not be there.
+    /// Compares receipts with another node's, and each log with the header's bloom, which reveals a wrong log even
+    /// without another node.
     fn compare_receipts(&mut self, block: &RecoveredBlock, reference: &ReferenceBlock) {
         for index in 0..self.receipts.len() {
             let found = receipt_differences(&self.receipts[index], reference.receipts.get(index));

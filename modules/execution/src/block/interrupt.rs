@@ -1,27 +1,27 @@
-//! Stopping a run whose caller has gone or whose time is over, and pausing it while it is another client's turn.
+//! Stops a run whose caller has gone or whose time is over, and pauses it while it is another client's turn.
 
 use std::time::{Duration, Instant};
 
 use tenon_bus::{CallContext, OutOfMemory};
 
-/// How many jumps, or what takes as long as they, pass between two looks at the clock, which costs more than a jump.
+/// Number of jumps, or their equivalent, between two reads of the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
 /// The same in an attempt, whose time is shorter.
 const ATTEMPT_STRIDE: u32 = 256;
 
-/// When a run must stop. Lives in the EVM's context, where the instructions of loops look at it.
+/// When a run must stop. Stored in the EVM's context, where instructions of loops check it.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
-    /// None for blocks of the chain, which always run to their end.
+    /// `None` for blocks of the chain, which always run to their end.
     armed: Option<Armed>,
 }
 
 #[derive(Clone)]
 struct Armed {
     caller: CallContext,
-    /// Later by the time in which the run was paused.
+    /// Postponed by the time for which the run was paused.
     deadline: Option<Instant>,
-    /// How long the job had been paused when this run began.
+    /// Time for which the job had been paused when this run began.
     parked_before: Duration,
     stride: u32,
     countdown: u32,
@@ -43,14 +43,14 @@ pub(crate) enum Look {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// The run's own time is over.
+    /// The run's time limit.
     TimedOut,
-    /// Nobody waits for the answer any more.
+    /// The caller has gone.
     CallerGone,
 }
 
 impl Interrupt {
-    /// The text by which an interrupted run is told from other failures of the EVM.
+    /// The error text that distinguishes an interrupted run from other failures of the EVM.
     pub(crate) const MARK: &'static str = "interrupted";
 
     /// Never stops.
@@ -58,7 +58,7 @@ impl Interrupt {
         Self { armed: None }
     }
 
-    /// Stops when the caller is gone or at `deadline`.
+    /// Stops when the caller has gone or at `deadline`.
     pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, parked_before) = (caller.clone(), caller.parked());
         Self {
@@ -66,7 +66,7 @@ impl Interrupt {
         }
     }
 
-    /// Stops a run that is only attempted, at `end`, and before anything that would take long by itself.
+    /// Stops an attempt at `end`, and before any single operation that would take long.
     pub(crate) fn attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
         let (caller, parked_before) = (caller.clone(), Duration::ZERO);
@@ -106,8 +106,8 @@ impl Interrupt {
         self.armed.as_ref()?.refused.as_ref()
     }
 
-    /// Looks at the next jump or call: what the run has just done took long.
-    pub(crate) const fn look_soon(&mut self) {
+    /// Checks at the next jump or call, because the last operation took long.
+    pub(crate) const fn check_soon(&mut self) {
         if let Some(armed) = &mut self.armed {
             armed.countdown = 0;
         }

@@ -1,4 +1,4 @@
-//! The precompiled contracts of a fork, and where a state override has moved them.
+//! The precompiled contracts of a fork, and those moved by state overrides.
 
 use std::borrow::Cow;
 
@@ -15,26 +15,26 @@ use revm::{
 use super::{evm::BlockContext, interrupt::Interrupt};
 use crate::native::{EXTRA_PRECOMPILES, Prices, is_price_contract, run_extra_precompile};
 
-/// Which precompiled contracts a block has.
+/// The set of a block's precompiled contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PrecompileSet {
-    /// The Ethereum fork whose contracts and prices they are.
+    /// The Ethereum fork of the contracts and prices.
     pub(crate) standard: SpecId,
-    /// Those of native chains are there too (`docs/spec/chain.md` 5.4).
+    /// Whether those of native chains exist too (`docs/spec/chain.md` 5.4).
     pub(crate) has_extras: bool,
 }
 
-/// Which addresses are precompiled contracts, after the state overrides of a call.
+/// Addresses of precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
 pub(crate) struct MovedPrecompiles {
-    /// Where contracts stand. Those of a fork are made once a process, and every call has an EVM of its own.
+    /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
-    /// By the address where a contract now is: where it was.
+    /// Original address by current address, for moved contracts.
     origins: AddressMap<Address>,
 }
 
 impl MovedPrecompiles {
-    /// Those of a fork, none moved.
+    /// Those of a fork, at their original addresses.
     pub(crate) fn new(set: PrecompileSet) -> Self {
         let mut addresses = Cow::Borrowed(EthPrecompiles::new(set.standard).precompiles.addresses_set());
         if set.has_extras {
@@ -43,12 +43,12 @@ impl MovedPrecompiles {
         Self { addresses, origins: AddressMap::default() }
     }
 
-    /// Whether a precompiled contract stands at this address.
+    /// Returns whether the address is a precompiled contract.
     pub(crate) fn is_precompile(&self, address: Address) -> bool {
         self.addresses.contains(&address)
     }
 
-    /// Moves the contract at `from` to `to`; `from` is an ordinary address afterwards.
+    /// Moves the contract at `from` to `to`; `from` becomes an ordinary address.
     pub(crate) fn relocate(&mut self, from: Address, to: Address) {
         let origin = self.origins.remove(&from).unwrap_or(from);
         let addresses = self.addresses.to_mut();
@@ -57,7 +57,7 @@ impl MovedPrecompiles {
         self.origins.insert(to, origin);
     }
 
-    /// Makes an address an ordinary one.
+    /// Makes an address ordinary.
     pub(crate) fn remove(&mut self, address: Address) {
         if self.addresses.contains(&address) {
             self.addresses.to_mut().remove(&address);
@@ -66,40 +66,40 @@ impl MovedPrecompiles {
     }
 }
 
-/// The precompiled contracts that an EVM offers.
+/// The precompiled contracts of an EVM.
 pub(crate) struct Precompiles {
     own: EthPrecompiles,
     moved: MovedPrecompiles,
-    /// What the contracts for prices of the exchange tell; zeros where there are none.
+    /// Prices returned by the exchange's price contracts; zeros if `None`.
     prices: Option<Prices>,
-    /// Whether one of those contracts has run since these are told.
-    was_asked_for_prices: bool,
+    /// Whether one of those contracts has run since these prices were set.
+    has_read_prices: bool,
 }
 
 impl Precompiles {
     /// Those of a fork.
     pub(crate) fn new(set: PrecompileSet) -> Self {
         let (own, moved) = (EthPrecompiles::new(set.standard), MovedPrecompiles::new(set));
-        Self { own, moved, prices: None, was_asked_for_prices: false }
+        Self { own, moved, prices: None, has_read_prices: false }
     }
 
-    /// Takes over where the contracts of a call stand.
+    /// Applies a call's overrides of addresses.
     pub(crate) fn apply(&mut self, moved: &MovedPrecompiles) {
         self.moved = moved.clone();
     }
 
-    /// Has these prices told from here on; gives those that were told until now.
-    pub(crate) const fn tell_prices(&mut self, prices: Option<Prices>) -> Option<Prices> {
-        self.was_asked_for_prices = false;
+    /// Sets the prices; returns the previous ones.
+    pub(crate) const fn set_prices(&mut self, prices: Option<Prices>) -> Option<Prices> {
+        self.has_read_prices = false;
         std::mem::replace(&mut self.prices, prices)
     }
 
-    /// Whether a contract has asked for a price since then.
-    pub(crate) const fn was_asked_for_prices(&self) -> bool {
-        self.was_asked_for_prices
+    /// Returns whether a contract has requested a price since then.
+    pub(crate) const fn has_read_prices(&self) -> bool {
+        self.has_read_prices
     }
 
-    /// Where the contracts stand.
+    /// The addresses of the contracts.
     pub(crate) const fn places(&self) -> &MovedPrecompiles {
         &self.moved
     }
@@ -113,18 +113,18 @@ impl Precompiles {
             return Err(Interrupt::MARK.to_owned());
         }
         if !is_cheap(inputs) {
-            context.chain.look_soon();
+            context.chain.check_soon();
         }
         if EXTRA_PRECOMPILES.contains(&inputs.bytecode_address) {
-            self.was_asked_for_prices |= is_price_contract(inputs.bytecode_address);
+            self.has_read_prices |= is_price_contract(inputs.bytecode_address);
             return run_extra_precompile(inputs.bytecode_address, context, inputs, self.prices.as_ref()).map(Some);
         }
         self.own.run(context, inputs)
     }
 }
 
-/// Precompiled contracts of which a run takes little, however it is asked: `ecrecover`, the two hashes, the copy, and
-/// the addition of points.
+/// Precompiled contracts that are cheap for any input: `ecrecover`, the two hashes, the copy, and the addition of
+/// points.
 const CHEAP: [Address; 5] = [
     Address::with_last_byte(1),
     Address::with_last_byte(2),
@@ -132,18 +132,18 @@ const CHEAP: [Address; 5] = [
     Address::with_last_byte(4),
     Address::with_last_byte(6),
 ];
-/// Most bytes that they are given in an attempt.
-const MOST_BYTES_OF_ATTEMPT: usize = 4 << 10;
+/// Maximum length of their input in an attempt, bytes.
+const MAX_BYTES_OF_ATTEMPT: usize = 4 << 10;
 
 fn is_cheap(inputs: &CallInputs) -> bool {
-    inputs.input.len() <= MOST_BYTES_OF_ATTEMPT && CHEAP.contains(&inputs.bytecode_address)
+    inputs.input.len() <= MAX_BYTES_OF_ATTEMPT && CHEAP.contains(&inputs.bytecode_address)
 }
 
 impl PrecompileProvider<BlockContext> for Precompiles {
     type Output = InterpreterResult;
 
     fn set_spec(&mut self, _spec: SpecId) -> bool {
-        // An EVM is built for one block, whose fork does not change.
+        // An EVM is built for one block, so its fork does not change.
         false
     }
 

@@ -11,18 +11,18 @@ const DEPOSIT_TYPE: u8 = 0;
 const DEPOSIT_EVENT: B256 = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 /// Length of the data of a deposit log, bytes.
 const DEPOSIT_LOG_LENGTH: usize = 576;
-/// Where each dynamic field of a deposit log starts and how long it is: public key, withdrawal credentials,
-/// amount, signature, index (EIP-6110, `is_valid_deposit_event_data`).
+/// Offset and length of each dynamic field of a deposit log: public key, withdrawal credentials, amount, signature,
+/// index (EIP-6110, `is_valid_deposit_event_data`).
 const DEPOSIT_FIELDS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 
-/// The requests of a block, ascending by type: type byte and payload each.
+/// The requests of a block, ascending by type; each is a type byte and a payload.
 pub(crate) struct Requests(Vec<Vec<u8>>);
 
 impl Requests {
-    /// The deposits that these receipts record.
+    /// The deposits in these receipts.
     ///
     /// # Errors
-    /// What is wrong with a log of the deposit contract.
+    /// The problem of a log of the deposit contract.
     pub(crate) fn from_deposits(rules: &RequestRules, receipts: &[Receipt]) -> Result<Self, &'static str> {
         let mut deposits = vec![DEPOSIT_TYPE];
         if let Some(contract) = rules.deposit_contract {
@@ -34,12 +34,12 @@ impl Requests {
         Ok(Self(vec![deposits]))
     }
 
-    /// Adds what a system contract answered.
+    /// Adds the output of a system contract.
     pub(crate) fn push(&mut self, request_type: u8, payload: &[u8]) {
         self.0.push([&[request_type], payload].concat());
     }
 
-    /// The commitment that stands in the header.
+    /// The commitment in the header.
     pub(crate) fn hash(&self) -> B256 {
         tenon_chain::requests_hash(&self.0)
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn no_requests_hash_to_the_digest_of_nothing() {
+    fn no_requests_hash_to_the_digest_of_empty_input() {
         let requests = Requests::from_deposits(&rules(), &[]).unwrap();
 
         assert_eq!(requests.hash().0, hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));

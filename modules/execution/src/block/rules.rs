@@ -1,7 +1,7 @@
-//! The rules of one block, chosen once by the chain's fork schedule.
+//! The rules of one block, selected once by the chain's fork schedule.
 //!
-//! This is where profiles part: everything that a block's fork decides is a value in [`BlockRules`], and the
-//! steps of a block read those values instead of asking which fork it is.
+//! Profiles differ only here: everything that depends on a block's fork is a value in [`BlockRules`], and the steps of
+//! a block read those values instead of checking the fork.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::{
@@ -22,46 +22,45 @@ use crate::{
     native::{self, InstructionChanges},
 };
 
-/// Most blobs of one transaction from Osaka on (EIP-7594).
+/// Maximum blobs of one transaction from Osaka on (EIP-7594).
 const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
 
-/// Largest RLP of a block from Osaka on, bytes (EIP-7934: 10 MiB less a margin of 2 MiB).
+/// Maximum RLP size of a block from Osaka on, bytes (EIP-7934: 10 MiB minus a margin of 2 MiB).
 const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Everything that a block's fork decides about its execution.
+/// Everything in a block's execution that depends on its fork.
 pub(crate) struct BlockRules {
-    /// What the EVM is configured with: fork, chain id, gas table, limits.
+    /// The EVM's configuration: fork, chain id, gas table, limits.
     pub(crate) cfg: CfgEnv,
-    /// SSTORE is metered by EIP-1283, which lived between Constantinople and Petersburg only.
+    /// Whether SSTORE is metered by EIP-1283, which was active between Constantinople and Petersburg only.
     pub(crate) has_net_gas_metering_1283: bool,
-    /// Receipts say whether the transaction succeeded (Byzantium); before, they carry a state root.
+    /// Whether receipts contain the status (Byzantium); before, they contain a state root.
     pub(crate) receipts_have_status: bool,
-    /// Touched empty accounts disappear (EIP-158/161).
+    /// Whether touched empty accounts are deleted (EIP-158/161).
     pub(crate) clears_empty_accounts: bool,
-    /// No contract is created where storage is, even if there is neither nonce nor code (EIP-7610).
+    /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
     pub(crate) storage_prevents_creation: bool,
-    /// The block begins with the balances that the DAO fork moved.
+    /// Whether the block begins with the balance transfer of the DAO fork.
     pub(crate) moves_dao_balances: bool,
-    /// Calls to system contracts before the first transaction, with what they are given.
+    /// Calls to system contracts before the first transaction, with their input.
     pub(crate) opening_calls: Vec<(Address, Bytes)>,
-    /// How execution-layer requests are collected (EIP-7685); none before Prague.
+    /// How execution-layer requests are collected (EIP-7685); `None` before Prague.
     pub(crate) requests: Option<RequestRules>,
-    /// Blob gas that the block may use; zero before Cancun.
+    /// Maximum blob gas of the block; zero before Cancun.
     pub(crate) max_blob_gas: u64,
-    /// Largest RLP of the block, bytes.
+    /// Maximum RLP size of the block, bytes.
     pub(crate) max_block_bytes: u64,
-    /// Instructions that differ from the fork's.
+    /// Instructions that differ from the EVM's.
     pub(crate) instructions: InstructionChanges,
     /// Precompiled contracts.
     pub(crate) precompiles: PrecompileSet,
 }
 
-/// Where execution-layer requests come from.
+/// Sources of execution-layer requests.
 pub(crate) struct RequestRules {
-    /// The contract whose logs are deposits (EIP-6110).
+    /// The contract whose logs contain deposits (EIP-6110).
     pub(crate) deposit_contract: Option<Address>,
-    /// Contracts that are called after the last transaction, with the type byte of what they answer
-    /// (EIP-7002, EIP-7251).
+    /// Contracts that are called after the last transaction, with the type byte of their output (EIP-7002, EIP-7251).
     pub(crate) queues: [(u8, Address); 2],
 }
 
@@ -104,12 +103,12 @@ impl BlockRules {
         })
     }
 
-    /// The EVM's view of the fork.
+    /// The EVM's identifier of the fork.
     pub(crate) const fn spec_id(&self) -> SpecId {
         self.cfg.spec
     }
 
-    /// The block as the EVM's instructions see it.
+    /// The block environment of instructions.
     pub(crate) fn block_env(&self, spec: &ChainSpec, header: &Header, author: Address) -> BlockEnv {
         if spec.native.is_some() {
             return native_block_env(header, author);
@@ -127,7 +126,7 @@ impl BlockRules {
     }
 }
 
-/// What instructions see of a block on every chain.
+/// The parts common to all profiles.
 fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
     BlockEnv {
         number: U256::from(header.number),
@@ -140,8 +139,8 @@ fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
     }
 }
 
-/// A native block as instructions see it: the random value is the hash of the height, and blobs cost nothing since
-/// there are none (`docs/spec/chain.md` 5.2).
+/// The block environment on native chains: the random value is the hash of the height, and blobs are free since there
+/// are none (`docs/spec/chain.md` 5.2).
 fn native_block_env(header: &Header, author: Address) -> BlockEnv {
     let height = header.number.to_be_bytes();
     let digits = &height[(header.number.leading_zeros() / 8) as usize..];
@@ -181,7 +180,7 @@ fn opening_calls(fork: Fork, header: &Header) -> Result<Vec<(Address, Bytes)>, E
     Ok(calls)
 }
 
-/// The EVM's name of a fork. Forks that change no instruction share the name of the one before.
+/// The EVM's identifier of a fork. Forks without changed instructions have the previous one's.
 const fn spec_id(fork: Fork) -> SpecId {
     match fork {
         Fork::Frontier => SpecId::FRONTIER,
@@ -202,5 +201,5 @@ const fn spec_id(fork: Fork) -> SpecId {
     }
 }
 
-/// The opcode whose metering EIP-1283 replaces.
+/// The opcode with the metering of EIP-1283.
 pub(crate) const NET_METERED_OPCODE: u8 = opcode::SSTORE;

@@ -1,4 +1,4 @@
-//! The state while a block or a call runs: the parent's state below, what has changed above.
+//! The state during a block or a call: the parent's state below, changes above.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use super::{
 };
 use crate::native::{Change, DirtyMarks, RIPEMD};
 
-/// A database failure as the EVM passes it through.
+/// A database error, passed through the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct StateError(#[from] pub(crate) StoreError);
 
 impl DBErrorMarker for StateError {}
 
-/// The code hash by which the EVM is told that an account without nonce and code has storage.
+/// The code hash that tells the EVM that an account without nonce and code has storage.
 ///
-/// The EVM refuses to create a contract where it sees a nonce or code, and knows nothing of storage. An account with
-/// this hash has no code and counts as empty if it has no balance, exactly as with the hash of no code; only creation
-/// finds it taken, as EIP-7610 wants. EXTCODEHASH alone must look again (`evm.rs`).
+/// The EVM refuses to create a contract at an address with a nonce or code, but does not check storage. An account with
+/// this hash has no code and is empty if it has no balance, exactly as with the hash of empty code; only creation sees
+/// the address as taken, as EIP-7610 demands. EXTCODEHASH alone must check again (`evm.rs`).
 pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
 
-/// A state that can be executed on. Reads fall through to the parent's state and are remembered.
+/// A state for execution. Reads fall through to the parent's state and are cached.
 pub(crate) struct BlockState {
     parent: Arc<dyn StateReader>,
     code_cache: CodeCache,
     accounts: AddressMap<TrackedAccount>,
-    /// Code that was installed since the parent's state.
+    /// Code deployed since the parent's state.
     codes: B256Map<Bytecode>,
     storage_prevents_creation: bool,
     /// Which empty accounts are written, on native chains.
@@ -51,16 +51,16 @@ pub(crate) struct BlockState {
 /// The accounts of a native chain that are empty in the parent's state.
 struct EmptyAccounts {
     marks: DirtyMarks,
-    /// They disappear once they are marked (EIP-158).
+    /// Whether marked ones are deleted (EIP-158).
     disappear: bool,
 }
 
 #[derive(Clone, Default)]
 struct TrackedAccount {
-    /// In the parent's state.
+    /// The value in the parent's state.
     before: Option<Account>,
     now: Option<AccountInfo>,
-    /// All storage of the parent's state is gone: `slots` is all there is.
+    /// Whether all storage of the parent's state is deleted, so that `slots` is complete.
     is_wiped: bool,
     slots: U256Map<TrackedSlot>,
 }
@@ -112,17 +112,17 @@ impl BlockState {
         self.marks = Some(EmptyAccounts { marks: DirtyMarks::default(), disappear });
     }
 
-    /// The marks of empty accounts, where they are looked after.
+    /// The marks of empty accounts, if they are tracked.
     pub(crate) fn dirty_marks_mut(&mut self) -> Option<&mut DirtyMarks> {
         self.marks.as_mut().map(|empty| &mut empty.marks)
     }
 
-    /// From now on the EVM is told of accounts that have storage and nothing else.
+    /// Makes the EVM see accounts that have only storage.
     pub(crate) const fn set_storage_prevents_creation(&mut self, prevents: bool) {
         self.storage_prevents_creation = prevents;
     }
 
-    /// Adds to a balance and touches the account, also when nothing is added (EIP-158 then removes an empty one).
+    /// Adds to a balance and touches the account, even if nothing is added (EIP-158 then deletes an empty one).
     pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
         self.update(address, |info| info.balance = info.balance.saturating_add(amount))?;
         let is_written = self.is_written(address);
@@ -133,8 +133,8 @@ impl BlockState {
         Ok(())
     }
 
-    /// Sets a balance as a block of a native chain does by itself: an account that is empty then goes, where those go
-    /// that are touched (EIP-158).
+    /// Sets a balance on behalf of a block of a native chain: an account that becomes empty is deleted if touched ones
+    /// are (EIP-158).
     pub(crate) fn set_balance(&mut self, address: Address, balance: U256) -> Result<(), StoreError> {
         self.update(address, |info| info.balance = balance)?;
         let goes = self.marks.as_ref().is_some_and(|empty| empty.disappear) && self.is_written(address);
@@ -145,7 +145,7 @@ impl BlockState {
         Ok(())
     }
 
-    /// Changes an account as a state override does; an absent account comes into being.
+    /// Changes an account for a state override; creates an absent account.
     pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
         change(self.tracked(address)?.now.get_or_insert_with(absent_account));
         if let Some(marks) = self.dirty_marks_mut() {
@@ -154,12 +154,12 @@ impl BlockState {
         Ok(())
     }
 
-    /// Whether changes of an account count at all.
+    /// Returns whether changes of an account are written.
     fn is_written(&self, address: Address) -> bool {
         self.marks.as_ref().is_none_or(|empty| empty.marks.is_written(address))
     }
 
-    /// Puts code into an account.
+    /// Sets an account's code.
     pub(crate) fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
         // Its text and the map of its jumps.
         self.hold(code.len() + code.len() / 4)?;
@@ -172,7 +172,7 @@ impl BlockState {
         })
     }
 
-    /// Forgets all storage of an account.
+    /// Deletes all storage of an account.
     pub(crate) fn clear_storage(&mut self, address: Address) -> Result<(), StoreError> {
         let account = self.tracked(address)?;
         account.is_wiped = true;
@@ -187,30 +187,30 @@ impl BlockState {
         Ok(())
     }
 
-    /// A slot as it is now.
+    /// The current value of a slot.
     pub(crate) fn read_slot(&mut self, address: Address, slot: U256) -> Result<U256, StoreError> {
         self.storage(address, slot).map_err(|StateError(error)| error)
     }
 
-    /// Changes a slot as a block does by itself: compared with what it was, unlike an override.
+    /// Changes a slot on behalf of a block: compared with its old value, unlike an override.
     pub(crate) fn write_slot(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
         self.read_slot(address, slot)?;
         self.set_storage(address, slot, value)
     }
 
-    /// Whether there is such an account now.
+    /// Returns whether the account currently exists.
     pub(crate) fn exists(&mut self, address: Address) -> Result<bool, StoreError> {
         Ok(self.tracked(address)?.now.is_some())
     }
 
     /// Slots of an account that were read or changed since the parent's state, and whether all its other slots are
-    /// gone.
+    /// deleted.
     pub(crate) fn known_slots(&self, address: Address) -> (Vec<U256>, bool) {
         let Some(account) = self.accounts.get(&address) else { return (Vec::new(), false) };
         (account.slots.keys().copied().collect(), account.is_wiped)
     }
 
-    /// An account's nonce, 0 when it does not exist.
+    /// An account's nonce, 0 if it does not exist.
     pub(crate) fn nonce(&mut self, address: Address) -> Result<u64, StoreError> {
         Ok(self.tracked(address)?.now.as_ref().map_or(0, |info| info.nonce))
     }
@@ -220,13 +220,13 @@ impl BlockState {
         Ok(self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance))
     }
 
-    /// Removes an account with all that it has.
+    /// Deletes an account with its storage.
     pub(crate) fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
         self.tracked(address)?.destroy();
         Ok(())
     }
 
-    /// The account in the parent's state, as far as it has been read.
+    /// The account in the parent's state, if it has been read.
     pub(crate) fn account_before(&self, address: Address) -> Result<Option<Account>, StoreError> {
         match self.accounts.get(&address) {
             Some(account) => Ok(account.before),
@@ -234,7 +234,7 @@ impl BlockState {
         }
     }
 
-    /// What differs from the parent's state, ascending by address. The storage roots are still those of before.
+    /// The differences from the parent's state, ascending by address. The storage roots are still the old ones.
     pub(crate) fn changes(&self) -> Vec<AccountChange> {
         let written = self.accounts.iter().filter(|(address, _)| self.is_written(**address));
         let mut changes: Vec<AccountChange> =
@@ -243,7 +243,7 @@ impl BlockState {
         changes
     }
 
-    /// The code that these changes refer to and that the database has not.
+    /// The code that these changes refer to and that the database lacks.
     pub(crate) fn new_codes(&self, changes: &[AccountChange]) -> Result<Vec<(B256, Bytes)>, StoreError> {
         let mut codes: Vec<(B256, Bytes)> = Vec::new();
         for hash in changes.iter().filter_map(|change| change.account).map(|account| account.code_hash) {
@@ -275,7 +275,7 @@ impl BlockState {
         }
     }
 
-    /// Ends a transaction: marked accounts that are empty go, also those that it did not touch in the end.
+    /// Ends a transaction: deletes marked accounts that are empty, even if it did not touch them in the end.
     fn remove_marked_empty_accounts(&mut self) {
         let Some(empty) = &mut self.marks else { return };
         for address in empty.marks.watched() {
@@ -320,7 +320,7 @@ impl TrackedAccount {
         self.slots.entry(slot).or_insert(TrackedSlot { before: U256::ZERO, now: U256::ZERO }).now = value;
     }
 
-    /// Whether there is storage, but no nonce and no code: an account that init code made before EIP-161, or one of
+    /// Returns whether there is storage, but neither nonce nor code: an account made by init code before EIP-161, or in
     /// a genesis file.
     fn has_storage_alone(&self) -> bool {
         let is_bare = self.now.as_ref().is_some_and(|info| info.nonce == 0 && info.code_hash == EMPTY_CODE_HASH);
@@ -328,7 +328,7 @@ impl TrackedAccount {
         is_bare && (kept || self.slots.values().any(|slot| !slot.now.is_zero()))
     }
 
-    /// Whether a transaction left the account as it found it.
+    /// Returns whether a transaction left the account unchanged.
     fn is_as_before(&self, account: &EvmAccount) -> bool {
         let is_same = |now: &AccountInfo| {
             (now.balance, now.nonce, now.code_hash)
@@ -338,7 +338,7 @@ impl TrackedAccount {
     }
 
     fn apply(&mut self, account: EvmAccount) {
-        // The journal has already adapted empty accounts to the rules of before EIP-161.
+        // The journal has already adapted empty accounts to the rules before EIP-161.
         let is_cleared = account.is_empty() && !account.is_created();
         if account.is_selfdestructed() || is_cleared {
             return self.destroy();
@@ -377,7 +377,7 @@ impl TrackedAccount {
     }
 }
 
-// `code` must be none: a default `Some(empty)` would make the EVM run contracts as empty accounts, without an error.
+// `code` must be `None`: a default `Some(empty)` would make the EVM silently run contracts as empty accounts.
 fn account_info(account: Account) -> AccountInfo {
     AccountInfo {
         balance: account.balance,
@@ -464,7 +464,7 @@ impl DatabaseCommit for BlockState {
             if !account.is_touched() {
                 continue;
             }
-            // The journal read every account through `basic`, so the entry is there.
+            // The journal read every account through `basic`, so the entry exists.
             let tracked = self.accounts.entry(address).or_default();
             if account.info.code_hash == CODE_HASH_OF_STORAGE_ALONE {
                 account.info.code_hash = EMPTY_CODE_HASH;
@@ -475,12 +475,12 @@ impl DatabaseCommit for BlockState {
                 self.codes.insert(hash, code);
             }
             if let Some(empty) = &mut self.marks {
-                // The EVM leaves it touched by all that was undone, also by a SELFDESTRUCT that had no gas for it. What
-                // the reference would have marked is marked already.
+                // In the EVM it stays touched after everything that was reverted, including a SELFDESTRUCT without
+                // enough gas. What the reference would have marked is already marked.
                 if address == RIPEMD && tracked.is_as_before(&account) {
                     continue;
                 }
-                // Not what the journal calls created: before EIP-158 that is every empty account which was touched.
+                // The journal's `created` differs: before EIP-158 it includes every empty account that was touched.
                 if empty.marks.has_created(address) {
                     empty.marks.forget(address);
                 }

@@ -1,4 +1,4 @@
-//! System contracts: calls that a block makes by itself.
+//! System contracts: calls made by the block itself.
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::{
@@ -13,23 +13,23 @@ use super::{
     state::StateError,
 };
 
-/// Keeps roots of beacon blocks (EIP-4788).
+/// Stores roots of beacon blocks (EIP-4788).
 pub(crate) const BEACON_ROOTS_ADDRESS: Address = address!("000f3df6d732807ef1319fb7b8bb8522d0beac02");
-/// Keeps hashes of past blocks (EIP-2935).
+/// Stores hashes of past blocks (EIP-2935).
 pub(crate) const HISTORY_STORAGE_ADDRESS: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
 /// Queue of withdrawal requests (EIP-7002).
 pub(crate) const WITHDRAWAL_REQUESTS_ADDRESS: Address = address!("00000961ef480eb55e80d19ad83579a64c007002");
 /// Queue of consolidation requests (EIP-7251).
 pub(crate) const CONSOLIDATION_REQUESTS_ADDRESS: Address = address!("0000bbddc7ce488642fb579f8b00f3a590007251");
 
-/// The sender that system contracts trust.
+/// The sender expected by system contracts.
 const SYSTEM_ADDRESS: Address = address!("fffffffffffffffffffffffffffffffffffffffe");
 /// Gas of a system call, outside the block's gas.
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
-/// Calls a system contract and keeps what it changes. Nobody pays, and only the contract is touched.
+/// Calls a system contract and applies its changes. No account pays, and only the contract is touched.
 ///
-/// The EVM crate's own helper gives more gas than the EIPs say, hence the hand-made transaction.
+/// Does not use the EVM crate's helper, which gives more gas than the EIPs say.
 pub(crate) fn system_call<I>(
     evm: &mut BlockEvm<I>,
     contract: Address,

@@ -1,4 +1,4 @@
-//! One transaction over a state, with no block around it.
+//! A single transaction over a state, without a block.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{ExecutionError, error::TransactionRejection, native::ExchangeStep};
 
-/// The state that a transaction is executed on.
+/// The state before the transaction.
 #[derive(Clone)]
 pub struct StateBefore {
     /// Accounts, storage, code and block hashes.
@@ -24,20 +24,19 @@ pub struct StateBefore {
     pub root: B256,
 }
 
-/// What one transaction did, or why it did nothing.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Gas, logs and outcome; or the rule by which the transaction may not run.
+    /// The receipt, or the rule that the transaction breaks.
     pub receipt: Result<Receipt, TransactionRejection>,
     /// The root of the state after it.
     pub state_root: B256,
 }
 
 impl Executor {
-    /// Executes a transaction as a block with this header would at its beginning, without the steps that open and
-    /// close a block: no system calls, withdrawals or rewards. The beneficiary is touched, as a reward of nothing
-    /// would, also when the transaction may not run. This is how the public state tests see a transaction
-    /// (`docs/spec/conformance.md` 6.2).
+    /// Executes a transaction as at the beginning of a block with this header, without the steps that open and close a
+    /// block: no system calls, withdrawals or rewards. The beneficiary is touched, as by a reward of zero, even if the
+    /// transaction is rejected. The public state tests define a transaction so (`docs/spec/conformance.md` 6.2).
     ///
     /// # Errors
     /// [`ExecutionError`] when the state cannot be read or the header lacks an item of its fork.

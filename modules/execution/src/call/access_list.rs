@@ -1,4 +1,4 @@
-//! The accesses that a call makes.
+//! Access lists of calls.
 
 use revm::{
     InspectEvm,
@@ -21,12 +21,11 @@ use crate::{
     native::capacity_of,
 };
 
-/// How often the list may grow before the search is given up. Each round adds at least one access, so only a
-/// contract made for it gets near.
+/// Maximum number of rounds. Each adds at least one access, so only a contract made for this purpose gets near.
 const MAX_ROUNDS: usize = 64;
 
 impl Calls {
-    /// `eth_createAccessList`: runs the call with the list that its last run gave, until that changes nothing.
+    /// `eth_createAccessList`: repeats the call with the list from its last run until the list no longer changes.
     pub(crate) fn create_access_list(
         &self,
         request: &CreateAccessList,
@@ -41,7 +40,7 @@ impl Calls {
         let mut evm = environment.evm(state, self.interrupt(caller), AccessListInspector::default());
         let mut message = environment.transaction.clone();
         if environment.native.is_some() {
-            // The reference's first run has the given list without what need not be announced.
+            // The reference's first run uses the given list without entries that are always warm.
             message.access_list = given_list(&message);
         }
         for _ in 0..MAX_ROUNDS {
@@ -58,21 +57,21 @@ impl Calls {
             }
             message.access_list = found;
             if environment.native.is_some() {
-                // One without a list was of type 0, for which the EVM would pass over it.
+                // A message without a list was of type 0, for which the EVM would ignore it.
                 message.tx_type = TransactionType::AccessList as u8;
             }
         }
         Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")))
     }
 
-    /// Who pays on a native chain: the deposit of a token that is called, or else the sender.
+    /// The payer on a native chain: the deposit of the token that is called, otherwise the sender.
     fn payer(&self, request: &CallRequest, state: &mut BlockState) -> Result<Payer, Failure> {
-        let Some(native) = &self.executor.spec().native else { return Ok(Payer::Nobody) };
+        let Some(native) = &self.executor.spec().native else { return Ok(Payer::None) };
         let capacity = capacity_of(request.to, native.contracts.trc21_issuer, state)?;
         Ok(capacity.map_or(Payer::Sender, Payer::Token))
     }
 
-    /// Why a message was not run. The reference names the hash of the transaction that it would be, without signature.
+    /// Why a message could not run. The reference's text contains the hash of the corresponding unsigned transaction.
     fn message_failure(
         &self,
         failure: RunFailure,
@@ -104,14 +103,14 @@ fn inspect(
     outcome.map_err(|failure| RunFailure::from_evm(failure, &evm.ctx.chain))
 }
 
-/// The list that a native call begins with. Sender and receiver are warm without it; slots of theirs stay.
+/// The list with which a native call begins. Sender and receiver are always warm; their slots stay.
 fn given_list(message: &TxEnv) -> AccessList {
     let is_warm = |address| address == message.caller || message.kind.to() == Some(&address);
     let items = message.access_list.0.iter();
     AccessList(items.filter(|item| !is_warm(item.address) || !item.storage_keys.is_empty()).cloned().collect())
 }
 
-/// Puts slots back that were given for addresses which need not be announced.
+/// Restores slots that were given for always warm addresses.
 fn keep_given_slots(given: &AccessList, found: &mut AccessList) {
     for item in given.0.iter().filter(|item| !item.storage_keys.is_empty()) {
         match found.0.iter_mut().find(|other| other.address == item.address) {

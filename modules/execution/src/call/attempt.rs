@@ -1,9 +1,9 @@
-//! Calls that are over at once, answered on the caller's own task.
+//! Attempts: short calls run at once on the caller's own task.
 //!
-//! Waking a thread of the pool costs 15 to 80 µs, which is more than most calls take. An attempt runs where the request is
-//! read and gives up before it has cost more than a few reads may; the pool then runs the whole call again. What bounds
-//! it: the clock, looked at at every jump, call, copy and hash (`block/evm.rs`), and at every read of the state (here);
-//! only cheap precompiled contracts; and the shape of the request ([`is_small`]).
+//! Waking a pool thread costs 15 to 80 µs, more than most calls take. An attempt runs where the request is read and
+//! gives up before it has cost more than a few reads may; the pool then repeats the whole call. It is bounded by the
+//! clock, which is read at every jump, call, copy and hash (`block/evm.rs`) and at every read of the state (here); by
+//! allowing only cheap precompiled contracts; and by the form of the request ([`is_small`]).
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -24,20 +24,20 @@ use tenon_bus::CallContext;
 use super::{CallEnd, Calls};
 use crate::block::Interrupt;
 
-/// How long an attempt may take: some of the longer wake-ups that it spares.
+/// Time limit of an attempt: a few of the longer wake-ups that it avoids.
 const TIME: Duration = Duration::from_micros(150);
-/// Most gas of a call that is attempted: memory is bought with gas, and buying it is one instruction.
-pub(super) const MOST_GAS: u64 = 100_000_000;
-/// Most call data of a call that is attempted, bytes.
-const MOST_INPUT: usize = 16 << 10;
-/// Calls that are remembered as long ones: some more than a node's clients ask at a time.
+/// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
+pub(super) const MAX_GAS: u64 = 100_000_000;
+/// Maximum call data of an attempted call, bytes.
+const MAX_INPUT: usize = 16 << 10;
+/// Number of calls recorded as long: somewhat more than a node's clients make at a time.
 const REMEMBERED: usize = 1_024;
 
-/// Which calls have lately been too long for an attempt, so that they are not attempted in vain each time. Two calls that
-/// share a place forget one another, which costs the time of one attempt.
+/// Calls that were recently too long for an attempt, so that they are not attempted in vain again. Two calls with the
+/// same place replace one another, at the cost of one attempt.
 #[derive(Clone)]
 pub(crate) struct LongCalls {
-    // Lock-free: a lost update has the same small price.
+    // Atomics without a lock: a lost update costs no more than that either.
     places: Arc<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -47,7 +47,7 @@ impl LongCalls {
         Self { places: (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
     }
 
-    /// The mark of a call, which is never zero, and its place. Calls of one function of one contract are alike.
+    /// A call's mark, which is never zero, and its place. Calls of the same function of the same contract share both.
     fn place(&self, call: &Call) -> Option<(u64, &AtomicU64)> {
         let selector = call.request.input.get(..4);
         let mark = self.hasher.hash_one((call.request.to, selector)) | 1;
@@ -71,12 +71,12 @@ impl LongCalls {
     }
 }
 
-/// Whether what surrounds the run is small: no creation, whose code is in the call, no overrides, no lists that are
-/// read or recovered before the run.
+/// Returns whether the work around the run is small: no creation, whose code is in the call, no overrides, no lists
+/// that must be read or recovered before the run.
 fn is_small(call: &Call) -> bool {
     let request = &call.request;
     request.to.is_some()
-        && request.input.len() <= MOST_INPUT
+        && request.input.len() <= MAX_INPUT
         && request.access_list.as_ref().is_none_or(Vec::is_empty)
         && request.blob_versioned_hashes.is_none()
         && request.authorization_list.is_none()
@@ -85,7 +85,7 @@ fn is_small(call: &Call) -> bool {
 }
 
 impl Calls {
-    /// `eth_call`, if it is over at once; none says that the pool has to do it.
+    /// `eth_call`, if it ends in time; `None` means that the pool must run it.
     pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, Failure>> {
         if !is_small(call) || self.long_calls.knows(call) || caller.is_cancelled() {
             return None;
@@ -104,7 +104,7 @@ impl Calls {
         }
     }
 
-    /// `eth_call`: what the call returns.
+    /// `eth_call`: the output of the call.
     pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
         let begun = Instant::now();
         let (header, state) = self.base(call.block, caller)?;
@@ -112,7 +112,7 @@ impl Calls {
             CallEnd::Failed(failure) => failure,
             CallEnd::GaveUp => Failure::limit("request timed out"),
         });
-        // It was long because something was not in a cache, or the processor was taken away: attempted again.
+        // It was long only because of a cache miss or a context switch: attempt it again.
         if begun.elapsed() < TIME / 2 {
             self.long_calls.forget(call);
         }
@@ -120,14 +120,14 @@ impl Calls {
     }
 }
 
-/// A state that can be read until an attempt must be over.
+/// A state that is readable until the end of an attempt.
 struct StateInTime {
     state: Arc<dyn StateReader>,
     end: Instant,
 }
 
 impl StateInTime {
-    /// The error is not seen by anybody: whatever fails to be read in an attempt is read again by the pool.
+    /// The error is never shown: the pool repeats every read that fails in an attempt.
     fn state(&self) -> Result<&dyn StateReader, StoreError> {
         if Instant::now() >= self.end {
             return Err(StoreError::Engine("a call was not over at once".to_owned()));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_call_is_known_by_contract_and_function_until_it_is_forgotten() {
+    fn a_long_call_is_recorded_by_contract_and_function() {
         let long = LongCalls::new();
         let contract = address!("0x00000000000000000000000000000000000000aa");
         let (asked, same, other) =
@@ -178,7 +178,7 @@ mod tests {
 
         long.remember(&asked);
         assert_eq!((long.knows(&asked), long.knows(&same)), (true, true));
-        // They share a place in one of a thousand runs, and even then not a mark.
+        // They share a place in one of a thousand runs, but not the mark.
         assert!(!long.knows(&other));
 
         long.forget(&other);
@@ -198,7 +198,7 @@ mod tests {
         assert!(is_small(&small));
         for large in [
             with(|call| call.request.to = None),
-            with(|call| call.request.input = vec![0; MOST_INPUT + 1].into()),
+            with(|call| call.request.input = vec![0; MAX_INPUT + 1].into()),
             with(|call| call.request.access_list = Some(vec![Default::default()])),
             with(|call| call.request.blob_versioned_hashes = Some(vec![])),
             with(|call| call.request.authorization_list = Some(vec![])),

@@ -1,4 +1,4 @@
-//! From a call object to what the EVM needs.
+//! Prepares the EVM's input from a call object.
 
 use alloy_primitives::{Address, U256};
 use revm::{
@@ -17,27 +17,27 @@ use crate::block::{
 };
 use crate::native::Prices;
 
-/// A gas limit that stands for none: half of the number space, so that sums do not overflow.
+/// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
 const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
 
-/// Everything about a call but the state's caching and the clock.
+/// The environment of a call, except the state's cache and the clock.
 pub(crate) struct CallEnvironment {
     pub(crate) rules: BlockRules,
     pub(crate) block: BlockEnv,
     pub(crate) transaction: TxEnv,
     pub(crate) precompiles: MovedPrecompiles,
-    /// On what terms the call runs on a native chain; none on others.
+    /// The terms on a native chain; `None` on others.
     pub(crate) native: Option<NativeTerms>,
-    /// The prices of the historic exchange that contracts are told, in its time.
+    /// The historic exchange's prices for contracts, while it was active.
     prices: Option<Prices>,
 }
 
 impl CallEnvironment {
-    /// The EVM for this call. It never commits, so one EVM can run the call again and again.
+    /// The EVM for this call. It never commits, so it can run the call repeatedly.
     pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
         let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
         evm.precompiles.apply(&self.precompiles);
-        evm.precompiles.tell_prices(self.prices.clone());
+        evm.precompiles.set_prices(self.prices.clone());
         evm
     }
 }
@@ -52,7 +52,7 @@ impl Calls {
 /// Prepares a call on a state, in the context of a block.
 ///
 /// # Errors
-/// Contradicting or impossible members of the call object or the overrides, in go-ethereum's words.
+/// Contradictory or invalid members of the call object or the overrides, with go-ethereum's texts.
 pub(crate) fn prepare(
     calls: &Calls,
     header: &SealedHeader,
@@ -81,10 +81,10 @@ pub(crate) fn prepare(
     Ok(CallEnvironment { rules, block, transaction, precompiles, native, prices })
 }
 
-/// A native chain's call as the EVM takes it: of the members that the reference knows, with one price.
+/// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
 ///
 /// # Errors
-/// Prices of both kinds, in the reference's words.
+/// Prices of both kinds, with the reference's text.
 fn native_message_env(
     request: &CallRequest,
     chain_id: u64,
@@ -108,8 +108,8 @@ fn native_message_env(
     })
 }
 
-/// The header that decides which fork's rules hold: an overridden height or time may lie in another fork, whose
-/// header items the block may lack.
+/// The header that determines the fork: an overridden height or time may be in another fork, whose header items the
+/// block may lack.
 fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
     let mut header = header.header().clone();
     header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
@@ -119,8 +119,8 @@ fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header
     header
 }
 
-/// A call is no transaction: its sender may be a contract, its nonce is not looked at, and its gas is bounded by
-/// this node's settings instead of the block.
+/// Relaxes rules that apply to transactions only: a call's sender may be a contract, its nonce is ignored, and its gas
+/// is limited by this node's settings instead of the block.
 fn relax_for_calls(rules: &mut BlockRules) {
     rules.cfg.disable_nonce_check = true;
     rules.cfg.disable_eip3607 = true;
@@ -129,7 +129,7 @@ fn relax_for_calls(rules: &mut BlockRules) {
     rules.cfg.max_blobs_per_tx = None;
 }
 
-/// A call that offers no price sees a base fee of zero, as in go-ethereum.
+/// A call without a price sees a base fee of zero, as in go-ethereum.
 fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
     if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
         block.basefee = 0;
@@ -140,10 +140,10 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
     }
 }
 
-/// The call as the EVM takes it.
+/// Converts the call for the EVM.
 ///
 /// # Errors
-/// Contradicting or impossible members, in go-ethereum's words.
+/// Contradictory or invalid members, with go-ethereum's texts.
 fn message_env(
     request: &CallRequest,
     chain_id: u64,
@@ -165,7 +165,7 @@ fn message_env(
         kind: request.to.map_or(TxKind::Create, TxKind::Call),
         value: request.value.unwrap_or_default(),
         data: request.input.clone(),
-        // Not checked, but the largest number would be refused before that.
+        // Not checked, but the maximum would be refused earlier.
         nonce: 0,
         chain_id: Some(chain_id),
         access_list: access_list(request.access_list.as_deref().unwrap_or_default()),
@@ -203,7 +203,7 @@ pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<
     Ok(())
 }
 
-/// The price or fee cap, and the tip cap when the call is priced by EIP-1559.
+/// The price or fee cap, and the tip cap if the call uses EIP-1559 prices.
 fn prices(request: &CallRequest, has_base_fee: bool) -> Result<(U256, Option<U256>), Failure> {
     if !has_base_fee || request.gas_price.is_some() {
         return Ok((request.gas_price.unwrap_or_default(), None));
@@ -226,7 +226,7 @@ fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> Transa
     }
 }
 
-/// The blob fee cap; a call with blobs that names none offers what the block asks.
+/// The blob fee cap; by default what the block demands.
 fn blob_price(request: &CallRequest, block: &BlockEnv) -> Result<u128, Failure> {
     match request.max_fee_per_blob_gas {
         Some(wei) => price(wei).map_err(Failure::server),

@@ -1,4 +1,4 @@
-//! The least gas with which a call succeeds, searched as go-ethereum does.
+//! Gas estimates: searches the smallest sufficient gas limit, like go-ethereum.
 
 use alloy_primitives::U256;
 use revm::{
@@ -17,9 +17,9 @@ use crate::block::{BlockEvm, StateError};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// Gas that a call with value gives its receiver on top.
+/// Extra gas for the receiver of a call with value.
 const CALL_STIPEND: u64 = 2_300;
-/// The search ends when the bounds are this close to one another, in thousandths.
+/// The search ends when the bounds differ by at most this much, in thousandths.
 const TOLERANCE_PER_MILLE: u64 = 15;
 
 impl Calls {
@@ -49,8 +49,8 @@ impl Calls {
         }
     }
 
-    /// The most gas that the call may have: asked for, or the block's; never more than the caps allow and the
-    /// sender can pay.
+    /// Maximum gas limit of the call: the requested one, or the block's; never more than the caps allow and the sender
+    /// can pay.
     fn ceiling(&self, environment: &CallEnvironment, asked: Option<u64>, evm: &mut BlockEvm) -> Result<u64, Failure> {
         let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(environment.block.gas_limit);
         if environment.rules.spec_id().is_enabled_in(SpecId::OSAKA) {
@@ -80,7 +80,7 @@ fn affordable_gas(transaction: &TxEnv, evm: &mut BlockEvm) -> Result<u64, Failur
     Ok((rest / U256::from(transaction.gas_price)).saturating_to())
 }
 
-/// What a trial with some gas showed.
+/// Result of a trial with some gas limit.
 enum Trial {
     /// It succeeds.
     Enough(ExecutionResult),
@@ -90,11 +90,11 @@ enum Trial {
     Failed(ExecutionResult),
 }
 
-/// How a search ended.
+/// Result of a search.
 enum Found {
-    /// The least gas.
+    /// The smallest sufficient gas limit.
     Gas(u64),
-    /// With all gas that it may have, the call fails for another reason.
+    /// The call fails for another reason even with the maximum gas.
     Failure(ExecutionResult),
 }
 
@@ -116,14 +116,14 @@ impl Search<'_> {
         let gas = result.gas();
         let mut too_little = gas.tx_gas_used().saturating_sub(1);
         let mut enough = ceiling;
-        // Most calls succeed with what they used at their peak and a 64th of it for inner calls.
+        // Most calls succeed with their peak use and another 64th of it for inner calls.
         let peak = gas.total_gas_spent().max(gas.floor_gas());
         let guess = peak.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
         if guess < enough {
             self.narrow(evm, guess, &mut too_little, &mut enough)?;
         }
         while too_little + 1 < enough && (enough - too_little) * 1000 >= enough.saturating_mul(TOLERANCE_PER_MILLE) {
-            // Calls rarely need much more than they use, so the search leans to the lower end.
+            // Calls rarely need much more than they use, so the search prefers the lower end.
             let middle = (too_little + (enough - too_little) / 2).min(too_little.saturating_mul(2).max(1));
             self.narrow(evm, middle, &mut too_little, &mut enough)?;
         }

@@ -1,6 +1,6 @@
-//! The least gas with which a call on a native chain succeeds: the reference's search (`docs/spec/rpc-eth.md` 10.3), which is
-//! exact, with the oddity that a call that looks like a plain transfer is said to need 21,000 gas just when that is not
-//! enough. State overrides hold in every trial, as the interface document has it; in the reference they reach none.
+//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including its quirk that
+//! a call that looks like a plain transfer returns 21,000 exactly if that is not enough. State overrides apply to every
+//! trial, as the interface document says; in the reference they apply to none.
 
 use revm::{
     Database,
@@ -17,16 +17,16 @@ use crate::block::{BlockEvm, BlockState, StateError};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// What is said of a run that lacked gas.
+/// Error of a run that lacked gas.
 const OUT_OF_GAS: &str = "out of gas";
 
-/// What a trial showed.
+/// Result of a trial.
 enum Trial {
     /// The call succeeds.
     Enough,
     /// It fails.
     Failed(ExecutionResult),
-    /// The gas does not even pay for the message itself.
+    /// The gas does not even cover the message itself.
     Unpaid,
 }
 
@@ -69,7 +69,7 @@ impl Calls {
             Trial::Failed(result) => {
                 let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
                 match environment.output_or_failure(result, message, evm) {
-                    // Words of its own has what is not a lack of gas to the reference.
+                    // To the reference, only failures other than lack of gas have a text of their own.
                     Err(failure) if failure.message != OUT_OF_GAS => Err(failure),
                     _ => Err(exceeds_allowance(ceiling)),
                 }

@@ -1,4 +1,5 @@
-//! What a message failed at, where the words about it name the instruction or the stack (`docs/spec/rpc-eth.md` 10.1).
+//! The last instruction of a failed message, for texts that name the instruction or the stack (`docs/spec/rpc-eth.md`
+//! 10.1).
 
 use revm::{
     Inspector,
@@ -23,19 +24,19 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// An instruction that begins with this many values on the stack.
+    /// An instruction with this stack length before it runs.
     pub(crate) const fn new(opcode: u8, stack_length: usize) -> Self {
         Self { opcode, stack_length }
     }
 
-    /// Why it failed; none when the reason alone says it.
-    pub(crate) fn words(self, reason: &HaltReason) -> Option<String> {
+    /// The error text; `None` if the reason alone determines it.
+    pub(crate) fn error_text(self, reason: &HaltReason) -> Option<String> {
         let Self { opcode, stack_length } = self;
         match reason {
             HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
                 Some(format!("invalid opcode: {}", instruction_name(opcode)))
             }
-            // Only an instruction that runs finds the stack too short or too long, and each that runs has bounds.
+            // Only an executed instruction under- or overflows the stack, and each such instruction has bounds.
             HaltReason::StackUnderflow => Some(StackBounds::of(opcode)?.underflow_text(stack_length)),
             HaltReason::StackOverflow => Some(StackBounds::of(opcode)?.overflow_text(stack_length)),
             _ => None,
@@ -43,36 +44,36 @@ impl Step {
     }
 }
 
-/// Whether the words about a failure need its last instruction.
+/// Returns whether the error text needs the last instruction.
 pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
     match reason {
         HaltReason::OpcodeNotFound
         | HaltReason::NotActivated
         | HaltReason::StackUnderflow
         | HaltReason::StackOverflow => true,
-        // The gas may not have been enough for the code that the creation returned.
+        // The gas may have been insufficient for the code returned by the creation.
         HaltReason::OutOfGas(_) => message.kind.is_create(),
         _ => false,
     }
 }
 
-/// Remembers the last instruction of the outermost frame.
+/// Records the last instruction of the outermost frame.
 #[derive(Default)]
 pub(crate) struct LastStep {
     depth: usize,
     step: Option<Step>,
-    /// The frame has run to its end.
+    /// Whether the frame has ended.
     has_returned: bool,
 }
 
 impl LastStep {
-    /// Why the message failed; none when the reason alone says it.
-    pub(crate) fn words(&self, reason: &HaltReason) -> Option<String> {
+    /// The error text; `None` if the reason alone determines it.
+    pub(crate) fn error_text(&self, reason: &HaltReason) -> Option<String> {
         match reason {
             HaltReason::OutOfGas(_) if self.has_returned => {
                 Some("contract creation code storage out of gas".to_owned())
             }
-            reason => self.step?.words(reason),
+            reason => self.step?.error_text(reason),
         }
     }
 }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_as_the_reference_tells_them() {
+    fn failures_have_the_references_texts() {
         let cases = [
             (0x0c, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0xc not defined"),
             (0x1e, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0x1e not defined"),
@@ -126,8 +127,8 @@ mod tests {
             (0x60, 1024, HaltReason::StackOverflow, "stack limit reached 1024 (1023)"),
         ];
         for (opcode, length, reason, expected) in cases {
-            assert_eq!(Step::new(opcode, length).words(&reason).as_deref(), Some(expected));
+            assert_eq!(Step::new(opcode, length).error_text(&reason).as_deref(), Some(expected));
         }
-        assert_eq!(Step::new(0x56, 1).words(&HaltReason::InvalidJump), None);
+        assert_eq!(Step::new(0x56, 1).error_text(&HaltReason::InvalidJump), None);
     }
 }

@@ -1,17 +1,17 @@
-//! Running the EVM for an answer instead of a block.
+//! Runs the EVM for queries.
 
 mod access_list;
 mod attempt;
 mod environment;
+mod error_texts;
 mod estimate;
 mod estimate_native;
 mod failing_step;
 mod native_message;
 mod overrides;
 mod pausing_state;
-mod precompile_words;
+mod precompile_errors;
 mod run;
-mod words;
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
-pub(crate) use precompile_words::precompile_failure;
+pub(crate) use precompile_errors::precompile_failure;
 pub(crate) use run::{RunFailure, needs_second_run};
 pub(crate) use words::{duration_text, halt_text, invalid_transaction_text, revert_failure};
 
@@ -52,9 +52,9 @@ pub(crate) struct Calls {
 
 /// Why a call has no output.
 pub(crate) enum CallEnd {
-    /// It failed, as its caller is told.
+    /// It failed, with this error for the caller.
     Failed(Failure),
-    /// It was attempted only, and was not over in time.
+    /// It was only attempted, and did not end in time.
     GaveUp,
 }
 
@@ -65,7 +65,7 @@ impl From<Failure> for CallEnd {
 }
 
 impl Calls {
-    /// The block after which something is to run, and the state after it.
+    /// A block, and the state after it.
     pub(crate) fn base(
         &self,
         block: BlockId,
@@ -77,7 +77,7 @@ impl Calls {
         Ok((header, state))
     }
 
-    /// The same, with the state read through something else.
+    /// The same, reading the state through a wrapper.
     fn base_through(
         &self,
         block: BlockId,
@@ -108,7 +108,7 @@ impl Calls {
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
         let state = self.chain.state_at(header.number.into());
-        // Asked after the state, which notices by itself when the chain is unwound from then on.
+        // Checked after opening the state, which from then on detects an unwind of the chain.
         if self.is_canonical(header)? {
             return Ok(state?);
         }
@@ -118,7 +118,7 @@ impl Calls {
     }
 
     fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {
-        // Most questions are about the head, which is in memory.
+        // Most queries are about the head, which is in memory.
         Ok(self.chain.head().header.hash() == header.hash()
             || self.chain.canonical_hash(header.number.into())? == Some(header.hash()))
     }
@@ -136,12 +136,12 @@ impl Calls {
             prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
         let message = environment.transaction.clone();
         let gas_limit = message.gas_limit;
-        if is_attempt && gas_limit > attempt::MOST_GAS {
+        if is_attempt && gas_limit > attempt::MAX_GAS {
             return Err(CallEnd::GaveUp);
         }
         let mut evm = environment.evm(state, interrupt, ());
         match environment.run(&mut evm, message.clone()) {
-            // The words want a second run, which the time left may not be enough for.
+            // The text needs a second run, for which an attempt may not have the time.
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
             Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),

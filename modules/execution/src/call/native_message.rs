@@ -1,6 +1,5 @@
-//! A call on a native chain, on the reference's terms: its sender has all coins there can be, its nonce and account are not
-//! looked at, gas costs nobody anything, and what is refused is refused in the reference's words and order
-//! (`docs/spec/rpc-eth.md` 10.1).
+//! Calls on a native chain, under the reference's terms: the sender has an unlimited balance, its nonce and account are
+//! ignored, gas is free, and refusals have the reference's texts and order (`docs/spec/rpc-eth.md` 10.1).
 
 use std::marker::PhantomData;
 
@@ -25,44 +24,44 @@ use crate::{
     native::{address_text, is_exempt_receiver},
 };
 
-/// Price of a call that names none, on a block without base fee: 50 gwei.
+/// Price of a call without one, on a block without base fee: 50 gwei.
 const PRICE_WITHOUT_BASE_FEE: U256 = U256::from_limbs([50_000_000_000, 0, 0, 0]);
-/// Gas of a data byte that is not zero, at every height (`docs/spec/chain.md` 2.4).
+/// Gas per nonzero data byte, at every height (`docs/spec/chain.md` 2.4).
 const GAS_OF_NONZERO_BYTE: u64 = 68;
-/// Gas of a data byte that is zero.
+/// Gas per zero data byte.
 const GAS_OF_ZERO_BYTE: u64 = 4;
-/// Gas of a word of creation code (EIP-3860).
+/// Gas per word of init code (EIP-3860).
 const GAS_OF_INITCODE_WORD: u64 = 2;
-/// Gas of an announced address (EIP-2930); the reference asks it at every height.
+/// Gas per address in an access list (EIP-2930), which the reference charges at every height.
 const GAS_OF_LISTED_ADDRESS: u64 = 2_400;
-/// Gas of an announced slot.
+/// Gas per slot in an access list.
 const GAS_OF_LISTED_SLOT: u64 = 1_900;
 /// Gas of any message.
 const GAS_OF_MESSAGE: u64 = 21_000;
 /// Gas of a creation from Homestead on.
 const GAS_OF_CREATION: u64 = 53_000;
 
-/// Who pays for the gas of a message.
+/// The payer of a message's gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payer {
-    /// Nobody: calls and estimates.
-    Nobody,
-    /// The sender, from coins without end; gas is taken from it while the message runs.
+    /// None: calls and estimates.
+    None,
+    /// The sender, with an unlimited balance; gas is deducted from it during the run.
     Sender,
-    /// The sender, from what it holds, wei.
+    /// The sender, from its balance, wei.
     Account(U256),
-    /// A token's deposit, of which this much is left, wei.
+    /// A token's deposit with this balance, wei.
     Token(U256),
 }
 
-/// What a message on a native chain is checked against before it runs.
+/// Parameters of the checks before a message on a native chain runs.
 #[derive(Clone, Debug)]
 pub(crate) struct NativeTerms {
-    /// The price that gas is paid with, wei.
+    /// The gas price, wei.
     price: U256,
     fee_cap: U256,
     tip_cap: U256,
-    /// The block's base fee, wei; with it EIP-1559 and the limit of creation code hold.
+    /// The block's base fee, wei; if present, EIP-1559 and the limit of init code apply.
     base_fee: Option<u64>,
     is_homestead: bool,
     payer: Payer,
@@ -73,7 +72,7 @@ impl NativeTerms {
     pub(crate) fn new(request: &CallRequest, base_fee: Option<u64>, spec_id: SpecId) -> Self {
         let (price, fee_cap, tip_cap) = prices(request, base_fee);
         let is_homestead = spec_id.is_enabled_in(SpecId::HOMESTEAD);
-        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::Nobody }
+        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::None }
     }
 
     /// The same terms with another payer.
@@ -81,16 +80,16 @@ impl NativeTerms {
         Self { payer, ..self }
     }
 
-    /// The price as the EVM takes it. Nobody can pay more than 2^128 wei for a unit of gas, but a call need not pay:
-    /// GASPRICE shows such a price as the largest number that the EVM crate has.
+    /// The price for the EVM. No real price exceeds 2^128 wei, but a call need not pay: GASPRICE then shows the EVM
+    /// crate's maximum.
     pub(crate) fn price(&self) -> u128 {
         self.price.saturating_to()
     }
 
-    /// Gas that the message costs before it runs.
+    /// Intrinsic gas of the message.
     ///
     /// # Errors
-    /// Why it may not run, in the reference's words.
+    /// Why it may not run, with the reference's text.
     pub(crate) fn admit(&self, message: &TxEnv) -> Result<u64, RunFailure> {
         self.check_caps(message)?;
         self.check_funds(message)?;
@@ -111,7 +110,7 @@ impl NativeTerms {
         Ok(gas)
     }
 
-    /// The rules of EIP-1559 about fee caps, which a message without price need not keep.
+    /// Checks the fee caps by EIP-1559, from which a message without a price is exempt.
     fn check_caps(&self, message: &TxEnv) -> Result<(), RunFailure> {
         let Some(base_fee) = self.base_fee else { return Ok(()) };
         if self.fee_cap.is_zero() && self.tip_cap.is_zero() {
@@ -135,7 +134,7 @@ impl NativeTerms {
     fn check_funds(&self, message: &TxEnv) -> Result<(), RunFailure> {
         let gas = U512::from(message.gas_limit);
         match self.payer {
-            Payer::Nobody => Ok(()),
+            Payer::None => Ok(()),
             Payer::Token(capacity) if U512::from(capacity) < gas * U512::from(self.price) => {
                 refused("insufficient funds for gas * price + value".to_owned())
             }
@@ -167,19 +166,19 @@ impl NativeTerms {
             + slots * GAS_OF_LISTED_SLOT
     }
 
-    /// What the sender holds while its message runs with this gas limit, wei.
+    /// The sender's balance while its message runs with this gas limit, wei.
     fn balance_while_running(&self, gas_limit: u64) -> U256 {
         match self.payer {
             Payer::Sender => U256::MAX.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
             Payer::Account(balance) => balance.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
-            Payer::Nobody | Payer::Token(_) => U256::MAX,
+            Payer::None | Payer::Token(_) => U256::MAX,
         }
     }
 
-    /// Runs a message and forgets what it changed.
+    /// Runs a message and discards its changes.
     ///
     /// # Errors
-    /// Why it may not run, or why the run had to end.
+    /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
         let intrinsic_gas = self.admit(&message)?;
         evm.ctx.set_tx(message);
@@ -187,10 +186,10 @@ impl NativeTerms {
         finished(evm, result)
     }
 
-    /// As [`NativeTerms::run`], watched by the EVM's inspector.
+    /// Like [`NativeTerms::run`], with the EVM's inspector.
     ///
     /// # Errors
-    /// As [`NativeTerms::run`].
+    /// Like [`NativeTerms::run`].
     pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
         &self,
         evm: &mut BlockEvm<I>,
@@ -211,7 +210,7 @@ fn finished<I>(
     evm: &mut BlockEvm<I>,
     result: Result<ExecutionResult, EvmFailure>,
 ) -> Result<ExecutionResult, RunFailure> {
-    // Takes what the message did out of the journal, so that the next one starts afresh.
+    // Clears the message's changes from the journal before the next one.
     drop(evm.finalize());
     result.map_err(|failure| RunFailure::from_evm(failure, &evm.ctx.chain))
 }
@@ -247,7 +246,7 @@ impl<I> Handler for MessageHandler<'_, I> {
     type Error = EvmFailure;
     type HaltReason = HaltReason;
 
-    // `NativeTerms::admit` has looked at everything.
+    // `NativeTerms::admit` has made all checks.
     fn validate_env(&self, _evm: &mut Self::Evm) -> Result<(), EvmFailure> {
         Ok(())
     }

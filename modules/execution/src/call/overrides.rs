@@ -1,4 +1,4 @@
-//! What a call pretends about accounts and the block.
+//! State and block overrides of calls.
 
 use alloy_primitives::{Address, U256};
 use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice};
@@ -12,10 +12,10 @@ use crate::{
     native::address_text,
 };
 
-/// Applies what is pretended about accounts, and says which precompiled contracts moved.
+/// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
 /// # Errors
-/// Contradictions between overrides, in go-ethereum's words.
+/// Contradictory overrides, with go-ethereum's texts.
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,
@@ -56,8 +56,8 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
     write_override(address, account, state)
 }
 
-/// In the reference, an override of the whole storage changes the given slots only, and precompiled contracts keep
-/// working whatever is pretended about their accounts (`docs/spec/rpc-eth.md` 4.8).
+/// In the reference, an override of the whole storage changes only the given slots, and precompiled contracts keep
+/// working whatever the overrides of their accounts (`docs/spec/rpc-eth.md` 4.8).
 fn apply_native_account_override(
     address: Address,
     account: &AccountOverride,
@@ -84,7 +84,7 @@ fn write_override(address: Address, account: &AccountOverride, state: &mut Block
     Ok(())
 }
 
-/// Applies what is pretended about the block.
+/// Applies block overrides.
 pub(crate) fn apply_block_overrides(overrides: &BlockOverrides, block: &mut BlockEnv) {
     if let Some(number) = overrides.number {
         block.number = number;

@@ -1,4 +1,4 @@
-//! A state whose reads are places where a job can give way.
+//! A state whose reads let a job give way to other clients.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, StateReader, StoreError};
 use tenon_bus::CallContext;
 
-/// A state as a job of the work pool reads it. A run that reads thousands of slots between two jumps takes longer by that than
-/// another client may wait.
+/// Wraps a state for a job of the work pool. A run that reads thousands of slots between two jumps would otherwise
+/// block another client for too long.
 pub(super) struct PausingState {
     pub(super) state: Arc<dyn StateReader>,
     pub(super) caller: CallContext,

@@ -1,4 +1,4 @@
-//! One run of a call, and what its end means for the caller.
+//! Runs a call and converts its result for the caller.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -16,30 +16,30 @@ use tenon_bus::OutOfMemory;
 
 use super::{
     CallEnvironment, duration_text,
+    error_texts::{native_revert_failure, revert_failure},
     failing_step::{LastStep, needs_step},
     halt_text, invalid_transaction_text, precompile_failure,
-    words::{native_revert_failure, revert_failure},
 };
 use crate::block::{BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
 
-/// Why a run gave no result.
+/// Why a run returned no result.
 #[derive(Debug)]
 pub(crate) enum RunFailure {
     /// It was stopped.
     Stopped(Stopped),
-    /// The message may not run at all.
+    /// The message is not valid.
     Message(InvalidTransaction),
-    /// The same, in words that are ready.
+    /// The same, with the final text.
     Refused(String),
     /// It had to grow, and its client's memory is used up.
     OutOfMemory(OutOfMemory),
     /// The database failed, or what was read has no place in its client's memory.
     Store(StoreError),
-    /// Anything else that the EVM says.
+    /// Another error of the EVM.
     Other(String),
 }
 
-/// Runs a transaction on the EVM's state and forgets what it changed.
+/// Runs a transaction on the EVM's state and discards its changes.
 fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFailure> {
     match evm.transact(transaction) {
         Ok(outcome) => Ok(outcome.result),
@@ -62,7 +62,7 @@ impl RunFailure {
         }
     }
 
-    /// Whether more gas may help: the limit does not even pay for the message's data.
+    /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
     pub(crate) const fn is_intrinsic_gas(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl RunFailure {
         )
     }
 
-    /// The failure as the caller of `eth_call` sees it.
+    /// Converts the failure for the caller of `eth_call`.
     pub(crate) fn for_call(self, environment: &CallEnvironment, gas_limit: u64, timeout: Duration) -> Failure {
         match self {
             Self::Stopped(Stopped::TimedOut) => {
@@ -93,10 +93,10 @@ impl RunFailure {
 }
 
 impl CallEnvironment {
-    /// Runs a message and forgets what it changed.
+    /// Runs a message and discards its changes.
     ///
     /// # Errors
-    /// Why it may not run, or why the run had to end.
+    /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
         match &self.native {
             Some(terms) => terms.run(evm, message),
@@ -104,10 +104,10 @@ impl CallEnvironment {
         }
     }
 
-    /// What a finished run returns to its caller.
+    /// The output of a finished run.
     ///
     /// # Errors
-    /// Why it failed, as `eth_call` and `eth_estimateGas` say it.
+    /// Why it failed, with the text of `eth_call` and `eth_estimateGas`.
     pub(crate) fn output_or_failure(
         &self,
         result: ExecutionResult,
@@ -122,13 +122,14 @@ impl CallEnvironment {
         }
     }
 
-    /// Why a message's outermost frame ended without result. Where the words name the instruction or the stack, the
-    /// message runs once more, watched: failures of this kind are rare, and an inspector costs a call for each step.
+    /// Why a message's outermost frame halted. If the text names the instruction or the stack, the message runs again
+    /// with an inspector: such failures are rare, and an inspector costs a call per step.
     pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {
         if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
             (reason, message.kind)
         {
-            // Only a message to the contract itself ends so: in another contract the call fails and the run goes on.
+            // Only a message directly to the contract ends like this: inside another contract only the inner call
+            // fails.
             let words = precompile_failure(contract, &message.data);
             return words.map_or_else(|| halt_text(reason), Cow::Borrowed);
         }
@@ -141,12 +142,12 @@ impl CallEnvironment {
             Some(terms) => terms.inspect(&mut evm, message).map(drop).is_ok(),
             None => evm.inspect_one_tx(message).is_ok(),
         };
-        let words = evm.inspector.words(reason).filter(|_| again);
-        words.map_or_else(|| halt_text(reason), Cow::Owned)
+        let text = evm.inspector.error_text(reason).filter(|_| again);
+        text.map_or_else(|| halt_text(reason), Cow::Owned)
     }
 }
 
-/// Whether a message runs once more to say why it failed.
+/// Returns whether the message must run again to find out why it failed.
 pub(crate) fn needs_second_run(result: &ExecutionResult, message: &TxEnv) -> bool {
     matches!(result, ExecutionResult::Halt { reason, .. } if needs_step(reason, message))
 }

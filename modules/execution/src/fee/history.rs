@@ -11,16 +11,16 @@ use tenon_bus::CallContext;
 
 use super::{Fees, tips::WeightedTip, unknown};
 
-/// Most percentiles of one question.
-const MOST_PERCENTILES: usize = 100;
-/// Most blocks of a history that is worked out on the caller's own task: each costs two look-ups.
+/// Maximum number of percentiles of one request.
+const MAX_PERCENTILES: usize = 100;
+/// Maximum number of blocks of a history computed on the caller's own task: each costs two look-ups.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
-/// Finds the tips of a block by its hash, height and header; none where they are not known.
+/// Finds the tips of a block by its hash, height and header; `None` if they are not cached.
 type TipsOf<'a> = dyn Fn(B256, u64, &SealedHeader) -> Result<Option<Arc<[WeightedTip]>>, Failure> + 'a;
 
 impl Fees {
-    /// `eth_feeHistory`, if it is about few blocks whose tips are known; none says that the pool has to do it.
+    /// `eth_feeHistory`, if it covers few blocks with cached tips; `None` means that the pool must run it.
     pub(crate) fn attempt_fee_history(&self, request: &GetFeeHistory) -> Option<Result<FeeHistory, Failure>> {
         if request.block_count > MAX_ATTEMPTED_BLOCKS {
             return None;
@@ -38,7 +38,7 @@ impl Fees {
         history.ok_or_else(|| Failure::server("the fees of these blocks are not known"))
     }
 
-    /// The history with the tips that `tips_of` finds; none if it finds none for a block.
+    /// The history with the tips from `tips_of`; `None` if that returns `None` for a block.
     fn history(
         &self,
         request: &GetFeeHistory,
@@ -47,7 +47,7 @@ impl Fees {
     ) -> Result<Option<FeeHistory>, Failure> {
         let GetFeeHistory { block_count, newest, ref percentiles } = *request;
         check_percentiles(percentiles)?;
-        // Nothing is pending where no block is being made: the reference takes the head, and one block less.
+        // Without a pending block the reference uses the head, and one block less.
         let is_one_less = self.spec.native.is_some() && newest == BlockId::Tag(BlockTag::Pending);
         let newest = self.newest(newest)?;
         let count = block_count
@@ -78,7 +78,7 @@ impl Fees {
         Ok(Some(history))
     }
 
-    /// All tips of a block with the gas that was paid with them, ascending.
+    /// All tips of a block with their gas, ascending.
     fn weighted_tips(&self, number: u64, hash: B256, base_fee: Option<u64>) -> Result<Arc<[WeightedTip]>, Failure> {
         if let Some(known) = self.tips.weighted(hash) {
             return Ok(known);
@@ -114,7 +114,7 @@ impl Fees {
         history.blob_gas_used_ratio.push(ratio(header.blob_gas_used.unwrap_or_default(), most));
     }
 
-    /// The fees of the block after the last, which may not exist yet.
+    /// Adds the fees of the block after the last, which may not exist yet.
     fn add_following(&self, history: &mut FeeHistory, newest: &SealedHeader) {
         history.base_fee_per_gas.push(U256::from(self.spec.next_base_fee(newest).unwrap_or_default()));
         let blobs = self.spec.blob_parameters(newest.timestamp).filter(|_| newest.excess_blob_gas.is_some());
@@ -137,8 +137,8 @@ const fn empty() -> FeeHistory {
 
 fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
     let invalid = |what: String| Err(Failure::server(format!("invalid reward percentile: {what}")));
-    if percentiles.len() > MOST_PERCENTILES {
-        return invalid(format!("over the query limit {MOST_PERCENTILES}"));
+    if percentiles.len() > MAX_PERCENTILES {
+        return invalid(format!("over the query limit {MAX_PERCENTILES}"));
     }
     for (index, percentile) in percentiles.iter().enumerate() {
         if !(0.0..=100.0).contains(percentile) {
@@ -162,7 +162,7 @@ fn rewards(tips: &[WeightedTip], gas_used: u64, percentiles: &[f64]) -> Vec<U256
     percentiles.iter().map(|percentile| tip_at(tips, threshold(gas_used, *percentile))).collect()
 }
 
-/// The tip of the transaction in which the running sum of gas reaches the threshold.
+/// The tip of the transaction at which the cumulative gas reaches the threshold.
 fn tip_at(tips: &[WeightedTip], threshold: u64) -> U256 {
     let mut sum = 0u64;
     for (tip, gas) in tips {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_checked_in_the_reference_words() {
+    fn percentiles_are_checked_with_the_references_texts() {
         let cases: [(&[f64], &str); 3] = [
             (&[101.0], "invalid reward percentile: 101.000000"),
             (&[50.0, 20.0], "invalid reward percentile: #0:50.000000 >= #1:20.000000"),

@@ -1,4 +1,4 @@
-//! What gas costs: a tip to suggest, the fees of past blocks, the prices of the next one.
+//! Gas prices: a suggested tip, the fees of past blocks, the prices of the next one.
 
 mod history;
 mod oracle;
@@ -15,15 +15,15 @@ use crate::ExecutionLimits;
 use oracle::Suggestion;
 use tips::TipCache;
 
-/// Answers questions about fees. Cheap to clone.
+/// Answers queries on fees. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Fees {
     spec: Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
     limits: ExecutionLimits,
-    // The suggestion for the head that was asked about last; nothing reads the database under the lock.
+    // The suggestion for the last head; nothing reads the database under the lock.
     suggestion: Arc<Mutex<Suggestion>>,
-    /// What is known of the tips of the newest blocks, so that a new head costs one block and not twenty.
+    /// Cached tips of the newest blocks, so that a new head costs reading one block and not twenty.
     tips: Arc<TipCache>,
 }
 
@@ -33,7 +33,7 @@ impl Fees {
         Self { spec, chain, limits, suggestion, tips: Arc::default() }
     }
 
-    /// Prices for the block after the head, taken as early as it may come.
+    /// Prices for the block after the head, assuming the earliest possible time.
     pub(crate) fn next_block_fees(&self) -> NextBlockFees {
         let head = self.chain.head();
         let timestamp = head.header.timestamp.saturating_add(1);

@@ -7,23 +7,22 @@ use tenon_api::{Failure, Head, RecoveredBlock, SealedHeader};
 
 use super::Fees;
 
-/// How many blocks are looked at.
+/// Number of blocks sampled.
 const BLOCKS: usize = 20;
-/// The samples' percentile that is suggested.
+/// The suggested percentile of the samples.
 const PERCENTILE: usize = 60;
-/// How many of a block's lowest tips count.
+/// Number of a block's lowest tips that are sampled.
 const SAMPLES_PER_BLOCK: usize = 3;
-/// Tips below this do not count, wei.
-const LEAST_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
-/// Never suggest more: 500 gwei.
-const MOST_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
-/// What is suggested as long as no transaction says otherwise: a thousandth of a gwei, go-ethereum's least tip
-/// for its own blocks.
+/// Tips below this are ignored, wei.
+const MIN_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
+/// Maximum suggestion: 500 gwei.
+const MAX_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
+/// The suggestion without samples: a thousandth of a gwei, go-ethereum's minimum tip for its own blocks.
 const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
-/// The same on native chains: the least price that the reference takes for its own blocks.
+/// The same on native chains: the reference's minimum price for its own blocks.
 const NATIVE_INITIAL: U256 = U256::ONE;
 
-/// The last suggestion and the head that it was made for.
+/// The last suggestion and its head.
 #[derive(Clone, Copy)]
 pub(super) struct Suggestion {
     head: B256,
@@ -31,14 +30,14 @@ pub(super) struct Suggestion {
 }
 
 impl Suggestion {
-    /// What is suggested before any block was looked at.
+    /// The suggestion before any block was sampled.
     pub(super) const fn initial(is_native: bool) -> Self {
         Self { head: B256::ZERO, tip: if is_native { NATIVE_INITIAL } else { INITIAL } }
     }
 }
 
 impl Fees {
-    /// The tip for the head, if it is the one that was asked about last.
+    /// The tip for the head, if it is cached.
     pub(crate) fn known_tip(&self) -> Option<U256> {
         self.known_tip_for(&self.chain.head())
     }
@@ -48,7 +47,7 @@ impl Fees {
         (last.head == head.header.hash()).then_some(last.tip)
     }
 
-    /// The same with the head's base fee.
+    /// The same plus the head's base fee.
     pub(crate) fn known_gas_price(&self) -> Option<U256> {
         let head = self.chain.head();
         self.known_tip_for(&head).map(|tip| with_base_fee(tip, &head))
@@ -70,28 +69,28 @@ impl Fees {
         if last.head == head.header.hash() {
             return Ok(last.tip);
         }
-        // On native chains a block that says nothing counts with half of the last suggestion, so that on an idle chain
-        // the tip falls to the least.
-        let of_silence = if self.spec.native.is_some() { last.tip / U256::from(2) } else { last.tip };
-        let mut samples = self.samples(head.header.number, of_silence)?;
+        // On native chains a block without samples counts with half of the last suggestion, so that on an idle chain
+        // the tip falls to the minimum.
+        let without_samples = if self.spec.native.is_some() { last.tip / U256::from(2) } else { last.tip };
+        let mut samples = self.samples(head.header.number, without_samples)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
-        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MOST_SUGGESTED).max(self.least(&head.header));
+        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MAX_SUGGESTED).max(self.least(&head.header));
         *self.suggestion.lock() = Suggestion { head: head.header.hash(), tip };
         Ok(tip)
     }
 
-    /// What the pool takes at least, or it would refuse what was suggested. Where there is no base fee the tip is the whole
-    /// price, and native chains have a least price.
+    /// The pool's minimum, below which a suggestion would be refused. Without a base fee the tip is the whole price,
+    /// and native chains have a minimum price.
     fn least(&self, head: &SealedHeader) -> U256 {
         let of_chain = match &self.spec.native {
-            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.least_price(head.number)),
+            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.min_price(head.number)),
             _ => U256::ZERO,
         };
-        of_chain.max(self.limits.least_tip)
+        of_chain.max(self.limits.min_tip)
     }
 
-    /// The lowest tips that count of a block of the chain.
+    /// The lowest tips of a block that count.
     fn lowest_tips(&self, number: u64) -> Result<Arc<[U256]>, Failure> {
         let hash = self.canonical_hash(number)?;
         if let Some(known) = self.tips.lowest(hash) {
@@ -102,8 +101,8 @@ impl Fees {
         Ok(tips)
     }
 
-    /// Walks back from the head; blocks that say little let the walk go further, to twice the length at most.
-    fn samples(&self, head: u64, of_silence: U256) -> Result<Vec<U256>, Failure> {
+    /// Walks back from the head; blocks with few samples extend the walk, at most to twice the length.
+    fn samples(&self, head: u64, without_samples: U256) -> Result<Vec<U256>, Failure> {
         let mut samples: Vec<U256> = Vec::new();
         let mut outstanding = BLOCKS;
         let mut number = head;
@@ -111,7 +110,7 @@ impl Fees {
             outstanding -= 1;
             let mut tips = self.lowest_tips(number)?.to_vec();
             if tips.is_empty() {
-                tips.push(of_silence);
+                tips.push(without_samples);
             }
             if tips.len() == 1 && samples.len() + 1 + outstanding < BLOCKS * 2 {
                 outstanding += 1;
@@ -137,7 +136,7 @@ fn lowest_tips(block: &RecoveredBlock) -> Vec<U256> {
         .map(|(transaction, _)| {
             transaction.effective_gas_price(base_fee).saturating_sub(U256::from(base_fee.unwrap_or_default()))
         })
-        .filter(|tip| *tip >= LEAST_COUNTED)
+        .filter(|tip| *tip >= MIN_COUNTED)
         .collect();
     tips.sort_unstable();
     tips.truncate(SAMPLES_PER_BLOCK);

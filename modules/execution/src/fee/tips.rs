@@ -1,4 +1,4 @@
-//! Tips of blocks, kept by their hash: blocks do not change, and questions about fees come back to the newest.
+//! Tips of blocks, cached by hash: blocks never change, and most queries are about the newest.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use alloy_primitives::{B256, U256};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// Blocks whose lowest tips are kept: twice what the oracle looks at for one head, and a branch.
+/// Blocks whose lowest tips are cached: twice what the oracle samples for one head, and a branch.
 const MAX_LOWEST: usize = 128;
-/// Transactions whose tips are kept for fee histories, 40 bytes each.
+/// Transactions whose tips are cached for fee histories, 40 bytes each.
 const MAX_TRANSACTIONS: usize = 200_000;
 
 /// A tip and the gas that was paid with it.
 pub(super) type WeightedTip = (U256, u64);
 
-/// What is known of the tips of blocks. Nothing reads the database under a lock.
+/// Cached tips of blocks. Nothing reads the database under a lock.
 pub(super) struct TipCache {
     lowest: Mutex<LruCache<B256, Arc<[U256]>>>,
     weighted: Mutex<Weighted>,
@@ -51,7 +51,7 @@ impl TipCache {
     }
 
     pub(super) fn keep_weighted(&self, block: B256, tips: Arc<[WeightedTip]>) {
-        // A block without transactions has a place in the table, too.
+        // A block without transactions takes an entry too.
         let size = |tips: &[WeightedTip]| tips.len() + 2;
         let mut weighted = self.weighted.lock();
         weighted.transactions += size(&tips);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_blocks_are_given_up() {
+    fn the_least_recently_used_blocks_are_evicted() {
         let cache = TipCache::default();
         let block = |number: u64| B256::from(U256::from(number));
         let tips = |count: usize| vec![(U256::ZERO, 0); count].into();

@@ -1,4 +1,4 @@
-//! The one writer of the chain, as an actor, and the handle by which others reach it.
+//! The chain's single writer as an actor, and the handle to it.
 
 use std::sync::{Arc, mpsc};
 
@@ -11,36 +11,36 @@ use tokio::sync::oneshot;
 
 use super::importer::Importer;
 
-/// Takes the answer. A closure, because some ask from async code and some from threads that may block; dropping
-/// it unanswered tells the asker that the actor failed.
+/// Receives the answer. A closure, because some callers are async and others are threads that may block; if it is
+/// dropped unanswered, the caller learns that the actor failed.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
 
-/// What the chain's writer can be asked to do.
+/// Requests to the chain's writer.
 pub enum ChainMessage {
     /// Insert a block.
     Insert {
         /// The block.
         block: Box<Block>,
-        /// Receives what became of it.
+        /// Receives the result.
         reply: Reply<InsertOutcome>,
     },
     /// Build a block on the head.
     Produce {
-        /// What the sealer wants it built with.
+        /// The sealer's parameters.
         attributes: Box<SealAttributes>,
-        /// What may go into it, in this order.
+        /// Candidate transactions, in this order.
         transactions: Vec<RecoveredTransaction>,
         /// Receives the block.
         reply: Reply<Arc<RecoveredBlock>>,
     },
-    /// Name the newest blocks that were refused.
+    /// List the newest refused blocks.
     ListRefused {
         /// Receives their headers, oldest first.
         reply: Reply<Vec<Arc<SealedHeader>>>,
     },
     /// Move the head back.
     SetHead {
-        /// To this height.
+        /// The new head's height.
         number: BlockNumber,
         /// Receives the outcome.
         reply: Reply<()>,
@@ -53,7 +53,7 @@ pub struct ChainActor {
 }
 
 impl ChainActor {
-    /// An actor over an importer. The importer's own lock keeps a bulk import and this actor apart.
+    /// An actor over an importer. The importer's own lock separates it from bulk imports.
     pub const fn new(importer: Arc<Importer>) -> Self {
         Self { importer }
     }
@@ -74,7 +74,7 @@ impl Actor for ChainActor {
     }
 }
 
-/// Reaches the [`ChainActor`]. Cheap to clone.
+/// A handle to the [`ChainActor`]. Cheap to clone.
 #[derive(Clone)]
 pub struct ChainHandle {
     mailbox: Mailbox<ChainMessage>,
@@ -86,15 +86,15 @@ impl ChainHandle {
         Self { mailbox }
     }
 
-    /// Inserts a block and waits until its fate is known.
+    /// Inserts a block and waits for the result.
     ///
     /// # Errors
-    /// What [`Importer::insert`] says, or that the mailbox is full or the actor gone.
+    /// Those of [`Importer::insert`], or the mailbox is full, or the actor is gone.
     pub async fn insert(&self, block: Block) -> Result<InsertOutcome, Failure> {
         self.ask(|reply| ChainMessage::Insert { block: Box::new(block), reply }).await
     }
 
-    /// As [`ChainHandle::insert`], on a thread that may wait.
+    /// Like [`ChainHandle::insert`], on a thread that may block.
     pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, Failure> {
         let (reply, answer) = mpsc::sync_channel(1);
         self.mailbox.try_send(ChainMessage::Insert {
@@ -104,32 +104,32 @@ impl ChainHandle {
         answer.recv().unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Moves the head back and waits until it is there.
+    /// Moves the head back and waits for completion.
     ///
     /// # Errors
-    /// What [`Importer::set_head`] says, or that the mailbox is full or the actor gone.
+    /// Those of [`Importer::set_head`], or the mailbox is full, or the actor is gone.
     pub async fn set_head(&self, number: BlockNumber) -> Result<(), Failure> {
         self.ask(|reply| ChainMessage::SetHead { number, reply }).await
     }
 
-    /// Headers of the newest blocks that were refused since the start, oldest first.
+    /// Headers of the newest blocks refused since the start, oldest first.
     ///
     /// # Errors
-    /// That the mailbox is full or the actor gone.
+    /// The mailbox is full, or the actor is gone.
     pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, Failure> {
         self.ask(|reply| ChainMessage::ListRefused { reply }).await
     }
 
     async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        // The asker may have gone meanwhile; the chain has moved all the same.
+        // The caller may have gone; the chain has moved all the same.
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
 impl BlockProducer for ChainHandle {
-    // Not tokio's channel: a sealer is an actor, whose thread carries a runtime in which tokio refuses to block.
+    // Not tokio's channel: a sealer is an actor, on whose thread tokio refuses to block.
     fn produce(
         &self,
         attributes: &SealAttributes,
@@ -146,5 +146,5 @@ impl BlockProducer for ChainHandle {
 }
 
 fn gone() -> Failure {
-    Failure::server("the chain's writer stopped before it answered; ask again")
+    Failure::server("the chain's writer stopped before it answered; retry")
 }

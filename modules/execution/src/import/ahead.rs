@@ -1,8 +1,7 @@
-//! The chain as it will stand once the blocks that are on their way into the database are there.
+//! The chain including blocks that are still being written to the database.
 //!
-//! Execution of a block needs its parent's state, headers and trie nodes, but not that they are on the disk. With
-//! this, a block is executed while the ones before it are still being written, and a branch before it takes the place of
-//! another.
+//! Execution of a block needs its parent's state, headers and trie nodes, but not on disk. With this, a block is
+//! executed while the previous ones are being written, and a branch before it replaces another.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tenon_api::{
     Receipt, RecoveredBlock, SealedHeader, SlotChange, StateReader, StoreError, TrieReader,
 };
 
-/// Memory of a trie node beside its RLP and path: its value, its place among the others, its entry by hash.
+/// Memory of a trie node beside its RLP and path: its value, its entry in the list, its entry by hash.
 const NODE_BYTES: usize = 200;
 /// Memory of a changed slot.
 const SLOT_BYTES: usize = size_of::<SlotChange>();
@@ -21,11 +20,11 @@ const ACCOUNT_BYTES: usize = size_of::<AccountChange>();
 /// Memory of a log beside its data and topics.
 const LOG_BYTES: usize = 100;
 
-/// A block that was executed and whose roots were compared, on its way into the database.
+/// A block that was executed and verified, and is being written.
 pub(super) struct WaitingBlock {
     pub(super) commit: Arc<BlockCommit>,
     header: Arc<SealedHeader>,
-    /// Where each node stands in the commit, by hash.
+    /// Index of each node in the commit, by hash.
     nodes: B256Map<usize>,
 }
 
@@ -44,7 +43,7 @@ impl WaitingBlock {
         &self.header
     }
 
-    /// About how much memory it takes, bytes.
+    /// Approximate memory use, bytes.
     pub(super) fn weight(&self) -> usize {
         let commit = &self.commit;
         let nodes: usize = commit.trie_nodes.iter().map(|node| node.rlp.len() + node.position.path.len()).sum();
@@ -63,7 +62,7 @@ impl WaitingBlock {
             + ACCOUNT_BYTES * commit.accounts.len()
     }
 
-    // Executed blocks list their changes by ascending address, and those of an account by ascending slot.
+    // Executed blocks list accounts ascending by address, and slots ascending by slot.
     fn change(&self, address: Address) -> Option<&AccountChange> {
         let changes = &self.commit.accounts;
         changes.binary_search_by_key(&address, |change| change.address).ok().map(|position| &changes[position])
@@ -74,7 +73,7 @@ impl WaitingBlock {
     }
 }
 
-/// What a change says of a slot.
+/// A block's change to a slot.
 enum Slot {
     Is(U256),
     Unchanged,
@@ -88,16 +87,16 @@ fn slot_after(change: &AccountChange, slot: B256) -> Slot {
     }
 }
 
-/// Blocks that follow one another, oldest first; the oldest stands on a block of the database.
+/// Consecutive blocks, oldest first; the oldest follows a block of the database.
 pub(super) type Waiting = Vec<Arc<WaitingBlock>>;
 
-/// The database with blocks above it. A block that gets into the database meanwhile is found in both, and is the
-/// same there.
+/// The database with blocks above it. A block that reaches the database meanwhile is found in both, with the same
+/// contents.
 pub(super) struct ChainAhead {
     committed: Arc<dyn ChainReader>,
     waiting: Waiting,
     head: Arc<Head>,
-    /// The last canonical block that counts, where the blocks are a branch beside others that are canonical still.
+    /// The last common block, if the blocks are a branch beside canonical ones.
     fork: Option<BlockNumber>,
 }
 
@@ -111,14 +110,14 @@ impl ChainAhead {
         Self { committed: Arc::clone(committed), waiting, head, fork: None }
     }
 
-    /// The chain with these blocks in place of those that are canonical above `base`, which is the head when there are none.
+    /// The chain with these blocks in place of the canonical ones above `base`, which is the head if there are none.
     /// The chain must not change meanwhile.
     pub(super) fn beside(committed: &Arc<dyn ChainReader>, base: &Arc<Head>, waiting: Waiting) -> Self {
         let head = waiting.last().map_or_else(|| Arc::clone(base), |last| Arc::new(head_at(last, base)));
         Self { committed: Arc::clone(committed), waiting, head, fork: Some(base.number()) }
     }
 
-    /// Whether a canonical block of this height does not belong to this chain.
+    /// Returns whether the canonical block of this height is not part of this chain.
     fn is_beside(&self, number: BlockNumber) -> bool {
         self.fork.is_some_and(|fork| number > fork)
     }
@@ -132,7 +131,7 @@ impl ChainAhead {
     }
 }
 
-/// The head when a block that waits is the newest one.
+/// The head with a waiting block as the newest one.
 fn head_at(newest: &WaitingBlock, below: &Head) -> Head {
     Head {
         header: Arc::clone(&newest.header),
@@ -183,7 +182,7 @@ impl ChainReader for ChainAhead {
         }
     }
 
-    // Execution and consensus ask neither for places of transactions nor for logs: the database's answer will do.
+    // Execution and consensus use neither transaction positions nor logs, so the database's answer suffices.
     fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
         self.committed.transaction_location(transaction_hash)
     }
@@ -220,8 +219,8 @@ impl ChainReader for ChainAhead {
     }
 }
 
-/// The state at the database's head, which is as good as the one below the waiting blocks for everything that they
-/// did not change. The head must not be beyond `number`.
+/// The state at the database's head, which equals the one below the waiting blocks for everything that they did not
+/// change. The head must not be above `number`.
 fn state_of_head(committed: &dyn ChainReader, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
     let head = committed.head().number();
     if head > number {
@@ -236,12 +235,12 @@ struct StateAhead {
     below: Arc<dyn StateReader>,
     number: BlockNumber,
     waiting: Waiting,
-    /// The blocks are not on the canonical chain, whose head says nothing of the state below them.
+    /// Whether the blocks are not on the canonical chain, so that the head's state cannot be used below them.
     is_branch: bool,
 }
 
 impl StateAhead {
-    /// Reads what no waiting block has changed. A node that keeps next to no history may have pruned the state below
+    /// Reads a value that no waiting block changed. A node with minimal history may have pruned the state below
     /// meanwhile.
     fn read_below<T>(&self, read: impl Fn(&dyn StateReader) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match read(&*self.below) {
@@ -301,7 +300,7 @@ struct TrieAhead {
 
 impl TrieReader for TrieAhead {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        // The hash decides what a node is; where it sits only decides where it is stored.
+        // Nodes are cached by hash; the position matters only for storage.
         for block in self.waiting.iter().rev() {
             if let Some(position) = block.nodes.get(&hash) {
                 return Ok(Some(block.commit.trie_nodes[*position].rlp.clone()));

@@ -1,4 +1,4 @@
-//! Telling everybody what happened to the chain.
+//! Publishes changes of the chain as events.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tenon_api::{
 use super::{importer::Importer, reorganise::RemovedBlock};
 
 impl Importer {
-    /// Announces the blocks of a branch that has won, oldest first.
+    /// Publishes the blocks of a branch that has won, oldest first.
     ///
-    /// On native chains only the newest counts as a new head, and its logs come twice, once with those of the branch and
-    /// once with the head: what watchers of the reference see (`docs/spec/rpc-eth.md` 14.3).
+    /// On native chains only the newest is a new head, and its logs are published twice, with those of the branch and
+    /// with the head, as by the reference (`docs/spec/rpc-eth.md` 14.3).
     pub(super) fn announce_branch(&self, added: &[Arc<BlockCommit>]) {
         if self.executor.spec().native.is_none() {
             return added.iter().for_each(|commit| self.announce_added(commit));
@@ -27,7 +27,7 @@ impl Importer {
         }
     }
 
-    /// Announces a block that has become canonical.
+    /// Publishes a block that has become canonical.
     pub(super) fn announce_added(&self, commit: &Arc<BlockCommit>) {
         self.bus.publish(BlockCommitted { commit: Arc::clone(commit) });
         self.announce_head(commit);
@@ -50,7 +50,7 @@ impl Importer {
         );
     }
 
-    /// Announces blocks that have left the canonical chain, newest first.
+    /// Publishes blocks that have left the canonical chain, newest first.
     pub(super) fn announce_removed(&self, removed: &[RemovedBlock]) {
         if removed.is_empty() {
             return;
@@ -62,7 +62,7 @@ impl Importer {
             logs.map(|log| LocatedLog { removed: true, ..log })
         });
         if self.executor.spec().native.is_some() {
-            // Watchers of native chains are told of removed logs from the oldest block on, so they need all at once.
+            // On native chains removed logs are published from the oldest block on, so all are collected first.
             self.publish_logs(logs.flatten().collect());
         } else {
             logs.for_each(|logs| self.publish_logs(logs.collect()));
@@ -76,7 +76,7 @@ impl Importer {
     }
 }
 
-/// Every log of a block.
+/// The located logs of a block.
 fn logs_of<'a>(block: &'a RecoveredBlock, receipts: &'a [Receipt]) -> impl Iterator<Item = LocatedLog> + 'a {
     const EVERY: &LogFilter = &LogFilter { addresses: Vec::new(), topics: Vec::new() };
     LocatedLog::of_block(block, receipts, EVERY)

@@ -1,4 +1,4 @@
-//! Inserting the blocks of a file while the node runs (`admin_importChain`).
+//! Imports the blocks of a file while the node runs (`admin_importChain`).
 
 use std::{fmt::Display, io::Read};
 
@@ -9,11 +9,11 @@ use tenon_chain::BlockStream;
 use super::ChainHandle;
 
 impl ChainHandle {
-    /// Inserts blocks, RLP one after another, each by itself as if a peer had sent it. Those that are there already are
-    /// passed over. `source` is buffered, `name` stands in errors. Blocks the caller's thread.
+    /// Imports concatenated RLP blocks, each separately as if from a peer. Known blocks are skipped. `source` must be
+    /// buffered, `name` appears in errors. Blocks the caller's thread.
     ///
     /// # Errors
-    /// The source cannot be read, holds something else, or a block is refused; the blocks before it stay.
+    /// The source cannot be read, has other contents, or a block is refused; the blocks before it stay.
     pub fn import_blocks(&self, source: impl Read, name: &dyn Display, caller: &CallContext) -> Result<(), Failure> {
         let named = |what: &dyn Display| Failure::server(format!("{name}: {what}"));
         for block in BlockStream::new(source) {

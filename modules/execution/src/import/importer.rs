@@ -1,4 +1,4 @@
-//! One block in: checked, executed, committed, announced.
+//! Imports a single block: verifies, executes, commits and publishes it.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,29 +14,29 @@ use tenon_chain::{ChainSpec, SignerRules};
 use super::reorganise::MAX_REORGANISATION_BYTES;
 use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
 
-/// How many blocks one step of unwinding takes off and announces together.
+/// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
-/// Blocks of other branches that lie deeper below the head than this are kept without being executed.
+/// Blocks of other branches deeper below the head than this are stored without being executed.
 const DEEPEST_EXECUTED_ASIDE: u64 = 1_024;
 
-/// Decides which blocks become canonical. All its writing methods exclude one another.
+/// Decides which blocks become canonical. Its writing methods exclude one another.
 pub struct Importer {
     pub(super) executor: Executor,
     pub(super) chain: Arc<dyn ChainReader>,
     pub(super) writer: Arc<dyn ChainWriter>,
     pub(super) engine: Arc<dyn ConsensusEngine>,
     pub(super) bus: Bus,
-    // Held while a block is inserted, so that fork choice and commit see one head. Nothing awaits under it.
+    // Locked while a block is inserted, so that fork choice and commit use the same head. Nothing awaits under it.
     pub(super) writing: Mutex<()>,
-    /// The block that execution refused last, with its parent, for whoever wants to know why.
+    /// The last block refused by execution, with its parent, for diagnosis.
     failed: Mutex<Option<(Arc<RecoveredBlock>, SealedHeader)>>,
-    /// Most memory of the blocks that take the place of others in one step, bytes.
+    /// Maximum memory of the blocks of one reorganisation, bytes.
     pub(super) reorganisation_bytes: usize,
-    /// Headers of the newest blocks that consensus or execution refused, oldest first.
+    /// Headers of the newest blocks refused by consensus or execution, oldest first.
     refused: Mutex<VecDeque<Arc<SealedHeader>>>,
 }
 
-/// How many refused blocks are remembered, as many as the reference remembers.
+/// Number of refused blocks that are kept, as in the reference.
 const REMEMBERED_REFUSALS: usize = 10;
 
 impl Importer {
@@ -61,22 +61,22 @@ impl Importer {
         }
     }
 
-    /// The same, with another bound on the memory of a branch that takes the place of blocks. For tests of its refusal.
+    /// The same with another limit on the memory of a reorganisation. For tests of its refusal.
     #[must_use]
     pub fn with_reorganisation_bytes(self, bytes: usize) -> Self {
         Self { reorganisation_bytes: bytes, ..self }
     }
 
-    /// Takes a block whose parent is known: it becomes the head, joins a side branch, or was there already.
+    /// Inserts a block with a known parent: it becomes the head, joins a side branch, or was already known.
     ///
     /// # Errors
-    /// [`ImportError`]; the canonical chain is then what it was before.
+    /// [`ImportError`]; the canonical chain is unchanged then.
     pub fn insert(&self, block: Block) -> Result<InsertOutcome, ImportError> {
         let block = Arc::new(self.recover(block)?);
         self.insert_recovered(block)
     }
 
-    /// As [`Importer::insert`], for a block whose senders are known.
+    /// Like [`Importer::insert`], for a block with recovered senders.
     ///
     /// # Errors
     /// See [`Importer::insert`].
@@ -85,7 +85,7 @@ impl Importer {
         self.insert_exclusively(block)
     }
 
-    /// As [`Importer::insert_recovered`], for who holds the lock on writing.
+    /// Like [`Importer::insert_recovered`], for a caller that holds the write lock.
     pub(super) fn insert_exclusively(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         if self.chain.canonical_hash(block.number())? == Some(block.hash()) {
             return Ok(InsertOutcome::Known);
@@ -107,9 +107,9 @@ impl Importer {
         Ok(InsertOutcome::SideBranch)
     }
 
-    /// Executes a block of another branch, so that it is refused if it does not do what its header says, and its state
-    /// can be asked for if it does. None when that cannot be known now, as when its parent's state is not there: the
-    /// block is then kept, and judged when its branch becomes the better one.
+    /// Executes a block of another branch, so that it is refused if it does not match its header, and its state can be
+    /// queried if it does. `None` if that cannot be decided now, for example because its parent's state is missing: the
+    /// block is then stored, and verified when its branch becomes the better one.
     fn execute_aside(
         &self,
         block: Arc<RecoveredBlock>,
@@ -125,8 +125,8 @@ impl Importer {
             false => self.chain.state_of_branch(parent)?,
         };
         let Some(state) = state else { return Ok(None) };
-        // A native engine takes some of what it says of a block, as candidates at gap blocks, from the canonical chain, so
-        // that on another branch a difference proves nothing.
+        // A native engine takes some of its data, such as candidates at gap blocks, from the canonical chain, so on
+        // another branch a difference proves nothing.
         let is_decisive = self.executor.spec().native.is_none();
         match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
@@ -142,7 +142,7 @@ impl Importer {
         }
     }
 
-    /// Checks header and body, unless the block is known, whereby it was checked before; answers whether it is.
+    /// Checks header and body, unless the block is known and so was checked before; returns whether it is.
     pub(super) fn verify(
         &self,
         block: &RecoveredBlock,
@@ -169,15 +169,15 @@ impl Importer {
         refused.push_back(Arc::new(header.clone()));
     }
 
-    /// Headers of the newest blocks that consensus or execution refused since the start, oldest first.
+    /// Headers of the newest blocks refused by consensus or execution since the start, oldest first.
     pub(super) fn refused_blocks(&self) -> Vec<Arc<SealedHeader>> {
         self.refused.lock().iter().cloned().collect()
     }
 
-    /// Moves the head back to a canonical block; the blocks above stay known as a side branch.
+    /// Moves the head back to a canonical block; the blocks above remain as a side branch.
     ///
     /// # Errors
-    /// [`ImportError::Store`] when there is no such block or its state is gone.
+    /// [`ImportError::Store`] if there is no such block or its state was pruned.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.writing.lock();
         if number > self.chain.head().number() {
@@ -194,12 +194,12 @@ impl Importer {
         Ok(())
     }
 
-    /// By which rules the transactions of a block are signed.
+    /// The signature rules of a block's transactions.
     pub(super) fn signer_rules(&self, block: &Block) -> SignerRules {
         self.executor.spec().signer_rules(block.header.number, block.header.timestamp)
     }
 
-    /// The senders of a block under the rules of its height.
+    /// Recovers the senders of a block under the rules of its height.
     pub(super) fn recover(&self, block: Block) -> Result<RecoveredBlock, ImportError> {
         let number = block.number();
         let rules = self.signer_rules(&block);
@@ -216,7 +216,7 @@ impl Importer {
     ) -> Result<BlockCommit, ImportError> {
         let executed = self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent);
         if let Err(error) = &executed {
-            // A database that fails says nothing about the block.
+            // A failure of the database does not make the block invalid.
             if !matches!(error, ExecutionError::Store(_)) {
                 self.remember_refusal(&block.header);
             }
@@ -225,7 +225,7 @@ impl Importer {
         Ok(executed?)
     }
 
-    /// Makes an executed block the head, and announces it.
+    /// Makes an executed block the head, and publishes it.
     pub(super) fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), ImportError> {
         self.writer.commit(commit)?;
         self.engine.observe(&commit.block);
@@ -234,17 +234,17 @@ impl Importer {
         Ok(())
     }
 
-    /// Executes the block that was refused last once more and says what differs; none when none was refused.
+    /// Executes the last refused block again and reports the differences; `None` if none was refused.
     ///
     /// # Errors
-    /// [`ExecutionError`](crate::ExecutionError) when it cannot even be begun, or its parent is no longer canonical.
+    /// [`ExecutionError`](crate::ExecutionError) if it cannot be begun, or its parent is no longer canonical.
     pub fn explain_failure(&self, reference: &ReferenceBlock) -> Option<Result<Explanation, ImportError>> {
         let (block, parent) = self.failed.lock().clone()?;
         let explained = self.executor.explain(&*self.chain, &*self.engine, &block, &parent, reference);
         Some(explained.map_err(ImportError::from))
     }
 
-    /// Records what consensus now says about finality.
+    /// Records the finalized and safe blocks from consensus.
     pub(super) fn update_finality(&self) -> Result<(), ImportError> {
         let head: Arc<Head> = self.chain.head();
         let (finalized, safe) = self.engine.finality(&head.header, &*self.chain);

@@ -1,4 +1,4 @@
-//! Which blocks become canonical, and in which order.
+//! Decides which blocks become canonical, and in which order.
 
 mod actor;
 mod ahead;

@@ -1,5 +1,5 @@
-//! Many blocks in. Three things happen at a time: senders of later blocks are recovered, a block is executed, and the
-//! ones before it are written.
+//! Imports many blocks. Three steps overlap: senders of later blocks are recovered, a block is executed, and previous
+//! ones are written.
 
 use std::{collections::VecDeque, fmt::Display, sync::Arc, thread};
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::ImportError;
 
-/// Blocks that wait to be written. One keeps the disk busy while the next is executed; the second evens out blocks of
-/// different size.
+/// Blocks waiting to be written. One keeps the disk busy while the next is executed; the second evens out different
+/// block sizes.
 const COMMITS_AHEAD: usize = 2;
 
-/// After so many blocks other writers (a sealer, a request) get their turn.
+/// After this many blocks other writers (a sealer, a request) get their turn.
 const TURN: usize = 64;
 
-/// A block that the import has passed.
+/// A block processed by an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedBlock {
     /// Its height.
@@ -33,26 +33,25 @@ pub struct ImportedBlock {
     pub transactions: u64,
     /// Gas that it used.
     pub gas_used: u64,
-    /// It was canonical before; nothing was done.
+    /// Whether it was already canonical, so that nothing was done.
     pub was_known: bool,
 }
 
-/// Who watches an import and may stop it.
+/// Observes an import and may stop it.
 pub trait ImportObserver {
     /// A block was committed or skipped.
     fn passed(&mut self, block: &ImportedBlock);
 
-    /// Asked before each block; the import then ends cleanly at a whole block. A few blocks that were under way are
-    /// still committed.
+    /// Checked before each block; true ends the import at a whole block. A few blocks in progress are still committed.
     fn is_cancelled(&self) -> bool {
         false
     }
 }
 
-/// What an import did.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportSummary {
-    /// Blocks executed and committed, or kept on a side branch.
+    /// Blocks executed and committed, or stored on a side branch.
     pub imported: u64,
     /// Blocks that were canonical before.
     pub known: u64,
@@ -60,11 +59,11 @@ pub struct ImportSummary {
     pub transactions: u64,
     /// Gas of the imported blocks.
     pub gas_used: u64,
-    /// The observer stopped the import.
+    /// Whether the observer stopped the import.
     pub was_cancelled: bool,
 }
 
-/// What has been done, and who is told.
+/// Progress of an import, and its observer.
 struct Progress<'a> {
     summary: ImportSummary,
     observer: &'a mut dyn ImportObserver,
@@ -84,11 +83,11 @@ impl Progress<'_> {
 }
 
 impl Importer {
-    /// Imports blocks in order of height. Blocks that are canonical already are skipped, so an import that was
-    /// stopped can be started again with the same source. Ends with everything durable.
+    /// Imports blocks in order of height. Canonical blocks are skipped, so an interrupted import can be restarted with
+    /// the same source. Everything is durable at the end.
     ///
     /// # Errors
-    /// [`ImportError`] of the first block that fails; the blocks before it stay.
+    /// [`ImportError`] of the first failing block; the blocks before it stay.
     pub fn import<S, E>(&self, blocks: S, observer: &mut dyn ImportObserver) -> Result<ImportSummary, ImportError>
     where
         S: Iterator<Item = Result<Block, E>> + Send,
@@ -118,8 +117,8 @@ impl Importer {
         Ok(())
     }
 
-    /// Inserts this group and those that are ready when it is done. At the end everything is committed: whoever waits
-    /// for further blocks holds up neither readers nor other writers.
+    /// Inserts this group and those that are ready by its end. Everything is committed at the end, so that waiting for
+    /// further blocks delays neither readers nor other writers.
     fn take_turn(
         &self,
         group: Vec<Prepared>,
@@ -128,7 +127,7 @@ impl Importer {
     ) -> Result<(), ImportError> {
         let writing = self.writing.lock();
         let (to_commit, commits) = bounded(COMMITS_AHEAD);
-        // Holds no more than were sent to be committed.
+        // Contains at most the blocks sent for committing.
         let (done, committed) = unbounded();
         let outcome = thread::scope(|scope| {
             thread::Builder::new()
@@ -136,14 +135,14 @@ impl Importer {
                 .spawn_scoped(scope, || self.commit_each(commits, &{ done }))?;
             let mut turn = Turn { importer: self, to_commit, committed, waiting: VecDeque::new() };
             let executed = turn.take(group, groups, progress);
-            // What was executed is valid, whatever the block after it was.
+            // The executed blocks are valid, whatever the block after them was.
             turn.settle(progress).and(executed)
         });
         MutexGuard::unlock_fair(writing);
         outcome
     }
 
-    /// Commits in order, to the first failure.
+    /// Commits in order, up to the first failure.
     fn commit_each(&self, commits: Receiver<Arc<WaitingBlock>>, done: &Sender<Result<(), ImportError>>) {
         for block in commits {
             let outcome = self.commit(&block.commit);
@@ -155,13 +154,13 @@ impl Importer {
     }
 }
 
-/// Executes blocks while another thread commits those before.
+/// Executes blocks while another thread commits the previous ones.
 struct Turn<'a> {
     importer: &'a Importer,
     to_commit: Sender<Arc<WaitingBlock>>,
-    /// One answer a block, in their order.
+    /// One result per block, in order.
     committed: Receiver<Result<(), ImportError>>,
-    /// Executed blocks that are not known to be in the database, oldest first.
+    /// Executed blocks whose commit is not confirmed yet, oldest first.
     waiting: VecDeque<(Arc<WaitingBlock>, ImportedBlock)>,
 }
 
@@ -204,7 +203,7 @@ impl Turn<'_> {
             self.waiting.push_back((Arc::clone(&executed), passed));
             return match self.to_commit.send(executed) {
                 Ok(()) => Ok(()),
-                // The other thread has ended with a failure, which is the answer to a block before.
+                // The other thread has failed; an earlier block's result has the error.
                 Err(_) => self.settle(progress),
             };
         }
@@ -216,7 +215,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Executes a block on top of those that wait; none when that is not where it belongs.
+    /// Executes a block on top of the waiting ones; `None` if it does not belong there.
     fn execute_ahead(&self, block: &Arc<RecoveredBlock>) -> Result<Option<WaitingBlock>, ImportError> {
         let importer = self.importer;
         let waiting = self.waiting.iter().map(|(block, _)| Arc::clone(block)).collect();
@@ -234,10 +233,10 @@ impl Turn<'_> {
         importer.execute(&chain, Arc::clone(block), &parent).map(|commit| Some(WaitingBlock::new(commit)))
     }
 
-    /// Waits until everything that was executed is committed.
+    /// Waits until all executed blocks are committed.
     fn settle(&mut self, progress: &mut Progress<'_>) -> Result<(), ImportError> {
         while !self.waiting.is_empty() {
-            // Without an answer the other thread has failed before; it said so with an earlier answer.
+            // Without a result the other thread has failed before, as an earlier result said.
             let Ok(outcome) = self.committed.recv() else { break };
             self.note(outcome, progress)?;
         }

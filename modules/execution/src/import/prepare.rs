@@ -1,4 +1,4 @@
-//! Ahead of execution, on all cores: blocks are read, and everything about them that needs no other block is done.
+//! Prepares blocks ahead of execution on all cores: reads them, and does everything that needs no other block.
 
 use std::{fmt::Display, num::NonZeroUsize, sync::Arc, thread};
 
@@ -11,55 +11,55 @@ use tenon_chain::SignerRules;
 use super::{importer::Importer, pipeline::ImportedBlock};
 use crate::ImportError;
 
-/// Blocks are handed to a worker together until they have this many transactions: about 10 ms of recovery, so that
-/// handing over costs nothing and the last group does not leave cores idle for long.
+/// Minimum number of transactions in a worker's group: about 10 ms of recovery, so that the hand-over is negligible and
+/// the last group does not leave cores idle for long.
 const GROUP_TRANSACTIONS: usize = 256;
 
-/// As many blocks are handed over together, however empty they are.
+/// Maximum number of blocks in a group, however empty they are.
 const GROUP_BLOCKS: usize = 32;
 
-/// And as soon as they are so long together, bytes of RLP: blocks may be long and have few transactions.
+/// A group also ends at this length, bytes of RLP: blocks may be long with few transactions.
 const GROUP_BYTES: u64 = 1 << 20;
 
-/// How long the blocks are together, bytes of RLP, that are recovered or wait for execution. A longer one is alone there. Decoded
-/// they take up to forty times as much: without this a file of long blocks would take all memory.
+/// Maximum total length of the blocks being prepared or waiting, bytes of RLP. A longer block is processed alone.
+/// Decoded they take up to forty times as much, so without this a file of long blocks would exhaust memory.
 const BYTES_AHEAD: u64 = 16 << 20;
 
-/// Groups a core that are recovered or wait for execution. Recovery is the slower side, so more would only hold
+/// Groups per core being recovered or waiting for execution. Recovery is the slower step, so more would only take
 /// memory.
 const GROUPS_PER_CORE: usize = 3;
 
-/// A block on its way, or why there is no further one.
+/// A prepared block, or the error that ends the source.
 pub(super) type Prepared = Result<(ImportedBlock, Option<RecoveredBlock>), ImportError>;
 
-/// Blocks that follow one another, in the hands of a worker.
+/// Consecutive blocks, processed by a worker.
 pub(super) struct Group {
-    /// Answers once.
+    /// Receives one answer.
     answer: Receiver<Vec<Prepared>>,
-    /// Given back when execution takes the blocks, or nobody does.
+    /// Released when the blocks are executed or dropped.
     _place: Place,
 }
 
-/// Bounds how long the blocks are together that are between reading and execution.
+/// Bounds the total length of blocks between reading and execution.
 #[derive(Clone, Default)]
-struct Room(Arc<(Mutex<Taken>, Condvar)>);
+struct ByteLimit(Arc<(Mutex<Taken>, Condvar)>);
 
-/// What is in a room.
+/// State of a [`ByteLimit`].
 #[derive(Default)]
 struct Taken {
     bytes: u64,
-    /// Nobody takes blocks out of it any more: what still lies in it stays.
+    /// Set when no blocks are taken any more: their bytes are never released.
     is_closed: bool,
 }
 
-/// So many bytes of a room.
+/// Reserved bytes of a [`ByteLimit`].
 struct Place {
-    room: Room,
+    limit: ByteLimit,
     bytes: u64,
 }
 
-impl Room {
-    /// Waits until there is room, or until there is nothing else in it; none when it is closed.
+impl ByteLimit {
+    /// Waits until the bytes fit, or until nothing else is reserved; `None` if closed.
     fn take(&self, bytes: u64) -> Option<Place> {
         let (taken, changed) = &*self.0;
         let mut taken = taken.lock();
@@ -70,7 +70,7 @@ impl Room {
             return None;
         }
         taken.bytes = taken.bytes.saturating_add(bytes);
-        Some(Place { room: self.clone(), bytes })
+        Some(Place { limit: self.clone(), bytes })
     }
 
     fn close(&self) {
@@ -82,16 +82,16 @@ impl Room {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let (taken, changed) = &*self.room.0;
+        let (taken, changed) = &*self.limit.0;
         let mut taken = taken.lock();
         taken.bytes = taken.bytes.saturating_sub(self.bytes);
-        // Only the thread that reads waits.
+        // Only the reading thread waits.
         changed.notify_one();
     }
 }
 
-/// The workers of one import. A pool of their own: the tasks of execution (state tries) would wait behind hundreds of
-/// recoveries in a shared one (measured: a quarter of the import's time).
+/// The workers of one import. A separate pool: in a shared one the tasks of execution (state tries) would wait behind
+/// hundreds of recoveries (measured: a quarter of the import's time).
 pub(super) struct Workers {
     pool: ThreadPool,
     cores: usize,
@@ -105,40 +105,40 @@ impl Workers {
         Ok(Self { pool, cores })
     }
 
-    /// Where groups wait.
+    /// Creates the queue of groups.
     pub(super) fn queue(&self) -> (Queue, Groups) {
         let (sender, receiver) = bounded(GROUPS_PER_CORE * self.cores);
-        let room = Room::default();
-        (Queue { sender, room: room.clone() }, Groups { receiver, next: None, room })
+        let limit = ByteLimit::default();
+        (Queue { sender, limit: limit.clone() }, Groups { receiver, next: None, limit })
     }
 }
 
-/// Where groups are put.
+/// The sending end of the queue.
 pub(super) struct Queue {
     sender: Sender<Group>,
-    room: Room,
+    limit: ByteLimit,
 }
 
-/// Prepared blocks, in the order of the source.
+/// Prepared blocks, in the order of the source: the receiving end of the queue.
 pub(super) struct Groups {
     receiver: Receiver<Group>,
-    /// Was asked for and is not ready yet.
+    /// A group that was received and is not ready yet.
     next: Option<Group>,
-    room: Room,
+    limit: ByteLimit,
 }
 
 impl Drop for Groups {
-    /// The reader must not wait for room that nobody makes.
+    /// Wakes the reader, which would otherwise wait forever for bytes to be released.
     fn drop(&mut self) {
-        self.room.close();
+        self.limit.close();
     }
 }
 
 impl Groups {
-    /// The next group, as soon as it is ready; none at the end.
+    /// The next group, once it is ready; `None` at the end.
     pub(super) fn wait(&mut self) -> Option<Vec<Prepared>> {
         let group = self.next.take().or_else(|| self.receiver.recv().ok())?;
-        // A group without an answer is one whose worker panicked, which the end of the threads' scope passes on.
+        // A group without an answer had a worker that panicked; the end of the thread scope propagates that.
         group.answer.recv().ok()
     }
 
@@ -157,7 +157,7 @@ impl Groups {
 }
 
 impl Importer {
-    /// Reads to the end of the source, or to its first error, or until nobody takes blocks any more.
+    /// Reads to the end of the source, or to its first error, or until the receiver is dropped.
     pub(super) fn read_ahead<E: Display>(
         &self,
         blocks: impl Iterator<Item = Result<Block, E>>,
@@ -191,7 +191,7 @@ impl Importer {
         });
     }
 
-    /// Gives a group to the workers; answers whether anybody takes what comes of it.
+    /// Passes a group to the workers; returns whether the receiver still exists.
     fn hand_over<'scope>(
         &'scope self,
         group: Vec<Result<Block, ImportError>>,
@@ -199,17 +199,17 @@ impl Importer {
         workers: &Scope<'scope>,
         groups: &Queue,
     ) -> bool {
-        let Some(place) = groups.room.take(bytes) else { return false };
+        let Some(place) = groups.limit.take(bytes) else { return false };
         let (promise, answer) = bounded(1);
         workers.spawn(move |_| {
             let prepared = self.prepare(group);
-            // Nobody waits for it when the import ended early.
+            // The receiver is gone if the import ended early.
             drop(promise.send(prepared));
         });
         groups.sender.send(Group { answer, _place: place }).is_ok()
     }
 
-    /// Recovers the signers of headers and transactions of all blocks of a group together.
+    /// Recovers the signers of headers and transactions of all blocks of a group in one batch.
     fn prepare(&self, group: Vec<Result<Block, ImportError>>) -> Vec<Prepared> {
         let looked_up: Vec<_> = group.into_iter().map(|block| block.and_then(|block| self.look_up(block))).collect();
         let new = || looked_up.iter().flatten().filter_map(|(_, block)| block.as_ref());
@@ -223,7 +223,7 @@ impl Importer {
         let mut senders = tenon_chain::recover_senders_of(&transactions, GROUP_TRANSACTIONS).into_iter();
         let mut with_senders = |(passed, block): (ImportedBlock, Option<Block>)| {
             let Some(block) = block else { return Ok((passed, None)) };
-            // All of a block's are taken, also when one of them has no sender: the next block's follow.
+            // Takes all senders of a block, even if one of them is missing: the next block's follow.
             let senders: Vec<_> = senders.by_ref().take(block.transactions.len()).collect();
             let senders = senders
                 .into_iter()
@@ -234,7 +234,7 @@ impl Importer {
         looked_up.into_iter().map(|block| block.and_then(&mut with_senders)).collect()
     }
 
-    /// Whether the chain has a block already; it is given back where it has not.
+    /// Checks whether the chain already has a block; returns the block if not.
     fn look_up(&self, block: Block) -> Result<(ImportedBlock, Option<Block>), ImportError> {
         let canonical = self.chain.canonical_hash(block.number())?;
         if block.number() == BlockNumber::GENESIS && canonical != Some(block.hash()) {
@@ -258,16 +258,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_waits_until_there_is_room_and_what_is_too_long_for_it_is_alone() {
-        let room = Room::default();
-        let [first, second] = [room.take(BYTES_AHEAD / 2), room.take(BYTES_AHEAD / 2)];
+    fn a_reader_waits_until_bytes_are_free_and_longer_blocks_are_alone() {
+        let limit = ByteLimit::default();
+        let [first, second] = [limit.take(BYTES_AHEAD / 2), limit.take(BYTES_AHEAD / 2)];
         let (told, hears) = bounded(2);
         let waiting = thread::spawn({
-            let room = room.clone();
+            let limit = limit.clone();
             move || {
-                drop(room.take(1));
+                drop(limit.take(1));
                 told.send("one byte").unwrap();
-                drop(room.take(10 * BYTES_AHEAD));
+                drop(limit.take(10 * BYTES_AHEAD));
                 told.send("what is too long").unwrap();
             }
         });
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_no_longer_when_nobody_takes_blocks_any_more() {
+    fn a_reader_stops_waiting_when_the_receiver_is_dropped() {
         let workers = Workers::start().unwrap();
         let (queue, groups) = workers.queue();
-        let full = queue.room.take(BYTES_AHEAD);
-        let waiting = thread::spawn(move || queue.room.take(1).is_none());
+        let full = queue.limit.take(BYTES_AHEAD);
+        let waiting = thread::spawn(move || queue.limit.take(1).is_none());
 
         drop(groups);
 

@@ -1,4 +1,4 @@
-//! A new block from waiting transactions.
+//! Makes a new block from pending transactions.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::{
     block::{BlockExecution, assemble},
 };
 
-/// Gas of the cheapest transaction: with less left, no further one fits.
-const LEAST_TRANSACTION_GAS: u64 = 21_000;
+/// Gas of the cheapest transaction: with less gas left, no other fits.
+const MIN_TRANSACTION_GAS: u64 = 21_000;
 
-/// Room that a block's header and lists need beside its transactions, bytes: generous, because a block that is
-/// too large is refused by everybody.
+/// Space for a block's header and list headers beside its transactions, bytes: generous, because every node refuses a
+/// block that is too large.
 const SIZE_RESERVE: u64 = 64 * 1024;
 
-/// The transactions that a new block took.
+/// The transactions included in a new block.
 #[derive(Default)]
 struct Taken {
     transactions: Vec<Arc<Transaction>>,
@@ -29,11 +29,10 @@ struct Taken {
 }
 
 impl Importer {
-    /// Builds a block on the head from as many of these transactions as fit and are valid, commits it and
-    /// announces it.
+    /// Builds a block on the head from as many of these transactions as fit and are valid, commits it and publishes it.
     ///
     /// # Errors
-    /// [`ImportError`] when no block could be made; nothing was changed.
+    /// [`ImportError`] if no block could be made; nothing was changed.
     pub fn produce(
         &self,
         attributes: &SealAttributes,
@@ -70,7 +69,7 @@ impl Importer {
         Ok(block)
     }
 
-    /// The header of the new block as far as it is known before execution.
+    /// The header of the new block as known before execution.
     fn draft(&self, parent: &SealedHeader, attributes: &SealAttributes) -> Result<SealedHeader, ImportError> {
         let mut header = self.engine.prepare(parent, attributes, &*self.chain)?;
         let spec = self.executor.spec();
@@ -93,13 +92,14 @@ impl Importer {
     }
 }
 
-/// Executes what fits. Once a sender's transaction is left out, its later ones would leave a gap and are too.
+/// Executes the transactions that fit. Once a sender's transaction is left out, its later ones would leave a gap and
+/// are left out too.
 fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTransaction>) -> Taken {
     let mut taken = Taken::default();
     let mut left_out = AddressSet::default();
     let mut bytes_left = execution.max_block_bytes().saturating_sub(SIZE_RESERVE);
     for RecoveredTransaction { transaction, sender } in candidates {
-        if execution.gas_left() < LEAST_TRANSACTION_GAS {
+        if execution.gas_left() < MIN_TRANSACTION_GAS {
             break;
         }
         if left_out.contains(&sender) {
@@ -117,7 +117,7 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
                 taken.senders.push(sender);
             }
             Err(reason) => {
-                if !reason.is_lack_of_room() {
+                if !reason.is_out_of_block_gas() {
                     tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction left out of the block");
                 }
                 left_out.insert(sender);

@@ -1,4 +1,4 @@
-//! Moving the head to another branch, or just one block on.
+//! Moves the head to another branch, or by one block.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::ImportError;
 
-/// Most memory of the blocks that take the place of others in one step, bytes. Ordinary blocks take some hundred kilobytes
-/// each; a branch beyond this is refused, because it would be held three times: executed, as a batch, and by the engine.
+/// Maximum memory of the blocks of one reorganisation, bytes. Ordinary blocks take some hundred kilobytes each; a
+/// longer branch is refused, because it would be held three times: executed, as a batch, and by the engine.
 pub(super) const MAX_REORGANISATION_BYTES: usize = 512 << 20;
 
-/// A canonical block that leaves the chain, with the receipts that announcing its logs needs.
+/// A canonical block that leaves the chain, with its receipts, for publishing its logs.
 pub(super) struct RemovedBlock {
     pub(super) block: Arc<RecoveredBlock>,
     pub(super) receipts: Arc<Vec<Receipt>>,
@@ -35,8 +35,8 @@ impl Importer {
         self.reorganise(block)
     }
 
-    /// The whole branch is executed beside the chain first; then it takes the place of the other in one step, for the disk
-    /// and for readers. A branch with a block that is invalid changes nothing.
+    /// First executes the whole branch beside the chain; then it replaces the other in one step, on disk and for
+    /// readers. A branch with an invalid block changes nothing.
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (ancestor, branch) = self.branch_of(tip)?;
         self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;
@@ -48,12 +48,12 @@ impl Importer {
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
         self.announce_removed(&removed);
         self.announce_branch(&added);
-        // The chain has changed, whatever became of what follows from it: who watches it has been told.
+        // The chain has changed and subscribers have been notified, even if the follow-up failed.
         followed?;
         Ok(InsertOutcome::Head { reorganised: removed.iter().map(|removed| removed.block.hash()).collect() })
     }
 
-    /// The blocks from the canonical chain to `tip`, oldest first, and the canonical height that they stand on.
+    /// The blocks from the canonical chain to `tip`, oldest first, and the canonical height below them.
     fn branch_of(&self, tip: Arc<RecoveredBlock>) -> Result<(BlockNumber, Vec<Arc<RecoveredBlock>>), ImportError> {
         let mut branch = vec![tip];
         loop {
@@ -84,7 +84,7 @@ impl Importer {
         Ok(blocks)
     }
 
-    /// Executes a branch on its common ancestor with the chain, and compares all roots. Nothing is written.
+    /// Executes a branch on its common ancestor with the chain, and compares all roots. Writes nothing.
     fn execute_branch(
         &self,
         ancestor: BlockNumber,
@@ -107,7 +107,7 @@ impl Importer {
         Ok(waiting.iter().map(|executed| Arc::clone(&executed.commit)).collect())
     }
 
-    /// What the head was, as far as execution asks, when a canonical block was the newest.
+    /// The head, as needed for execution, when a canonical block was the newest.
     fn head_at(&self, number: BlockNumber) -> Result<Arc<Head>, ImportError> {
         let unknown = || StoreError::UnknownBlock { what: number.to_string() };
         let hash = self.chain.canonical_hash(number)?.ok_or_else(unknown)?;
@@ -119,14 +119,14 @@ impl Importer {
         Ok(Arc::new(Head { header, total_difficulty, finalized, safe }))
     }
 
-    /// Lets the engine see the new blocks, and records what it says of finality.
+    /// Passes the new blocks to the engine, and records its finality.
     fn follow_up(&self, added: &[Arc<BlockCommit>]) -> Result<(), ImportError> {
         for commit in added {
             self.engine.observe(&commit.block);
         }
         if let Some((_, below)) = added.split_last() {
-            // Of every block, not of the last one alone: this is when a native engine reads the candidates of a gap block,
-            // whose state may be pruned when they are needed.
+            // For every block, not only the last: a native engine then reads the candidates of a gap block, whose state
+            // may be pruned when they are needed.
             for commit in below {
                 let _ = self.engine.finality(&commit.block.header, &*self.chain);
             }

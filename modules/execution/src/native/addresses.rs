@@ -1,4 +1,4 @@
-//! Addresses that native rules know (`docs/spec/chain.md` 3.1).
+//! Addresses in native rules (`docs/spec/chain.md` 3.1).
 
 use alloy_primitives::{Address, address};
 
@@ -15,13 +15,13 @@ pub(super) const LENDING: Address = address!("0000000000000000000000000000000000
 /// Finalized trades of lending.
 pub(super) const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
 
-/// Whether the fee of a transaction to this receiver is paid to nobody, and the base fee no floor for it
+/// Returns whether the fee of a transaction to this receiver is burned, without the base fee as minimum
 /// (`docs/spec/chain.md` 3.10).
 pub(crate) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
     receiver.is_some_and(|receiver| receiver == BLOCK_SIGNERS || receiver == RANDOMIZE)
 }
 
-/// An address as the reference prints it in texts: `xdc` and the digits in EIP-55 case.
+/// An address in the reference's text form: `xdc` and the digits in EIP-55 case.
 pub(crate) fn as_text(address: Address) -> String {
     address.to_checksum(None).replacen("0x", "xdc", 1)
 }

@@ -1,4 +1,4 @@
-//! The native steps of a block, in their order (`docs/spec/chain.md` 4.1).
+//! The native steps of a block, in order (`docs/spec/chain.md` 4.1).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     error::TransactionRejection,
 };
 
-/// What a block must remember between its transactions.
+/// State kept between a block's transactions.
 pub(crate) struct NativeBlock {
     settings: Arc<ChainSpec>,
     number: u64,
@@ -29,23 +29,23 @@ pub(crate) struct NativeBlock {
     author: Address,
     owner: Address,
     sponsorship: Sponsorship,
-    /// The exchange's step was executed, or nobody wants it to be: its transactions need no other judgement.
+    /// Whether the exchange's step was executed or deliberately skipped, so that its transactions need no check.
     needs_no_judgement: bool,
-    /// What that step did to the trading state.
+    /// Changes of that step to the trading state.
     trading: Option<TrieUpdate>,
 }
 
-/// What is done with a transaction.
+/// Treatment of a transaction.
 pub(crate) enum Treatment {
     /// Not executed.
     Intercepted(Interception),
-    /// Executed, and paid for in this way; as on Ethereum when there is nothing.
+    /// Executed, with these fees; as on Ethereum if `None`.
     Executed(Option<Fees>),
 }
 
 impl NativeBlock {
-    /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract,
-    /// the receiver of fees. None on other chains.
+    /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract, the
+    /// receiver of fees. `None` on other chains.
     pub(crate) fn open<I>(
         spec: &Arc<ChainSpec>,
         header: &Header,
@@ -57,14 +57,14 @@ impl NativeBlock {
         let (needs_no_judgement, trading) = match exchange {
             exchange::Step::Taken(Some(opening)) => {
                 let (trading, prices) = opening.apply(native, header, author, evm)?;
-                evm.precompiles.tell_prices(Some(prices));
+                evm.precompiles.set_prices(Some(prices));
                 (true, Some(trading))
             }
             exchange::Step::Taken(None) => {
                 exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
                 (false, None)
             }
-            exchange::Step::PassedOver => (true, None),
+            exchange::Step::Skipped => (true, None),
         };
         let state = &mut evm.ctx.journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
@@ -84,10 +84,10 @@ impl NativeBlock {
         }))
     }
 
-    /// Decides what is done with the next transaction (`docs/spec/chain.md` 3.2).
+    /// Decides the treatment of the next transaction (`docs/spec/chain.md` 3.2).
     ///
     /// # Errors
-    /// [`TransactionRejection`]: with it the block would not be valid, or cannot be judged by this node.
+    /// [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
     pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
         let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
         self.check_denylist(native, transaction, sender)?;
@@ -102,12 +102,12 @@ impl NativeBlock {
         Ok(Treatment::Executed(Some(fees)))
     }
 
-    /// How the next transaction is paid for when it is traced as a message: as otherwise, but the author has no owner.
+    /// The fees of the next transaction when traced as a message: the usual ones, but without an owner of the author.
     ///
     /// # Errors
     /// See [`NativeBlock::treat`].
     pub(crate) fn message_fees(&self, transaction: &Transaction) -> Result<Fees, TransactionRejection> {
-        let Some(native) = &self.settings.native else { return Ok(Fees::NOBODY_IS_PAID) };
+        let Some(native) = &self.settings.native else { return Ok(Fees::BURNED) };
         let rules = self.fee_rules(native, Address::ZERO);
         rules.fees(transaction, self.sponsorship.capacity(transaction.to))
     }
@@ -116,7 +116,7 @@ impl NativeBlock {
         FeeRules { heights: &native.heights, number: self.number, base_fee: self.base_fee, author: self.author, owner }
     }
 
-    /// The token that must be tried out before the next transaction; none for most.
+    /// The token to be tested before the next transaction; usually `None`.
     pub(crate) fn token_to_try(&self, transaction: &Transaction) -> Option<Candidate> {
         token_test::candidate(self.settings.native.as_ref()?, self.number, transaction)
     }
@@ -141,17 +141,17 @@ impl NativeBlock {
         }
     }
 
-    /// Prepares the EVM's state for the next transaction that is executed.
+    /// Prepares the EVM's state for the next executed transaction.
     pub(crate) fn before_execution(&self, context: &mut BlockContext) -> Result<(), StateError> {
         self.sponsorship.show_failure_charge(context)
     }
 
-    /// Ends what the transaction before has left open; called before what this one did is committed.
+    /// Completes what the previous transaction left open; called before the changes of this one are committed.
     pub(crate) fn before_commit(&mut self, after: &EvmState, state: &mut BlockState) -> Result<(), StateError> {
         Ok(self.sponsorship.settle_failure_charge(after, state)?)
     }
 
-    /// Settles the fee of an executed transaction with its sponsor.
+    /// Charges the fee of an executed transaction to its sponsor.
     pub(crate) fn after_execution(
         &mut self,
         fees: &Fees,
@@ -168,16 +168,16 @@ impl NativeBlock {
         Ok(())
     }
 
-    /// Writes everything that waits for the next transaction.
+    /// Writes everything that is deferred to the next transaction.
     pub(crate) fn finalise(&mut self, state: &mut BlockState) -> Result<(), StateError> {
         Ok(self.sponsorship.finalise(state)?)
     }
 
-    /// Ends the block, before rewards; gives what it did to the trading state.
+    /// Ends the block, before rewards; returns the changes of the trading state.
     ///
     /// # Errors
-    /// [`ExecutionError::Unsupported`] when the issuer paid more than it holds: the reference would give it a
-    /// negative balance.
+    /// [`ExecutionError::Unsupported`] if the issuer paid more than it holds: the reference would give it a negative
+    /// balance.
     pub(crate) fn close(mut self, state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
         let number = BlockNumber(self.number);
         let unpaid = |lacking: U256| ExecutionError::Unsupported {

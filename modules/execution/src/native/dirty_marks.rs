@@ -1,63 +1,63 @@
-//! Which empty accounts a block writes back (`docs/spec/chain.md` 5.3, "touch + revert quirk").
+//! Determines which empty accounts a block writes back (`docs/spec/chain.md` 5.3, "touch + revert quirk").
 //!
-//! The reference marks an account object as dirty when it is first changed, and at the end writes, or deletes when
-//! empty, what is marked. Two things about the marks cannot be seen from the state alone:
+//! The reference marks an account object as dirty at its first change, and at the end writes the marked objects, or
+//! deletes them if empty. Two properties of the marks are not visible in the state:
 //!
-//! - the mark of a change that is undone stays, so that an empty account that was sent coins in a call that failed is
-//!   deleted although nothing happened to it;
-//! - the mark of a *touch* (a transfer of nothing to an empty account) is taken back when the touch is undone, and an
-//!   object marks itself once only. From then on, to the end of the block, changes of that account are seen by
-//!   whoever reads it and written by nobody.
+//! - the mark of a reverted change stays, so that an empty account that received coins in a failed call is deleted
+//!   although its state did not change;
+//! - the mark of a *touch* (a transfer of zero to an empty account) is removed when the touch is reverted, and an
+//!   object marks itself only once. From then until the end of the block, changes of that account are visible to reads
+//!   but never written.
 //!
-//! Only an account that exists and is empty in the parent's state can be concerned: `0x…00` and `0x…01` of the three
-//! networks until they are removed, and whatever else a genesis file lists without balance, nonce and code.
+//! Only an account that exists and is empty in the parent's state can be affected: `0x…00` and `0x…01` of the three
+//! networks until they are removed, and any other that a genesis file lists without balance, nonce and code.
 
 use alloy_primitives::{Address, address, map::AddressMap};
 
-/// RIPEMD-160: undoing a touch of it does not take its mark back, as on Ethereum.
+/// RIPEMD-160: reverting a touch of it does not remove its mark, as on Ethereum.
 pub(crate) const RIPEMD: Address = address!("0000000000000000000000000000000000000003");
 
-/// What was done to an account.
+/// A change of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing was added to its balance while it was empty.
+    /// Zero was added to its balance while it was empty.
     Touch,
-    /// Anything else that changes it.
+    /// Any other change.
     Write,
-    /// A contract was created in its place.
+    /// A contract was created at its address.
     Creation,
 }
 
-/// The marks of those accounts of one block that are empty in its parent's state, and what the open frames of a
-/// transaction did to them.
+/// The marks of the accounts of one block that are empty in its parent's state, and their changes in the open frames of
+/// a transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DirtyMarks {
     marks: AddressMap<Mark>,
-    /// What can be undone, in its order, with the mark that the account had.
+    /// Revertible changes in order, with the account's previous mark.
     journal: Vec<(Address, Change, Mark)>,
-    /// Where in the journal each open frame begins.
+    /// Journal position at which each open frame begins.
     frames: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// The object has never marked itself: its next change will.
+    /// Whether the object has never marked itself: its next change will.
     is_armed: bool,
     is_dirty: bool,
 }
 
 impl DirtyMarks {
-    /// An account was read that exists and is empty in the parent's state.
+    /// Records that an account was read that exists and is empty in the parent's state.
     pub(crate) fn watch(&mut self, address: Address) {
         self.marks.insert(address, Mark { is_armed: true, is_dirty: false });
     }
 
-    /// The account is gone, or another has taken its place: what becomes of it is written like any other.
+    /// Stops tracking an account that is gone or was replaced: its changes are written like any other's.
     pub(crate) fn forget(&mut self, address: Address) {
         self.marks.remove(&address);
     }
 
-    /// The accounts that are looked after; none in nearly all blocks.
+    /// The tracked accounts; none in nearly all blocks.
     pub(crate) fn watched(&self) -> Vec<Address> {
         self.marks.keys().copied().collect()
     }
@@ -68,7 +68,7 @@ impl DirtyMarks {
         self.frames.clear();
     }
 
-    /// A frame begins: what is recorded from here on is undone with it.
+    /// A frame begins: later changes are reverted with it.
     pub(crate) fn begin_frame(&mut self) {
         self.frames.push(self.journal.len());
     }
@@ -83,17 +83,17 @@ impl DirtyMarks {
         }
     }
 
-    /// An account was changed.
+    /// Records a change of an account.
     pub(crate) fn record(&mut self, address: Address, change: Change) {
         let Some(mark) = self.marks.get_mut(&address) else { return };
         self.journal.push((address, change, *mark));
-        // The contract has a mark of its own; the account in whose place it is keeps its own until it is back.
+        // The contract has a mark of its own; the account that it replaces keeps its mark for the case of a revert.
         if mark.is_armed && change != Change::Creation {
             *mark = Mark { is_armed: false, is_dirty: true };
         }
     }
 
-    /// Whether the transaction created a contract in an account's place, and did not undo that.
+    /// Returns whether the transaction created a contract at an account's address and did not revert that.
     pub(crate) fn has_created(&self, address: Address) -> bool {
         self.journal.iter().any(|(created, change, _)| *created == address && *change == Change::Creation)
     }
@@ -101,16 +101,16 @@ impl DirtyMarks {
     fn undo(&mut self, address: Address, change: Change, before: Mark) {
         let Some(mark) = self.marks.get_mut(&address) else { return };
         match change {
-            // Undoing a write is a change too, and marks nothing that is marked.
+            // Reverting a write is a change too, but the object is already marked.
             Change::Write => {}
             Change::Touch if before.is_armed && address != RIPEMD => mark.is_dirty = false,
             Change::Touch => {}
-            // The account is back, with the mark that the contract made under its address.
+            // The account is restored, with the mark that the contract made under its address.
             Change::Creation => *mark = Mark { is_armed: before.is_armed, is_dirty: true },
         }
     }
 
-    /// Whether what became of an account is written at the end of the block.
+    /// Returns whether an account's changes are written at the end of the block.
     pub(crate) fn is_written(&self, address: Address) -> bool {
         self.marks.get(&address).is_none_or(|mark| mark.is_dirty)
     }
@@ -122,10 +122,10 @@ mod tests {
 
     const ACCOUNT: Address = Address::ZERO;
 
-    /// What a frame did, and whether it was undone.
+    /// Changes of a frame, and whether it was reverted.
     type Frame<'a> = (&'a [Change], bool);
 
-    /// What is written after these frames, each with what it did and whether it was undone.
+    /// Whether an account is written after these frames.
     fn is_written_after(address: Address, frames: &[Frame<'_>]) -> bool {
         let mut marks = DirtyMarks::default();
         marks.watch(address);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_leaves_the_marks_that_the_reference_leaves() {
+    fn reverted_changes_leave_the_same_marks_as_in_the_reference() {
         use Change::{Creation, Touch, Write};
         let cases: &[(&[Frame<'_>], bool, &str)] = &[
             (&[], false, "only read"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_frame_undoes_what_an_inner_one_kept() {
+    fn an_outer_frame_reverts_what_an_inner_one_kept() {
         let mut marks = DirtyMarks::default();
         marks.watch(ACCOUNT);
 

@@ -1,10 +1,11 @@
-//! The historic on-chain exchange (`docs/spec/chain.md` 6): trading as it is specified, lending refused by name.
+//! The historic on-chain exchange (`docs/spec/chain.md` 6): trading as specified; lending is refused by name.
 //!
-//! The specification only outlines lending. So the first block in which anything is lent, or whose lending root is not
-//! the empty one, is refused, before anything of it can be committed.
+//! The specification only outlines lending. So the first block with any lending, or with a lending root that is not
+//! empty, is refused before anything of it can be committed.
 //!
-//! Orders are in `order`, batches of them in `batch`, what is kept of them in `state`; `matching` applies them, with
-//! `settlement` for what a match moves, on the main state as `ledger` shows it. `opening` is the step that begins a block.
+//! `order` contains orders, `batch` their batches, `state` the trading state; `matching` applies orders, with
+//! `settlement` for the transfers of a match, to the main state through `ledger`. `opening` is the step at the
+//! beginning of a block.
 
 mod amounts;
 mod batch;
@@ -36,38 +37,38 @@ use super::{
 };
 use crate::{ExecutionError, block::BlockState, error::TransactionRejection};
 
-/// Why the exchange's step of a block ends the block.
+/// Why the exchange's step fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ExchangeError {
     /// The block is not valid.
     #[error("{0}")]
     Rule(String),
-    /// What is not executed here.
+    /// A feature that is not implemented here.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// The stored trading state does not decode, or contradicts itself.
+    /// The stored trading state is corrupt.
     #[error("the trading state is damaged: {0}")]
     Damaged(&'static str),
-    /// Its tries could not be read.
+    /// Its tries cannot be read.
     #[error(transparent)]
     Trie(#[from] TrieError),
-    /// The main state could not be read.
+    /// The main state cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The exchange does nothing in blocks up to this one.
+/// Up to this block the exchange does nothing.
 const QUIET_UNTIL: u64 = 900;
 
-/// What becomes of the exchange's step, with which a block of its time begins.
+/// What to do with the exchange's step at the beginning of a block.
 pub(crate) enum Step {
-    /// It is taken. Where there is nothing to take, a block that would need it is refused.
+    /// Executed. With `None`, a block that would need it is refused.
     Taken(Option<Opening>),
-    /// It is passed over, as the reference does where it traces, and nothing is refused for it.
-    PassedOver,
+    /// Skipped, as by the reference in traces; nothing is refused.
+    Skipped,
 }
 
-/// Refuses a block whose opening step would change the exchange's state, where that step is not executed.
+/// Refuses a block whose opening step would change the exchange's state, if that step is not executed.
 pub(super) fn check_block(
     native: &NativeSettings,
     header: &Header,
@@ -88,8 +89,8 @@ pub(super) fn check_block(
     Ok(())
 }
 
-/// Refuses a transaction that only the exchange could judge, where its step was not executed. Of roots those of the block's author count; batches are
-/// taken from anybody, and finalized lending trades are for information only.
+/// Refuses a transaction that only the exchange could check, if its step was not executed. Roots count only from the
+/// block's author; batches from any sender; finalized lending trades are only informational.
 pub(super) fn check_transaction(
     native: &NativeSettings,
     number: u64,
@@ -112,7 +113,7 @@ pub(super) fn check_transaction(
     }
 }
 
-/// The roots must be those of empty tries: then nothing has been traded or lent yet.
+/// The roots must be those of empty tries: nothing has been traded or lent yet.
 fn check_roots(input: &[u8]) -> Result<(), TransactionRejection> {
     let is_empty = |root: &[u8]| root == EMPTY_ROOT_HASH.as_slice();
     let is_untouched = match input.len() {

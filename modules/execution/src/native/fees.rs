@@ -1,4 +1,4 @@
-//! The price of gas, and who pays and receives it (`docs/spec/chain.md` 2.4, 2.5, 4.2).
+//! Gas price, payer and receiver of fees (`docs/spec/chain.md` 2.4, 2.5, 4.2).
 
 use alloy_primitives::{Address, U256};
 use revm::context::TxEnv;
@@ -15,34 +15,34 @@ const SPONSORED_PRICE: u64 = 250_000_000;
 /// Price of sponsored gas before, wei.
 const SPONSORED_PRICE_BEFORE: u64 = 2_500;
 
-/// How one transaction is paid for.
+/// The fees of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fees {
-    /// The token whose sponsorship pays; none when the sender pays.
+    /// The token that pays; `None` if the sender pays.
     pub(crate) sponsor: Option<Address>,
-    /// The base fee is no floor for the price.
+    /// Whether the base fee is not a minimum for the price.
     pub(crate) is_exempt_from_base_fee: bool,
-    /// Who receives how much a unit of gas, wei; nobody when the fee is burned.
+    /// Receiver and its share per gas, wei; `None` if the fee is burned.
     pub(crate) receiver: Option<(Address, U256)>,
     /// Price of sponsored gas, wei.
     price: u64,
 }
 
-/// The heights and addresses of a block that fees depend on.
+/// The heights and addresses of a block on which fees depend.
 pub(super) struct FeeRules<'a> {
     pub(super) heights: &'a NativeHeights,
     pub(super) number: u64,
     pub(super) base_fee: Option<u64>,
     pub(super) author: Address,
-    /// Who owns the author, in the state before the first transaction; zero when nobody does.
+    /// Owner of the author, in the state before the first transaction; zero if there is none.
     pub(super) owner: Address,
 }
 
 impl FeeRules<'_> {
-    /// How a transaction is paid for; `capacity` is what its receiver's sponsorship has left.
+    /// The fees of a transaction; `capacity` is the rest of its receiver's sponsorship.
     ///
     /// # Errors
-    /// Fee caps that EIP-1559 forbids, or a sponsorship that does not suffice; in the reference's words.
+    /// Fee caps forbidden by EIP-1559, or an insufficient sponsorship; with the reference's texts.
     pub(super) fn fees(&self, transaction: &Transaction, capacity: Option<U256>) -> Result<Fees, TransactionRejection> {
         let price = sponsored_price(self.heights, self.number);
         let mut is_exempt_from_base_fee = is_exempt_receiver(transaction.to);
@@ -52,7 +52,7 @@ impl FeeRules<'_> {
                 let text = "insufficient funds for gas * price + value";
                 return Err(TransactionRejection::Rule(text.to_owned()));
             }
-            // Its own caps have been looked at; the price that it is executed with has nothing to do with them.
+            // Its own caps have been checked; it is executed with another price.
             is_exempt_from_base_fee = true;
         }
         let paid = if capacity.is_some() { U256::from(price) } else { self.own_price(transaction) };
@@ -83,8 +83,8 @@ impl FeeRules<'_> {
         self.base_fee.map_or(cap, |base_fee| cap.min(tip_cap(transaction).saturating_add(U256::from(base_fee))))
     }
 
-    /// After `tipTRC21Fee` the author's owner gets the whole price. Up to it the author gets the price, less the
-    /// base fee where there is one.
+    /// After `tipTRC21Fee` the author's owner gets the full price. Until then the author gets the price, minus the base
+    /// fee if there is one.
     fn receiver(&self, transaction: &Transaction, paid: U256) -> Option<(Address, U256)> {
         if is_exempt_receiver(transaction.to) {
             return None;
@@ -103,22 +103,21 @@ impl FeeRules<'_> {
 }
 
 impl Fees {
-    /// The sender pays and nobody receives.
-    pub(crate) const NOBODY_IS_PAID: Self =
-        Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+    /// The sender pays and the fee is burned.
+    pub(crate) const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
 
-    /// What this much gas costs the sponsor, wei.
+    /// The cost of this much gas to the sponsor, wei.
     pub(crate) fn sponsored_cost(&self, gas: u64) -> U256 {
         U256::from(gas) * U256::from(self.price)
     }
 
-    /// The transaction with the price that sponsored gas has.
+    /// The transaction with the price of sponsored gas.
     pub(crate) fn priced(&self, mut env: TxEnv) -> TxEnv {
         if self.sponsor.is_some() {
             env.gas_price = u128::from(self.price);
             env.gas_priority_fee = None;
             if env.tx_type == TransactionType::DynamicFee as u8 {
-                // The same transaction with one price.
+                // The same transaction with a single price.
                 env.tx_type = TransactionType::AccessList as u8;
             }
         }
@@ -194,7 +193,7 @@ mod tests {
 
     // `docs/spec/chain.md` 2.5, 4.2: the first comparison is strict, the others are not.
     #[test]
-    fn who_receives_how_much_follows_the_height() {
+    fn receiver_and_share_depend_on_the_height() {
         let base_fee = 12_500_000_000;
         let old = transaction(TOKEN, 30, None);
         assert_eq!(fees(100, None, &old, None).unwrap().receiver, Some((AUTHOR, U256::from(30))));
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_price_of_sponsored_gas_follows_the_height() {
+    fn the_price_of_sponsored_gas_depends_on_the_height() {
         for (number, price) in [(100, 2_500), (101, 250_000_000), (199, 250_000_000), (200, 12_500_000_000_u64)] {
             let sponsored = fees(number, None, &transaction(TOKEN, 1, None), Some(U256::MAX)).unwrap();
             assert_eq!(sponsored.sponsor, Some(TOKEN));
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_receives_the_fee_of_a_randomize_transaction() {
+    fn the_fee_of_a_randomize_transaction_is_burned() {
         let randomize = transaction(address!("0000000000000000000000000000000000000090"), 5, None);
         let burned = fees(300, Some(12_500_000_000), &randomize, None).unwrap();
         assert_eq!((burned.receiver, burned.is_exempt_from_base_fee), (None, true));

@@ -1,5 +1,4 @@
-//! The frames of a native transaction: run as the EVM runs them, noting what each does to empty accounts
-//! (`dirty_marks` says why).
+//! Runs the frames of a native transaction like the EVM, recording the changes to empty accounts (see `dirty_marks`).
 
 use alloy_primitives::Address;
 use revm::{
@@ -13,16 +12,16 @@ use crate::block::{BlockEvm, EvmFailure};
 
 type EthFrame = revm::handler::EthFrame<EthInterpreter>;
 
-/// How frames are begun and run: with or without an inspector.
+/// How to begin and run frames: with or without an inspector.
 pub(super) struct FrameRunner<I> {
-    /// Begins a frame; gives its result when there is nothing to run.
+    /// Begins a frame; returns its result if there is nothing to run.
     pub(super) begin: fn(&mut BlockEvm<I>, FrameInit) -> Result<Option<FrameResult>, EvmFailure>,
     /// Runs the innermost frame until it ends or begins another.
     pub(super) run: fn(&mut BlockEvm<I>) -> Result<FrameInitOrResult<EthFrame>, EvmFailure>,
 }
 
 impl<I> FrameRunner<I> {
-    /// Runs a frame and all that it begins.
+    /// Runs a frame and all its inner frames.
     ///
     /// # Errors
     /// The database failed, or the run was interrupted.
@@ -64,7 +63,7 @@ impl<I> FrameRunner<I> {
         let change = receiver.or_else(|| created(evm).filter(|_| result.is_none()));
         marks(evm, |marks| {
             marks.begin_frame();
-            // A call that is not even begun changes nothing.
+            // A call that did not begin changes nothing.
             let is_begun = result.as_ref().is_none_or(|result| is_kept(result) || is_of_precompile(result));
             if let Some((address, change)) = change.filter(|_| is_begun) {
                 marks.record(address, change);
@@ -77,8 +76,8 @@ impl<I> FrameRunner<I> {
     }
 }
 
-/// Ends a frame whose last instructions wrote the journal's entries from `start` on. Frames begin in between only, so
-/// that a transfer among these is the one of SELFDESTRUCT.
+/// Ends a frame whose last instructions wrote the journal's entries from `start` on. Frames begin only in between, so a
+/// transfer among these entries is that of SELFDESTRUCT.
 fn end<I>(evm: &mut BlockEvm<I>, result: &FrameResult, start: usize) {
     let entries = evm.ctx.journaled_state.inner.journal.get(start..).unwrap_or_default();
     let beneficiary = entries.iter().find_map(|entry| match entry {
@@ -96,7 +95,7 @@ fn end<I>(evm: &mut BlockEvm<I>, result: &FrameResult, start: usize) {
     });
 }
 
-/// The contract that the innermost frame creates.
+/// The contract being created by the innermost frame.
 fn created<I>(evm: &mut BlockEvm<I>) -> Option<(Address, Change)> {
     evm.frame_stack.index()?;
     match &evm.frame_stack.get().data {

@@ -1,4 +1,4 @@
-//! How a native transaction's fees reach the EVM: its handler, with other steps before and after execution.
+//! The EVM handler of native transactions, with other steps for fees before and after execution.
 
 use std::marker::PhantomData;
 
@@ -19,10 +19,10 @@ use revm::{
 use super::{Change, Fees, frames::FrameRunner};
 use crate::block::{BlockEvm, EvmFailure};
 
-/// What the EVM gives for a transaction.
+/// The EVM's result of a transaction.
 pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
 
-/// Executes a transaction, paid for as `fees` say; as Ethereum does when there are none.
+/// Executes a transaction with these fees; like Ethereum if `None`.
 pub(crate) fn transact<I>(evm: &mut BlockEvm<I>, env: TxEnv, fees: Option<&Fees>) -> Result<Outcome, EvmFailure> {
     let Some(fees) = fees else { return evm.transact(env) };
     evm.ctx.set_tx(env);
@@ -31,7 +31,7 @@ pub(crate) fn transact<I>(evm: &mut BlockEvm<I>, env: TxEnv, fees: Option<&Fees>
     Ok(ExecResultAndState::new(result?, state))
 }
 
-/// As [`transact`], watched by the EVM's inspector.
+/// Like [`transact`], with the EVM's inspector.
 pub(crate) fn inspect<I: Inspector<crate::block::BlockContext, EthInterpreter>>(
     evm: &mut BlockEvm<I>,
     env: TxEnv,
@@ -121,7 +121,7 @@ impl<I> Handler for NativeHandler<'_, I> {
         if let Some((receiver, price)) = self.fees.receiver {
             let amount = price.saturating_mul(U256::from(result.gas().used()));
             evm.ctx.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
-            // Also where nothing is paid, which the EVM does not tell of before EIP-158.
+            // Also for a payment of zero, which the EVM does not report before EIP-158.
             if let Some(marks) = evm.ctx.db_mut().dirty_marks_mut() {
                 marks.record(receiver, Change::Write);
             }
@@ -142,7 +142,7 @@ impl<I: Inspector<crate::block::BlockContext, EthInterpreter>> InspectorHandler 
     }
 }
 
-/// The result of a frame that was begun and had nothing to run.
+/// The result of a frame that had nothing to run.
 fn result_of<F>(begun: ItemOrResult<F, FrameResult>) -> Option<FrameResult> {
     match begun {
         ItemOrResult::Item(_) => None,

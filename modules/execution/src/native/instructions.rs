@@ -1,4 +1,4 @@
-//! Instructions that native chains have added, or changed (`docs/spec/chain.md` 5.2, overrides S, L, L').
+//! Instructions that native chains add or change (`docs/spec/chain.md` 5.2, overrides S, L, L').
 
 use alloy_primitives::U256;
 use revm::{
@@ -16,22 +16,22 @@ use tenon_chain::spec::NATIVE_BASE_FEE;
 
 use crate::block::{BlockContext, Step};
 
-/// How the instructions of a block differ from those of its fork.
+/// Differences of a block's instructions from those of its fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent changes")]
 pub(crate) struct InstructionChanges {
-    /// BASEFEE exists and pushes 12.5 gwei, whatever the header says.
+    /// Whether BASEFEE exists and pushes 12.5 gwei, whatever the header says.
     pub(crate) base_fee_is_constant: bool,
-    /// 0x44 pushes the hash of the block number.
+    /// Whether 0x44 pushes the hash of the block number.
     pub(crate) difficulty_is_random: bool,
-    /// PUSH0 exists.
+    /// Whether PUSH0 exists.
     pub(crate) has_push0: bool,
-    /// STATICCALL neither forbids changes of the state nor touches its target (`docs/spec/chain.md` 5.3).
+    /// Whether STATICCALL neither forbids state changes nor touches its target (`docs/spec/chain.md` 5.3).
     pub(crate) static_calls_may_write: bool,
 }
 
 impl InstructionChanges {
-    /// Puts the changed instructions into the table of a block.
+    /// Installs the changed instructions in the table of a block.
     pub(crate) fn install(self, instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
         let table = instructions.instruction_table_mut();
         let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
@@ -67,14 +67,14 @@ fn push0(step: Step<'_>) -> InstructionExecResult {
     push(step, U256::ZERO)
 }
 
-/// STATICCALL of before `tipXDCXCancellationFee`: a call without value whose frame may change the state.
+/// STATICCALL before `tipXDCXCancellationFee`: a call without value whose frame may change the state.
 pub(crate) fn writing_static_call(step: Step<'_>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = step;
     let inherited = interpreter.runtime_flag.is_static();
     let result = contract::call::<{ opcode::STATICCALL }, _, _>(InstructionContext { interpreter, host });
     if let Some(InterpreterAction::NewFrame(FrameInput::Call(inputs))) = interpreter.bytecode.action() {
         inputs.is_static = inherited;
-        // A transfer, even of nothing, would touch the target.
+        // Even a transfer of zero would touch the target.
         inputs.value = CallValue::Apparent(U256::ZERO);
     }
     result

@@ -1,4 +1,4 @@
-//! Transactions that no EVM sees: signing transactions and those of the exchange (`docs/spec/chain.md` 3.2 to 3.4).
+//! Transactions that bypass the EVM: signing transactions and those of the exchange (`docs/spec/chain.md` 3.2 to 3.4).
 
 use alloy_primitives::{Address, Bytes};
 use tenon_api::{Log, Transaction};
@@ -12,7 +12,7 @@ use crate::{block::BlockState, error::TransactionRejection};
 pub(crate) enum Interception {
     /// To 0x89: raises the sender's nonce, nothing else.
     Signing,
-    /// To 0x91 … 0x94 while the exchange is received: does nothing here.
+    /// To 0x91 … 0x94 while the exchange is active: does nothing here.
     Exchange,
 }
 
@@ -29,7 +29,7 @@ impl Interception {
     /// Applies it.
     ///
     /// # Errors
-    /// A wrong nonce, in the reference's words.
+    /// A wrong nonce, with the reference's text.
     pub(crate) fn apply(
         self,
         transaction: &Transaction,
@@ -52,23 +52,23 @@ impl Interception {
     }
 }
 
-/// The one log of an intercepted transaction's receipt: the receiver's address and nothing else.
+/// The only log of an intercepted transaction's receipt, with just the receiver's address.
 pub(crate) fn log_of(transaction: &Transaction) -> Log {
     Log { address: transaction.to.unwrap_or_default(), topics: Vec::new(), data: Bytes::new() }
 }
 
-/// Whether the exchange's transactions are special at this height.
+/// Returns whether the exchange's transactions are special at this height.
 pub(super) const fn is_exchange_received(heights: &NativeHeights, number: u64) -> bool {
     number >= heights.tip_xdcx && number < heights.tip_xdcx_receiver_disable
 }
 
-/// Whether a traced block runs without this transaction: one to the exchange, at any height
-/// (`docs/spec/rpc-node.md` 4.2).
+/// Returns whether traces of a block skip this transaction: one to the exchange, at any height (`docs/spec/rpc-node.md`
+/// 4.2).
 pub(crate) fn is_skipped_by_traces(transaction: &Transaction) -> bool {
     transaction.to.is_some_and(is_exchange_address)
 }
 
-/// Whether the exchange's transactions go to this address.
+/// Returns whether the address receives the exchange's transactions.
 pub(super) fn is_exchange_address(receiver: Address) -> bool {
     [TRADING, EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED].contains(&receiver)
 }

@@ -1,13 +1,11 @@
-//! What native chains do otherwise than Ethereum when a block is executed (`docs/spec/chain.md` 3 to 6).
+//! Differences of native chains from Ethereum in executing a block (`docs/spec/chain.md` 3 to 6).
 //!
-//! One file for each rule: which instructions and gas prices hold at a height (`schedule`, `instructions`,
-//! `precompiles`), which transactions are not executed at all (`interception`), who pays (`sponsorship`), who is paid
-//! (`fees`), how both reach the EVM (`handler`), which empty accounts are written back (`dirty_marks`, `frames`), what stops
-//! a block (`denylist` in the chain's settings, `exchange`,
-//! `token_test`),
-//! and the order in which a block applies them (`block`).
+//! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
+//! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
+//! EVM handler (`handler`), which empty accounts are written back (`dirty_marks`, `frames`), what invalidates a block
+//! (`denylist` in the chain's settings, `exchange`, `token_test`), and the order of all these in a block (`block`).
 //!
-//! What must always hold: a rule that is not executed here refuses by name, before anything can be committed.
+//! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
 
 mod addresses;
 mod block;

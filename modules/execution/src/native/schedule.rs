@@ -1,4 +1,4 @@
-//! Which instructions, gas prices and precompiled contracts hold at a height (`docs/spec/chain.md` 5.1, 5.2).
+//! Instructions, gas prices and precompiled contracts by height (`docs/spec/chain.md` 5.1, 5.2).
 
 use revm::{context::CfgEnv, context_interface::cfg::gas_params::GasId, primitives::hardfork::SpecId};
 use tenon_api::Header;
@@ -10,13 +10,13 @@ use crate::{
     block::{BlockRules, PrecompileSet, gas_table_of_eip_1283},
 };
 
-/// Tokens of a data byte that is not zero, four gas each: 68, since EIP-2028 never came (`docs/spec/chain.md` 2.4).
+/// Tokens per nonzero data byte, four gas each: 68, since EIP-2028 was never activated (`docs/spec/chain.md` 2.4).
 const TOKENS_PER_NONZERO_BYTE: u64 = 17;
 
 /// The rules of a native block.
 ///
 /// # Errors
-/// [`ExecutionError::Unsupported`] for an order of forks that gives a mixture of rules which no known chain has.
+/// [`ExecutionError::Unsupported`] for an order of forks whose mixture of rules no known chain has.
 pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) -> Result<BlockRules, ExecutionError> {
     let active = Active::at(spec, &native.heights, header.number);
     active.check_order(header)?;
@@ -43,8 +43,8 @@ pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) 
     })
 }
 
-/// Which conditions hold at a height. The "Berlin" to "Shanghai" heights add instructions only; the gas rules of
-/// those forks come together with `eip1559`.
+/// The conditions that apply at a height. The "Berlin" to "Shanghai" heights add instructions only; the gas rules of
+/// those forks start together with `eip1559`.
 #[allow(clippy::struct_excessive_bools, reason = "one condition each, as the reference has them")]
 struct Active {
     homestead: bool,
@@ -91,8 +91,8 @@ impl Active {
         }
     }
 
-    /// Later instruction tables contain the earlier ones, but gas for state access, refunds and code limits go by
-    /// their own heights: the mixtures that an unordered configuration would give are not known to any chain.
+    /// Later instruction tables contain the earlier ones, but gas for state access, refunds and code limits have
+    /// heights of their own: no known chain has the mixtures that an unordered configuration would give.
     fn check_order(&self, header: &Header) -> Result<(), ExecutionError> {
         let late = self.constantinople || self.istanbul || self.berlin;
         let is_ordered = (!self.cancun || self.eip1559)
@@ -132,8 +132,8 @@ impl Active {
         }
     }
 
-    /// The sets of `docs/spec/chain.md` 5.4, named by the Ethereum fork whose contracts and prices they have. There is
-    /// no point evaluation (0x0a) in any.
+    /// The sets of `docs/spec/chain.md` 5.4, named by the Ethereum fork with the same contracts and prices. None
+    /// includes point evaluation (0x0a).
     const fn precompiles(&self) -> PrecompileSet {
         let (standard, has_extras) = match self {
             Self { eip1559: true, .. } => (SpecId::BERLIN, false),

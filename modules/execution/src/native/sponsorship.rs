@@ -1,4 +1,4 @@
-//! Transactions to tokens that pay the gas themselves (`docs/spec/chain.md` 3.5).
+//! Transactions to tokens that pay for the gas (`docs/spec/chain.md` 3.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::block::{BlockContext, BlockState, StateError};
 
 /// `tokens` of the issuer.
 const TOKENS: U256 = U256::from_limbs([1, 0, 0, 0]);
-/// `tokensState` of the issuer: what is left of a token's deposit.
+/// `tokensState` of the issuer: the rest of a token's deposit.
 const TOKENS_STATE: U256 = U256::from_limbs([2, 0, 0, 0]);
 /// `balances` of a token.
 const BALANCES: U256 = U256::ZERO;
@@ -22,10 +22,10 @@ const BALANCES: U256 = U256::ZERO;
 const MIN_FEE: U256 = U256::from_limbs([1, 0, 0, 0]);
 /// `issuer` of a token.
 const ISSUER: U256 = U256::from_limbs([2, 0, 0, 0]);
-/// More tokens than this are not read: each costs a deposit, and the list is read for every block.
-const MOST_TOKENS: u64 = 1 << 20;
+/// Maximum number of tokens that are read: each costs a deposit, and the list is read for every block.
+const MAX_TOKENS: u64 = 1 << 20;
 
-/// What the issuer's deposits can pay in one block, and what they have paid.
+/// Deposits available in one block, and the amounts spent.
 pub(super) struct Sponsorship {
     issuer: Address,
     capacities: BTreeMap<Address, U256>,
@@ -34,10 +34,10 @@ pub(super) struct Sponsorship {
     failure_charge: Vec<ChargedSlot>,
 }
 
-/// A slot of a token that the failure of the transaction before has changed.
+/// A slot of a token that was changed by the failure of the previous transaction.
 ///
-/// The reference changes it after it has finalised that transaction. So the next one meets the new value, but its
-/// SSTORE still counts the old one as the original.
+/// The reference changes it after finalising that transaction. So the next one sees the new value, but its SSTORE still
+/// treats the old one as the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChargedSlot {
     token: Address,
@@ -46,17 +46,17 @@ struct ChargedSlot {
     present: U256,
 }
 
-/// Where the issuer keeps what is left of a token's deposit.
+/// Slot of the rest of a token's deposit at the issuer.
 fn deposit_slot(token: Address) -> U256 {
     mapping_slot(token.into_word(), TOKENS_STATE).into()
 }
 
-/// Where a token keeps the balance of a holder.
+/// Slot of a holder's balance in a token.
 pub(super) fn balance_slot(holder: Address) -> U256 {
     mapping_slot(holder.into_word(), BALANCES).into()
 }
 
-/// What a token's deposit can pay, wei; none when the receiver is no registered token.
+/// The amount that a token's deposit can pay, wei; `None` if the receiver is not a registered token.
 pub(crate) fn capacity_of(
     receiver: Option<Address>,
     issuer: Address,
@@ -66,9 +66,9 @@ pub(crate) fn capacity_of(
 }
 
 impl Sponsorship {
-    /// Reads what every registered token's deposit is, once before the first transaction of a block.
+    /// Reads the deposits of all registered tokens, once before the first transaction of a block.
     pub(super) fn read(issuer: Address, state: &mut BlockState) -> Result<Self, StoreError> {
-        let count = state.read_slot(issuer, TOKENS)?.as_limbs()[0].min(MOST_TOKENS);
+        let count = state.read_slot(issuer, TOKENS)?.as_limbs()[0].min(MAX_TOKENS);
         let mut capacities = BTreeMap::new();
         for index in 0..count {
             let entry = state.read_slot(issuer, element_slot(TOKENS.into(), index).into())?;
@@ -80,23 +80,23 @@ impl Sponsorship {
         Ok(Self { issuer, capacities, used: BTreeSet::new(), total: U256::ZERO, failure_charge: Vec::new() })
     }
 
-    /// What is left for transactions to this receiver; none when they pay for themselves.
+    /// The remaining sponsorship of transactions to this receiver; `None` if they pay for themselves.
     pub(super) fn capacity(&self, receiver: Option<Address>) -> Option<U256> {
         self.capacities.get(&receiver?).copied()
     }
 
-    /// Takes the cost of a transaction from its token's deposit.
+    /// Deducts the cost of a transaction from its token's deposit.
     pub(super) fn spend(&mut self, token: Address, cost: U256) {
         if let Some(capacity) = self.capacities.get_mut(&token) {
-            // The whole gas limit was checked against it, so it suffices.
+            // The whole gas limit was checked before, so it suffices.
             *capacity = capacity.saturating_sub(cost);
             self.used.insert(token);
             self.total = self.total.saturating_add(cost);
         }
     }
 
-    /// What a failed transaction costs its sender: the token's least fee, paid to the token's issuer. A smaller
-    /// balance is lost without anybody receiving it, as in the reference.
+    /// Charges the sender of a failed transaction the token's minimum fee, paid to the token's issuer. A smaller
+    /// balance is lost without a receiver, as in the reference.
     pub(super) fn charge_failure(
         &mut self,
         token: Address,
@@ -125,7 +125,7 @@ impl Sponsorship {
         Ok(())
     }
 
-    /// Shows the next transaction what the failure of the one before has changed.
+    /// Makes the next transaction see the changes after the previous one's failure.
     pub(super) fn show_failure_charge(&self, context: &mut BlockContext) -> Result<(), StateError> {
         for charge in &self.failure_charge {
             let info = context.journaled_state.database.basic(charge.token)?.unwrap_or_default();
@@ -144,8 +144,8 @@ impl Sponsorship {
         Ok(())
     }
 
-    /// Takes over what became of the changed slots in the transaction that saw them. Called before its state is
-    /// committed, which sets a slot only when it differs from its original value.
+    /// Takes over the final values of the changed slots from the transaction that saw them. Called before its state is
+    /// committed, which writes a slot only if it differs from its original value.
     pub(super) fn settle_failure_charge(&mut self, after: &EvmState, state: &mut BlockState) -> Result<(), StoreError> {
         for charge in std::mem::take(&mut self.failure_charge) {
             let seen = after.get(&charge.token).and_then(|account| account.storage.get(&charge.slot));
@@ -155,16 +155,16 @@ impl Sponsorship {
         Ok(())
     }
 
-    /// Writes what a failure has changed: no executed transaction follows directly.
+    /// Writes the changes after a failure, if no executed transaction follows directly.
     pub(super) fn finalise(&mut self, state: &mut BlockState) -> Result<(), StoreError> {
         self.settle_failure_charge(&EvmState::default(), state)
     }
 
-    /// After the last transaction: what is left of the deposits, over whatever contracts wrote there in this block,
-    /// and the coins that were spent, which leave the issuer.
+    /// After the last transaction: writes the remaining deposits, overwriting any changes by contracts in this block,
+    /// and deducts the coins spent from the issuer.
     ///
     /// # Errors
-    /// What the issuer lacks, if it holds less than it has paid.
+    /// The missing amount, if the issuer holds less than it has paid.
     pub(super) fn write_back(&mut self, state: &mut BlockState) -> Result<Result<(), U256>, StoreError> {
         self.finalise(state)?;
         if self.used.is_empty() {

@@ -1,7 +1,7 @@
-//! `apply(address)`: a token is tried out before it is registered (`docs/spec/chain.md` 3.6).
+//! `apply(address)`: a token is tested before it is registered (`docs/spec/chain.md` 3.6).
 //!
-//! On a state that is thrown away, a number is put where a token of the expected layout keeps a balance (and its least
-//! fee), and the token is asked for it.
+//! On a temporary state, a number is written to the slot in which a token with the expected layout stores a balance
+//! (and its minimum fee), and then requested from the token.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -29,30 +29,30 @@ use crate::{
 const APPLY_SELECTOR: [u8; 4] = [0xc6, 0xb3, 0x2f, 0x34];
 /// Selector and one word.
 const APPLY_LENGTH: usize = 36;
-/// Who asks, and what is given to it.
-const ASKER: Address = address!("0000000000000000000000000000000000000001");
+/// The caller, and its funds.
+const CALLER: Address = address!("0000000000000000000000000000000000000001");
 const FUNDS: U256 = uint!(1_000_000_000_000_000_000_U256);
-/// Whose balance is asked for.
+/// The holder whose balance is requested.
 const HOLDER: Address = address!("0000000000000000000000000000000000000123");
-/// Gas of one question.
+/// Gas of one call.
 const GAS: u64 = 1_000_000;
 const MIN_FEE: U256 = uint!(1_U256);
-/// Numbers are below this.
+/// Exclusive upper bound of the number.
 const NUMBERS: u64 = 1_000_000_000;
 
 const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
 const MIN_FEE_OF: [u8; 4] = [0x24, 0xec, 0x75, 0x90];
 const DECIMALS: [u8; 4] = [0x31, 0x3c, 0xe5, 0x67];
 
-/// A token that a transaction wants to have registered.
+/// A token that a transaction would register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     token: Address,
-    /// For sponsoring, which needs a least fee; else for trading, which needs decimals.
+    /// True for sponsoring, which needs a minimum fee; false for trading, which needs decimals.
     is_for_sponsoring: bool,
 }
 
-/// The token that a transaction in a block of this height must have tried out; none for most.
+/// The token that a transaction in a block of this height requires to be tested; usually `None`.
 pub(super) fn candidate(native: &NativeSettings, number: u64, transaction: &Transaction) -> Option<Candidate> {
     let receiver = transaction.to.filter(|_| is_exchange_received(&native.heights, number))?;
     let is_for_sponsoring = receiver == native.contracts.trc21_issuer;
@@ -67,29 +67,29 @@ pub(super) fn candidate(native: &NativeSettings, number: u64, transaction: &Tran
 }
 
 impl Candidate {
-    /// Tries the token out on the state before the transaction. Of that nothing stays.
+    /// Tests the token on the state before the transaction, and discards all changes.
     ///
     /// # Errors
-    /// [`TransactionRejection::Rule`] in the reference's words when the token does not answer as it should.
+    /// [`TransactionRejection::Rule`] with the reference's text if the token does not answer as required.
     pub(crate) fn try_out<I>(self, evm: &mut BlockEvm<I>) -> Result<(), TransactionRejection> {
         let token = as_text(self.token);
         let refused = |text: String| Err(TransactionRejection::Rule(text));
         let balance = unforeseeable_number();
         let question = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
-        match self.ask(evm, question, Some((balance_slot(HOLDER), balance)))? {
+        match self.call_token(evm, question, Some((balance_slot(HOLDER), balance)))? {
             Err(problem) => return refused(format!("cannot get balance at slot 0 . Token: {token} . Err: {problem}")),
             Ok(answer) if answer != balance => return refused(format!("invalid balance slot. Token: {token}")),
             Ok(_) => {}
         }
         if self.is_for_sponsoring {
             let fee = unforeseeable_number();
-            return match self.ask(evm, MIN_FEE_OF.to_vec(), Some((MIN_FEE, fee)))? {
+            return match self.call_token(evm, MIN_FEE_OF.to_vec(), Some((MIN_FEE, fee)))? {
                 Err(problem) => refused(format!("cannot get minFee at slot 1 . Token: {token}. Err: {problem}")),
                 Ok(answer) if answer != fee => refused(format!("invalid minFee slot. Token: {token}")),
                 Ok(_) => Ok(()),
             };
         }
-        match self.ask(evm, DECIMALS.to_vec(), None)? {
+        match self.call_token(evm, DECIMALS.to_vec(), None)? {
             Err(problem) => refused(format!("cannot get token decimal. Token: {token} . Err: {problem}")),
             Ok(decimals) if decimals > U256::from(u8::MAX) => {
                 refused(format!("cannot get token decimal. Token: {token} . Err: abi: improperly encoded uint8 value"))
@@ -98,9 +98,8 @@ impl Candidate {
         }
     }
 
-    /// The number that the token answers with; what is wrong with its answer otherwise. The outer error is the
-    /// database's.
-    fn ask<I>(
+    /// The number returned by the token, or the problem of its answer. The outer error is the database's.
+    fn call_token<I>(
         &self,
         evm: &mut BlockEvm<I>,
         question: Vec<u8>,
@@ -108,7 +107,7 @@ impl Candidate {
     ) -> Result<Result<U256, String>, StoreError> {
         let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
         evm.ctx.set_tx(TxEnv {
-            caller: ASKER,
+            caller: CALLER,
             kind: TxKind::Call(self.token),
             data: question.into(),
             gas_limit: GAS,
@@ -116,29 +115,29 @@ impl Candidate {
             chain_id: None,
             ..TxEnv::default()
         });
-        // The question's gas is not the block's.
+        // The call's gas does not count for the block.
         let configured = evm.ctx.cfg.disable_block_gas_limit;
         evm.ctx.cfg.disable_block_gas_limit = true;
-        // It is told no prices of the exchange: the reference's EVM for questions has no trading state.
-        let prices = evm.precompiles.tell_prices(None);
+        // It gets no prices of the exchange: the reference's EVM for such calls has no trading state.
+        let prices = evm.precompiles.set_prices(None);
         let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
-        evm.precompiles.tell_prices(prices);
+        evm.precompiles.set_prices(prices);
         evm.ctx.cfg.disable_block_gas_limit = configured;
-        // Thrown away.
+        // Discards the changes.
         drop(evm.finalize());
         match result {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
-            // A failed call gives nothing back there, which then is what cannot be read.
+            // There a failed call returns nothing, which then cannot be decoded.
             Ok(_) => Ok(number_in(&Bytes::new())),
             Err(EVMError::Database(StateError(error))) => Err(error),
             Err(failure) => Ok(Err(failure.to_string())),
         }
     }
 
-    /// Shows the next call the asker's funds and the number; gives the asker's nonce.
+    /// Makes the next call see the caller's funds and the number; returns the caller's nonce.
     fn show<I>(&self, evm: &mut BlockEvm<I>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
         let journaled = &mut evm.ctx.journaled_state;
-        let mut asker = journaled.database.basic(ASKER)?.unwrap_or_default();
+        let mut asker = journaled.database.basic(CALLER)?.unwrap_or_default();
         asker.balance = FUNDS;
         let nonce = asker.nonce;
         let token = journaled.database.basic(self.token)?.unwrap_or_default();
@@ -160,15 +159,15 @@ impl Candidate {
             slot_value.mark_cold();
             account.storage.insert(slot, slot_value);
         }
-        journal.state.entry(ASKER).or_insert_with(|| cold(asker)).info.balance = FUNDS;
+        journal.state.entry(CALLER).or_insert_with(|| cold(asker)).info.balance = FUNDS;
         Ok(nonce)
     }
 }
 
-/// The decimals of a token, asked on the state as it is; none when it does not answer as it should.
+/// The decimals of a token on the current state; `None` if it does not answer as required.
 pub(super) fn decimals_of<I>(evm: &mut BlockEvm<I>, token: Address) -> Result<Option<u8>, StoreError> {
     let candidate = Candidate { token, is_for_sponsoring: false };
-    let answer = candidate.ask(evm, DECIMALS.to_vec(), None)?;
+    let answer = candidate.call_token(evm, DECIMALS.to_vec(), None)?;
     Ok(answer.ok().and_then(|decimals| u8::try_from(decimals).ok()))
 }
 
@@ -183,8 +182,8 @@ fn number_in(answer: &Bytes) -> Result<U256, String> {
     }
 }
 
-/// Different in each process and each time, as in the reference: a contract that could foresee it would pass without the
-/// layout that the number is to prove.
+/// Different in each process and call, as in the reference: a contract that could predict it would pass without the
+/// layout that the number proves.
 fn unforeseeable_number() -> U256 {
     U256::from(RandomState::new().hash_one(0_u8) % NUMBERS)
 }

@@ -1,5 +1,5 @@
-//! What go-ethereum's tracers say otherwise than the library that traces here: why frames failed, in go-ethereum's words,
-//! and no accounts that were empty before the transaction.
+//! Corrects differences between go-ethereum's tracers and the library used here: texts of failed frames, and accounts
+//! that were empty before the transaction.
 
 use std::borrow::Cow;
 
@@ -11,21 +11,21 @@ use revm::{
 
 use crate::call::{FailedStep, halt_text};
 
-/// The type of the frame that stands for a self-destruction, which is no call of its own.
+/// Type of the frame that represents a self-destruction, which is not a call.
 const SELFDESTRUCT: &str = "SELFDESTRUCT";
 
-/// Why the frames of a transaction failed, in the order in which they began.
+/// Errors of a transaction's frames, in the order in which they began.
 #[derive(Default)]
 pub(super) struct FrameFailures {
-    words: Vec<Option<Cow<'static, str>>>,
-    /// The frames that run, outermost first: their place in `words` and their last instruction.
+    texts: Vec<Option<Cow<'static, str>>>,
+    /// The open frames, outermost first: their index in `texts` and their last instruction.
     running: Vec<(usize, Option<FailedStep>)>,
 }
 
 impl FrameFailures {
     pub(super) fn frame_starts(&mut self) {
-        self.running.push((self.words.len(), None));
-        self.words.push(None);
+        self.running.push((self.texts.len(), None));
+        self.texts.push(None);
     }
 
     pub(super) fn step(&mut self, opcode: u8, stack_length: usize) {
@@ -36,19 +36,19 @@ impl FrameFailures {
 
     pub(super) fn frame_ends(&mut self, result: InstructionResult) {
         let Some((place, step)) = self.running.pop() else { return };
-        // What a precompiled contract found wrong is not known here.
+        // The problem found by a precompiled contract is not known here.
         if let SuccessOrHalt::Halt(reason) = SuccessOrHalt::<HaltReason>::from(result)
             && !matches!(reason, HaltReason::PrecompileError)
         {
-            let of_step = step.and_then(|step| step.words(&reason)).map(Cow::Owned);
-            self.words[place] = Some(of_step.unwrap_or_else(|| halt_text(&reason)));
+            let of_step = step.and_then(|step| step.error_text(&reason)).map(Cow::Owned);
+            self.texts[place] = Some(of_step.unwrap_or_else(|| halt_text(&reason)));
         }
     }
 
-    /// Puts the words into the result of a tracer, and leaves out of it what go-ethereum leaves out.
+    /// Inserts the error texts into the result of a tracer, and removes what go-ethereum leaves out.
     pub(super) fn amend(&self, trace: &mut GethTrace) {
         match trace {
-            GethTrace::CallTracer(frame) => amend_call(frame, &mut self.words.iter()),
+            GethTrace::CallTracer(frame) => amend_call(frame, &mut self.texts.iter()),
             GethTrace::PreStateTracer(PreStateFrame::Diff(states)) => states.pre.retain(|_, state| !is_empty(state)),
             GethTrace::MuxTracer(traces) => traces.0.values_mut().for_each(|trace| self.amend(trace)),
             _ => {}
@@ -56,15 +56,15 @@ impl FrameFailures {
     }
 }
 
-fn amend_call<'a>(frame: &mut CallFrame, words: &mut impl Iterator<Item = &'a Option<Cow<'static, str>>>) {
+fn amend_call<'a>(frame: &mut CallFrame, texts: &mut impl Iterator<Item = &'a Option<Cow<'static, str>>>) {
     if frame.typ == SELFDESTRUCT {
         return;
     }
-    if let (Some(Some(words)), Some(error)) = (words.next(), &mut frame.error) {
-        words.as_ref().clone_into(error);
+    if let (Some(Some(text)), Some(error)) = (texts.next(), &mut frame.error) {
+        text.as_ref().clone_into(error);
     }
-    // A tree of calls is as deep as the EVM allows; traces run on a stack for that.
-    frame.calls.iter_mut().for_each(|call| amend_call(call, words));
+    // A tree of calls is as deep as the EVM allows; traces run on a stack large enough for that.
+    frame.calls.iter_mut().for_each(|call| amend_call(call, texts));
 }
 
 fn is_empty(state: &AccountState) -> bool {

@@ -1,4 +1,4 @@
-//! The inspector of a trace, with bounds around what it records.
+//! The inspector of a trace, with limits on what it records.
 
 use alloy_primitives::{Address, Log, U256};
 use revm::{
@@ -23,33 +23,33 @@ use super::{
 };
 use crate::block::{BlockContext, StateError};
 
-/// The text by which a run that recorded too much is told from other failures of the EVM.
+/// The error text that distinguishes a run that recorded too much from other failures of the EVM.
 pub(super) const TOO_LARGE_MARK: &str = "trace too large";
 
-/// Passes everything to the tracer, counts what it records, and stops a run that records too much.
+/// Passes all events to the tracer, counts what it records, and stops a run that records too much.
 pub(crate) struct TraceInspector {
     pub(super) tracer: ActiveTracer,
     recording: Recording,
-    /// The run is being stopped; the tracer has not seen the last frame's start and must not see its end.
+    /// Whether the run is being stopped; the tracer has not seen the last frame's start and must not see its end.
     is_stopped: bool,
 }
 
-/// Whose tracer it is.
+/// The active tracer.
 #[allow(clippy::large_enum_variant, reason = "one a trace; a box would cost an indirection each instruction")]
 pub(super) enum ActiveTracer {
     /// go-ethereum's.
     Ethereum(EthereumTracer),
     /// The reference's.
     Reference(Watch),
-    /// Nobody watches.
+    /// None.
     Idle,
 }
 
-/// A tracer of go-ethereum, and what the library that has it does not tell.
+/// A tracer of go-ethereum, with data that its library does not provide.
 pub(super) struct EthereumTracer {
     pub(super) inner: DebugInspector,
     pub(super) failures: FrameFailures,
-    /// What the instruction that runs destroys, if it succeeds.
+    /// The effect of the current instruction, if it is SELFDESTRUCT and succeeds.
     destruction: Option<Destruction>,
 }
 
@@ -62,8 +62,8 @@ struct Destruction {
 }
 
 impl EthereumTracer {
-    /// What happens if the next instruction is SELFDESTRUCT. The library learns of destructions from the journal, which
-    /// says nothing of a contract that sends its balance to itself (EIP-6780).
+    /// The effect of the next instruction, if it is SELFDESTRUCT. The library learns of destructions from the journal,
+    /// which has no entry for a contract that sends its balance to itself (EIP-6780).
     fn destruction(interpreter: &Interpreter, context: &BlockContext) -> Option<Destruction> {
         if interpreter.bytecode.opcode() != SELFDESTRUCT {
             return None;
@@ -89,17 +89,17 @@ impl TraceInspector {
         Self { tracer: ActiveTracer::Reference(watch), recording, is_stopped: false }
     }
 
-    /// For transactions that are only executed.
+    /// For transactions that are executed without a trace.
     pub(super) fn idle(memory: &TraceMemory) -> Self {
         Self { tracer: ActiveTracer::Idle, recording: Recording::new(None, 0, memory), is_stopped: false }
     }
 
-    /// What is recorded, bytes.
+    /// Bytes recorded.
     pub(super) const fn recorded_bytes(&self) -> u64 {
         self.recording.bytes()
     }
 
-    /// Makes the EVM give up at the next frame boundary.
+    /// Makes the EVM stop at the next frame boundary.
     fn stop(&mut self, context: &mut BlockContext) {
         self.fail(context, ContextError::Custom(TOO_LARGE_MARK.to_owned()));
     }
@@ -109,7 +109,7 @@ impl TraceInspector {
         context.error = Err(error);
     }
 
-    /// Takes notice of what a tracer of the reference met, and of how much it holds.
+    /// Handles an error of a reference tracer, and checks its memory.
     fn after_event(&mut self, context: &mut BlockContext, result: Result<(), StateError>) {
         if let Err(error) = result {
             return self.fail(context, ContextError::Db(error));

@@ -1,10 +1,11 @@
-//! Watching transactions run (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
+//! Traces transactions (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
 //!
-//! Ethereum's chains have go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
-//! under one inspector that bounds what they record.
+//! Ethereum's chains use go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
+//! under one inspector that limits what they record.
 
 mod frame_failures;
 mod inspector;
+mod interruptible_json;
 mod native_replay;
 mod options;
 mod recording;
@@ -12,7 +13,6 @@ mod reference;
 mod replay;
 mod storage_range;
 mod struct_log;
-mod wanted;
 
 pub(crate) use recording::{RecordingMemory, TraceShare};
 
@@ -21,7 +21,7 @@ use options::TraceOptions;
 
 use crate::ExecutionLimits;
 
-/// What each profile finds wrong with the JSON text of a trace's options, in words.
+/// Errors of each profile in the JSON text of a trace's options.
 pub(crate) fn options_problems(json: &str, limits: &ExecutionLimits) -> Vec<String> {
     let ethereum = TraceOptions::parse(json, limits).map(drop);
     let native = reference::ReferenceOptions::parse(json).and_then(|options| options.timeout(limits).map(drop));

@@ -1,7 +1,7 @@
-//! Traces on native chains, as the reference makes them (`docs/spec/rpc-node.md` 4.2).
+//! Traces on native chains, like the reference's (`docs/spec/rpc-node.md` 4.2).
 //!
-//! A traced transaction is an ordinary message there, also where the block does not execute it, and pays no owner.
-//! What comes before it in a block is executed as the block does for a single transaction, but as messages too when
+//! There a traced transaction is an ordinary message, even if the block does not execute it, and pays no owner. The
+//! transactions before it are executed like in the block when a single transaction is traced, but as messages too when
 //! the whole block is traced.
 
 use std::{sync::Arc, time::Instant};
@@ -33,7 +33,7 @@ use crate::{
     native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
 };
 
-/// One request: what is asked and who waits.
+/// A trace request and its caller.
 pub(super) struct NativeTracing<'a> {
     calls: &'a Calls,
     options: ReferenceOptions,
@@ -41,19 +41,19 @@ pub(super) struct NativeTracing<'a> {
     memory: TraceMemory,
 }
 
-/// A message that has run under a tracer.
+/// Result of a message under a tracer.
 struct Traced {
-    /// What the tracer says.
+    /// The tracer's answer.
     answer: Result<String, Failure>,
-    /// What the message did.
+    /// The message's effects.
     outcome: Outcome,
-    /// A contract asked for a price of the historic exchange, which a run without tracer is told.
+    /// Whether a contract requested a price of the historic exchange, which a run without a tracer would get.
     lacks_prices: bool,
 }
 
 /// Why a message has no outcome.
 enum NoOutcome {
-    /// It may not run; why, in the reference's words.
+    /// It is not valid, with the reference's text.
     Refused(String),
     /// It was not run, or not to its end.
     Other(Failure),
@@ -131,10 +131,10 @@ impl<'a> NativeTracing<'a> {
         Ok(json)
     }
 
-    /// Traces a transaction of a block, and keeps what it did for those behind it.
+    /// Traces a transaction of a block, and applies its effects for the later ones.
     ///
     /// # Errors
-    /// Why no transaction behind it can be traced either. The inner failure is this transaction's alone.
+    /// Why no later transaction can be traced either. The inner failure concerns this transaction only.
     fn block_member(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
@@ -151,7 +151,7 @@ impl<'a> NativeTracing<'a> {
         };
         let fees = for_trace(fees, transaction);
         let (answer, outcome) = match self.trace(execution.evm_mut(), env.clone(), &fees) {
-            // What comes behind it follows a run whose contracts were told prices.
+            // Later transactions follow a run whose contracts got prices.
             Ok(traced) if traced.lacks_prices && !is_skipped => {
                 (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
             }
@@ -187,7 +187,7 @@ impl<'a> NativeTracing<'a> {
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = environment.transaction.clone();
         let balance = state.balance(message.caller)?;
-        // The reference looks at the tracer's options before it looks at the message.
+        // The reference checks the tracer's options before the message.
         self.options.timeout(&self.calls.limits)?;
         self.options.watch(&environment.precompiles)?;
         if let Some(terms) = environment.native.clone() {
@@ -202,7 +202,7 @@ impl<'a> NativeTracing<'a> {
         }
         let idle = TraceInspector::idle(&self.memory);
         let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
-        self.trace(&mut evm, message, &Fees::NOBODY_IS_PAID).map_err(NoOutcome::into_failure)?.answer
+        self.trace(&mut evm, message, &Fees::BURNED).map_err(NoOutcome::into_failure)?.answer
     }
 
     pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<crate::block::BlockState, Failure> {
@@ -232,11 +232,12 @@ impl<'a> NativeTracing<'a> {
         self.calls.chain.block(header.hash())?.ok_or_else(not_found)
     }
 
-    /// A block that the caller brings. Only its header is looked at, as in the reference.
+    /// A block supplied by the caller. Only its header is checked, as in the reference.
     fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
-        // What follows the block is ignored, as in the reference.
-        let block = tenon_chain::decode_block(&mut &*bytes)
-            .map_err(|error| Failure::server(format!("could not decode block: {}", decoder_words(bytes, &error))))?;
+        // Trailing bytes are ignored, as in the reference.
+        let block = tenon_chain::decode_block(&mut &*bytes).map_err(|error| {
+            Failure::server(format!("could not decode block: {}", decoder_error_text(bytes, &error)))
+        })?;
         if self.calls.chain.header(block.header.hash())?.is_none() {
             self.verify_header(&block.header)?;
         }
@@ -251,7 +252,7 @@ impl<'a> NativeTracing<'a> {
         verified.map_err(|error| Failure::server(error.to_string()))
     }
 
-    /// A block whose transactions are still to be run.
+    /// A block before its first transaction.
     fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
         let parent = block.header.parent_hash;
         let idle = || Ok(TraceInspector::idle(&self.memory));
@@ -269,7 +270,7 @@ impl<'a> NativeTracing<'a> {
         execute_member(execution, transaction, sender, format_args!("tx {:x}", transaction.hash), self.caller)
     }
 
-    /// Runs a message that nobody watches.
+    /// Runs a message without a tracer.
     fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
         evm.inspector = TraceInspector::idle(&self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, None);
@@ -279,17 +280,17 @@ impl<'a> NativeTracing<'a> {
         })
     }
 
-    /// Runs a message under a tracer: the tracer's answer, and what the message did. Its contracts are told no prices of
-    /// the exchange, because the reference's tracers have no trading state.
+    /// Runs a message under a tracer: returns the tracer's answer, and the message's effects. Its contracts get no
+    /// prices of the exchange, because the reference's tracers have no trading state.
     fn trace(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Traced, NoOutcome> {
         let timeout = self.options.timeout(&self.calls.limits)?;
         let watch = self.options.watch(evm.precompiles.places())?;
         evm.inspector = TraceInspector::reference(watch, &self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
-        let prices = evm.precompiles.tell_prices(None);
+        let prices = evm.precompiles.set_prices(None);
         let outcome = inspect(evm, message.clone(), Some(fees));
-        let lacks_prices = evm.precompiles.was_asked_for_prices() && prices.is_some();
-        evm.precompiles.tell_prices(prices);
+        let lacks_prices = evm.precompiles.has_read_prices() && prices.is_some();
+        evm.precompiles.set_prices(prices);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
@@ -299,7 +300,7 @@ impl<'a> NativeTracing<'a> {
             intrinsic_gas: intrinsic_gas(&message, evm.ctx.cfg.spec),
             gas_price: U256::from(message.effective_gas_price(u128::from(evm.ctx.block.basefee))),
         };
-        // When this is done the recording's memory is free for others.
+        // Replacing the inspector releases the recording's memory.
         let idle = TraceInspector::idle(&self.memory);
         let mut inspector = std::mem::replace(&mut evm.inspector, idle);
         let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
@@ -335,15 +336,15 @@ fn tracing_failed(rejection: TransactionRejection) -> Failure {
     }
 }
 
-/// A message that names no price is not held against the base fee.
+/// A message without a price is not compared with the base fee.
 fn for_trace(fees: Option<Fees>, transaction: &Transaction) -> Fees {
-    let mut fees = fees.unwrap_or(Fees::NOBODY_IS_PAID);
+    let mut fees = fees.unwrap_or(Fees::BURNED);
     fees.is_exempt_from_base_fee |= transaction.max_fee_per_gas().is_zero();
     fees
 }
 
-/// What Go's decoder says of bytes that are no block, where that shows at their beginning; else what ours says.
-fn decoder_words(bytes: &[u8], error: &impl std::fmt::Display) -> String {
+/// The error of Go's decoder for bytes that are not a block, if it depends on their beginning; otherwise ours.
+fn decoder_error_text(bytes: &[u8], error: &impl std::fmt::Display) -> String {
     let Some((first, rest)) = bytes.split_first() else { return "EOF".to_owned() };
     let long = |base: u8| {
         let digits = rest.get(..usize::from(first - base))?;
@@ -367,13 +368,13 @@ fn decoder_words(bytes: &[u8], error: &impl std::fmt::Display) -> String {
     }
 }
 
-/// Why a message may not run, with addresses as the reference prints them.
+/// Why a message is not valid, with addresses in the reference's form.
 fn refusal_text(invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
     let text = invalid_transaction_text(invalid, message, block);
     text.replace(&message.caller.to_string(), &address_text(message.caller))
 }
 
-/// Gas of a message before it runs, as the reference's scripts see it: without its access list.
+/// Intrinsic gas of a message as seen by the reference's scripts: without its access list.
 fn intrinsic_gas(message: &TxEnv, fork: revm::primitives::hardfork::SpecId) -> u64 {
     use revm::primitives::hardfork::SpecId;
     let is_creation = message.kind.is_create();
@@ -390,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_block_are_described_in_the_words_of_go() {
+    fn undecodable_blocks_have_gos_error_texts() {
         let cases: [(&[u8], &str); 8] = [
             (&[], "EOF"),
             (&[0x7f, 0x9d], "rlp: expected input list for types.extblock"),
@@ -402,7 +403,7 @@ mod tests {
             (&[0xc1, 0x80], "ours"),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(decoder_words(bytes, &"ours"), expected, "{bytes:02x?}");
+            assert_eq!(decoder_error_text(bytes, &"ours"), expected, "{bytes:02x?}");
         }
     }
 }

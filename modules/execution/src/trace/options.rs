@@ -8,19 +8,19 @@ use tenon_api::Failure;
 
 use crate::ExecutionLimits;
 
-/// Options that have been checked.
+/// Validated options.
 #[derive(Debug)]
 pub(crate) struct TraceOptions {
     pub(super) geth: GethDebugTracingOptions,
-    /// Longest run of one traced transaction.
+    /// Maximum time of one traced transaction.
     pub(super) timeout: Duration,
 }
 
 impl TraceOptions {
-    /// Reads the JSON text of an options object; `null` stands for none.
+    /// Parses the JSON text of an options object; `null` means none.
     ///
     /// # Errors
-    /// Code `-32602` when it is no such object, `-32000` for a bad duration or a tracer that does not exist.
+    /// Code `-32602` if it is not such an object, `-32000` for an invalid duration or an unknown tracer.
     pub(crate) fn parse(json: &str, limits: &ExecutionLimits) -> Result<Self, Failure> {
         let geth: Option<GethDebugTracingOptions> = serde_json::from_str(json)
             .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;
@@ -34,10 +34,10 @@ impl TraceOptions {
         Ok(options)
     }
 
-    /// A fresh inspector for these options.
+    /// A new inspector for these options.
     ///
-    /// This is where tracers written in JavaScript would come in: they are told from built-in ones here, and are
-    /// refused by name.
+    /// Tracers written in JavaScript would be added here: they are distinguished from built-in ones, and refused by
+    /// name.
     pub(super) fn inspector(&self) -> Result<DebugInspector, Failure> {
         DebugInspector::new(self.geth.clone()).map_err(|error| match (&error, &self.geth.tracer) {
             (DebugInspectorError::JsTracerNotEnabled, Some(GethDebugTracerType::JsTracer(source))) => {
@@ -53,7 +53,7 @@ impl TraceOptions {
     }
 }
 
-/// The tracers by name; a test sees to it that none is missing.
+/// The tracers by name; a test checks completeness.
 const BUILT_IN_TRACERS: [&str; 8] = [
     "callTracer",
     "prestateTracer",
@@ -72,7 +72,7 @@ fn shortened(source: &str) -> String {
     if is_long { format!("{start:?}…") } else { format!("{start:?}") }
 }
 
-/// Reads a duration as Go writes it: `5s`, `300ms`, `1m30s`, `1.5h`.
+/// Parses a duration in Go's format: `5s`, `300ms`, `1m30s`, `1.5h`.
 pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {text:?}");
     let mut rest = text.strip_prefix('+').unwrap_or(text);
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Does not compile when a tracer comes that is not named here.
+    /// Does not compile if a tracer is added that is not named here.
     fn name(tracer: Tracer) -> &'static str {
         match tracer {
             Tracer::CallTracer => "callTracer",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn go_durations_are_read() {
+    fn go_durations_are_parsed() {
         let cases = [("5s", 5000), ("300ms", 300), ("1m30s", 90_000), ("1.5s", 1500), ("0", 0), ("1h", 3_600_000)];
         for (text, millis) in cases {
             assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_durations_are_refused_in_the_words_of_go() {
+    fn invalid_durations_are_refused_with_gos_texts() {
         let cases = [
             ("10", "time: missing unit in duration \"10\""),
             ("abc", "time: invalid duration \"abc\""),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_cut_to_the_largest_that_is_allowed() {
+    fn a_timeout_is_reduced_to_the_maximum() {
         let limits = ExecutionLimits::default();
 
         let options = TraceOptions::parse(r#"{"timeout":"100h"}"#, &limits).unwrap();

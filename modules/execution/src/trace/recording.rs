@@ -1,4 +1,4 @@
-//! How much a trace records, and the memory that all recordings share.
+//! Size of a trace's recording, and the memory shared by all recordings.
 
 use std::sync::{
     Arc,
@@ -10,16 +10,16 @@ use revm::interpreter::Interpreter;
 use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep, TraceMemberOrder};
 use tenon_bus::{ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation};
 
-/// What the recording of one instruction takes at least, bytes.
+/// Minimum memory of a recorded instruction, bytes.
 const STEP_BYTES: u64 = (size_of::<CallTraceStep>() + size_of::<TraceMemberOrder>()) as u64;
 
-/// What an instruction pushes, in a list of its own, bytes.
+/// Memory of an instruction's pushed values, a separate list, bytes.
 const PUSHED_BYTES: u64 = 32;
 
-/// What the recording of one call takes at least, bytes.
+/// Minimum memory of a recorded call, bytes.
 const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
 
-/// By how much a recording's share of the common memory grows at a time, bytes.
+/// Increment of a recording's share of the common memory, bytes.
 const SHARE_STEP: u64 = 64 << 10;
 
 /// The memory that all traces of this node share. Clones share it.
@@ -30,18 +30,18 @@ pub(crate) struct RecordingMemory {
 }
 
 impl RecordingMemory {
-    /// So many bytes for all traces together, which count for the clients that ask for them.
+    /// A total limit for all traces, which are also charged to their clients.
     pub(crate) fn new(bytes: u64, budget: MemoryBudget) -> Self {
         Self { free: Arc::new(AtomicU64::new(bytes)), budget }
     }
 
-    /// What one trace takes its memory from.
+    /// The memory of one trace.
     pub(crate) fn of(&self, origin: Origin) -> TraceMemory {
         TraceMemory { free: Arc::clone(&self.free), client: self.budget.client(origin.client) }
     }
 }
 
-/// Where one trace takes its memory from: what all traces share, and the client's own share of the node's memory.
+/// Memory source of one trace: the total for all traces, and the client's share of the node's memory.
 #[derive(Clone)]
 pub(crate) struct TraceMemory {
     free: Arc<AtomicU64>,
@@ -94,13 +94,13 @@ impl Drop for TraceShare {
     }
 }
 
-/// What a growing text takes. Before it is full, also what it takes while it moves to a place of twice the size.
+/// Memory of a growing text. Before it is full, includes its next allocation of twice the size.
 pub(in crate::trace) const fn text_bytes(length: usize, capacity: usize) -> u64 {
     let bytes = capacity as u64;
     if length > capacity / 4 * 3 { bytes.saturating_mul(3) } else { bytes }
 }
 
-/// What the allocator gives for so many bytes: sizes come in steps of a quarter of a power of two.
+/// The allocator's size for a request: sizes are multiples of a quarter of a power of two.
 const fn allocated(bytes: u64) -> u64 {
     if bytes <= 128 {
         return bytes.next_multiple_of(16);
@@ -108,7 +108,7 @@ const fn allocated(bytes: u64) -> u64 {
     bytes.next_multiple_of(bytes.next_power_of_two() / 8)
 }
 
-/// Items of a list that doubles when it is full.
+/// Length of a list that doubles when it is full.
 #[derive(Clone, Copy, Default)]
 struct Growth {
     items: u64,
@@ -116,7 +116,7 @@ struct Growth {
 }
 
 impl Growth {
-    /// Adds an item. Gives the places that are allocated for that, and those that are free again afterwards.
+    /// Adds an item. Returns the sizes allocated and released afterwards.
     fn push(&mut self) -> (u64, u64) {
         self.items += 1;
         if self.items <= self.capacity {
@@ -128,25 +128,25 @@ impl Growth {
     }
 }
 
-/// Counts what one traced transaction records. Gas does not bound it: a call that hands over a megabyte of memory
-/// costs hardly more than one that hands over nothing, but a tracer copies it.
+/// Counts the recording of one traced transaction. Gas does not bound it: a call with a megabyte of input costs hardly
+/// more than one without input, but a tracer copies it.
 pub(super) struct Recording {
     steps: u64,
     bytes: u64,
     most_steps: u64,
     share: TraceShare,
-    /// The lists of steps of the calls that have not ended, and the list of all calls.
+    /// The step lists of the open calls, and the list of all calls.
     open_calls: Vec<Growth>,
     calls: Growth,
-    /// None for tracers that record calls only.
-    struct_log: Option<StructLogWish>,
-    /// Whether the step that runs now is recorded: its end must then be too.
+    /// `None` for tracers that record only calls.
+    struct_log: Option<StructLogOptions>,
+    /// Whether the current step is recorded: its end must then be recorded too.
     is_step_recorded: bool,
 }
 
-/// What a struct logger was asked to record.
-struct StructLogWish {
-    /// How many steps; later ones are executed but not recorded.
+/// Options of a struct logger.
+struct StructLogOptions {
+    /// Number of steps; later ones are executed but not recorded.
     steps: u64,
     with_stack: bool,
     with_memory: bool,
@@ -154,9 +154,9 @@ struct StructLogWish {
 }
 
 impl Recording {
-    /// An empty recording; `struct_log` are the options of a struct logger, none for other tracers.
+    /// An empty recording; `struct_log` are the options of a struct logger, `None` for other tracers.
     pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64, memory: &TraceMemory) -> Self {
-        let struct_log = struct_log.map(|options| StructLogWish {
+        let struct_log = struct_log.map(|options| StructLogOptions {
             steps: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             with_stack: options.is_stack_enabled(),
             with_memory: options.is_memory_enabled(),
@@ -174,12 +174,12 @@ impl Recording {
         }
     }
 
-    /// Whether the step that runs now goes to the tracer.
+    /// Returns whether the current step goes to the tracer.
     pub(super) const fn is_step_recorded(&self) -> bool {
         self.is_step_recorded
     }
 
-    /// Counts the next step; false when that is one too many.
+    /// Counts the next step; false if it exceeds the limit.
     pub(super) fn count_step(&mut self, interpreter: &Interpreter) -> bool {
         let Some(wish) = &self.struct_log else { return true };
         self.is_step_recorded = self.steps < wish.steps;
@@ -188,7 +188,7 @@ impl Recording {
         }
         self.steps += 1;
         if wish.with_stack {
-            // With what the instruction pushes.
+            // Includes the pushed values.
             self.bytes += allocated(32 * interpreter.stack.len() as u64) + PUSHED_BYTES;
         }
         if wish.with_memory {
@@ -201,7 +201,7 @@ impl Recording {
         self.grow(added, freed, STEP_BYTES) && self.steps <= self.most_steps
     }
 
-    /// Counts a list that moves to a larger place: while it does, it takes both.
+    /// Counts a list that is reallocated: meanwhile it takes both sizes.
     fn grow(&mut self, added: u64, freed: u64, size: u64) -> bool {
         self.bytes = self.bytes.saturating_add(added.saturating_mul(size));
         let has_memory = self.has_memory();
@@ -209,18 +209,18 @@ impl Recording {
         has_memory
     }
 
-    /// What is recorded, bytes.
+    /// Bytes recorded.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Counts what a tracer says that it holds; false when that is too much.
+    /// Counts the memory reported by a tracer; false if it exceeds the limit.
     pub(super) fn count_held(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.max(bytes as u64);
         self.has_memory()
     }
 
-    /// Counts a call with so many bytes of input; false when they are too many.
+    /// Counts a call with this much input; false if it exceeds the limit.
     pub(super) fn count_call(&mut self, input: usize) -> bool {
         self.bytes = self.bytes.saturating_add(allocated(input as u64));
         self.open_calls.push(Growth::default());
@@ -228,7 +228,7 @@ impl Recording {
         self.grow(added, freed, CALL_BYTES)
     }
 
-    /// Counts what a call returned; false when that is too much.
+    /// Counts a call's output; false if it exceeds the limit.
     pub(super) fn count_output(&mut self, output: usize) -> bool {
         self.open_calls.pop();
         self.bytes = self.bytes.saturating_add(allocated(output as u64));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_takes_from_its_client_and_from_what_all_traces_share() {
+    fn a_trace_is_charged_to_its_client_and_to_the_total() {
         let (budget, memory) = memory(10 * MEBIBYTE, 8 << 20);
         let client = budget.client(ClientId::INSIDE);
         let mut first = TraceShare::new(&memory);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_count_what_is_allocated_while_they_grow() {
+    fn lists_count_their_allocations_while_they_grow() {
         let mut recorded: Vec<[u8; 16]> = Vec::new();
         let mut growth = Growth::default();
         for _ in 0..10_000 {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_counts_its_move_before_it_happens() {
+    fn a_text_counts_its_reallocation_in_advance() {
         let mut text = String::with_capacity(100);
         let mut counted = 0;
         for _ in 0..10_000 {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_as_the_allocator_rounds_them() {
+    fn sizes_are_rounded_like_the_allocators() {
         for (asked, given) in [(0, 0), (1, 16), (128, 128), (129, 160), (1025, 1280), (4096, 4096), (4097, 5120)] {
             assert_eq!(allocated(asked), given, "{asked}");
         }

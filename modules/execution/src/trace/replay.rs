@@ -1,4 +1,4 @@
-//! Bringing the state to the place of a transaction, and tracing what runs there.
+//! Restores the state before a transaction, and traces from there.
 
 use std::{cell::RefCell, fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
 
@@ -14,10 +14,10 @@ use tenon_bus::CallContext;
 use super::{
     TraceInspector, TraceOptions,
     inspector::{ActiveTracer, TOO_LARGE_MARK},
+    interruptible_json::write_json,
     native_replay::NativeTracing,
     recording::{TraceMemory, TraceShare, text_bytes},
     struct_log::struct_log_json,
-    wanted::wanted_json,
 };
 use crate::{
     ExecutionLimits, TransactionRejection,
@@ -26,7 +26,7 @@ use crate::{
     native::{ExchangeStep, Fees, Outcome, Prices, inspect},
 };
 
-/// One request: what is asked and who waits.
+/// A trace request and its caller.
 struct Tracing<'a> {
     calls: &'a Calls,
     options: TraceOptions,
@@ -35,15 +35,15 @@ struct Tracing<'a> {
     answer: RefCell<AnswerMemory>,
 }
 
-/// What the texts of an answer take while they are written.
+/// Memory of an answer's texts while they are written.
 struct AnswerMemory {
     share: TraceShare,
-    /// Text of the transactions before the one that is written now, bytes.
+    /// Length of the answers of earlier transactions, bytes.
     before: u64,
 }
 
-/// Stack of the thread that traces, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and
-/// freed by recursion, which overflowed the 2 MiB of an ordinary worker.
+/// Stack of the tracing thread, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
+/// recursively, which overflowed the 2 MiB of an ordinary worker.
 const TRACE_STACK: usize = 64 << 20;
 
 impl Calls {
@@ -116,7 +116,7 @@ impl<'a> Tracing<'a> {
             self.ensure_awaited()?;
             let member = match self.trace_transaction(&mut execution, block, index) {
                 Ok(result) => format!("\"result\":{result}"),
-                // A single trace that fails does not fail the others, but they need what it did to the state.
+                // A single failed trace does not fail the others, but they need its state changes.
                 Err(failure) => {
                     self.run_untraced(&mut execution, block, index)?;
                     format!("\"error\":{}", serde_json::Value::from(failure.message))
@@ -156,7 +156,7 @@ impl<'a> Tracing<'a> {
         Ok((Arc::new(block.header.clone()), state))
     }
 
-    /// The block, which must have a parent to start from.
+    /// The block, which must have a parent.
     fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
         let not_found = || block_not_found(id);
         let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
@@ -167,7 +167,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
-        // What follows the block is ignored, as in the reference.
+        // Trailing bytes are ignored, as in the reference.
         let block = tenon_chain::decode_block(&mut &*bytes)
             .map_err(|error| Failure::server(format!("could not decode block: {error}")))?;
         if block.header.number == 0 {
@@ -177,7 +177,7 @@ impl<'a> Tracing<'a> {
         tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
     }
 
-    /// Executes a block up to, but without, its transaction `index`.
+    /// Executes a block up to, but not including, its transaction `index`.
     fn replay(&self, block: &RecoveredBlock, index: usize) -> Result<BlockExecution<TraceInspector>, Failure> {
         let parent = block.header.parent_hash;
         let mut execution = open_block(self.calls, self.caller, block, format_args!("{parent}"), || self.inspector())?;
@@ -199,7 +199,7 @@ impl<'a> Tracing<'a> {
         execute_member(execution, transaction, sender, format_args!("transaction {hash}"), self.caller)
     }
 
-    /// Traces the next transaction and keeps what it did to the state.
+    /// Traces the next transaction and applies its state changes.
     fn trace_transaction(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
@@ -210,7 +210,7 @@ impl<'a> Tracing<'a> {
         let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
-            // Only native chains keep transactions from the EVM, and those are traced elsewhere.
+            // Only native chains have transactions that bypass the EVM, and those are traced elsewhere.
             return Err(Failure::server("tracing failed: the transaction is not executed"));
         };
         let evm = execution.evm_mut();
@@ -226,7 +226,7 @@ impl<'a> Tracing<'a> {
         Ok(json)
     }
 
-    /// Runs a transaction under its inspector; the JSON text of the result, and what it did to the state.
+    /// Runs a transaction under its inspector; returns the JSON text of the result, and the state changes.
     fn inspect(
         &self,
         evm: &mut BlockEvm<TraceInspector>,
@@ -254,32 +254,32 @@ impl<'a> Tracing<'a> {
                 struct_log_json(nodes, options, &outcome.result, |length, capacity| self.may_go_on(length, capacity))?
             }
             other => {
-                // The result repeats what was recorded.
+                // The result contains a copy of the recording.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.ensure_awaited()?;
-                wanted_json(&result, |length, capacity| {
+                write_json(&result, |length, capacity| {
                     self.hold(recorded.saturating_add(text_bytes(length, capacity)))?;
                     self.may_go_on(length, capacity)
                 })?
             }
         };
-        // The recording is no longer needed; its memory is free for others.
+        // The recording is no longer needed; its memory is released.
         evm.inspector = self.inspector()?;
         self.may_go_on(json.len(), json.capacity())?;
         Ok((json, outcome))
     }
 
-    /// Somebody still waits for the answer, it is not too large yet, and there is memory for it.
+    /// Checks that the caller is still waiting, that the answer is not too large, and that there is memory for it.
     fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
         self.ensure_awaited()?;
         check_size(length, &self.calls.limits)?;
         self.hold(text_bytes(length, capacity))
     }
 
-    /// Takes memory for so many bytes of an answer, beside those of earlier transactions.
+    /// Reserves memory for an answer of this size, beside those of earlier transactions.
     fn hold(&self, bytes: u64) -> Result<(), Failure> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {
@@ -288,7 +288,7 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Somebody still waits for the answer.
+    /// Checks that the caller is still waiting.
     fn ensure_awaited(&self) -> Result<(), Failure> {
         if self.caller.should_stop() { Err(request_timed_out()) } else { Ok(()) }
     }
@@ -312,10 +312,10 @@ impl<'a> Tracing<'a> {
     }
 }
 
-/// A block whose transactions are still to be run. `parent_name` names its parent where that is missing.
+/// A block before its first transaction. `parent_name` names its parent in errors.
 ///
 /// # Errors
-/// The parent, its state or the block's author is not known, or there is no inspector.
+/// The parent, its state or the block's author is unknown, or there is no inspector.
 pub(super) fn open_block(
     calls: &Calls,
     caller: &CallContext,
@@ -328,25 +328,25 @@ pub(super) fn open_block(
     let state = calls.state_after(&parent, caller)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
     let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
-    // Replayed blocks of native chains pass over the exchange's step, as in the reference.
-    let step = ExchangeStep::PassedOver;
+    // Replayed blocks of native chains skip the exchange's step, as in the reference.
+    let step = ExchangeStep::Skipped;
     let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
     let prices = spec.native.as_ref();
     let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
-    execution.evm_mut().precompiles.tell_prices(prices);
+    execution.evm_mut().precompiles.set_prices(prices);
     Ok(execution)
 }
 
-/// A transaction of a block, and who sent it.
+/// A transaction of a block, and its sender.
 pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transaction, Address)> {
     let found = block.transactions.get(index).zip(block.senders.get(index));
     found.map(|(transaction, sender)| (&**transaction, *sender))
 }
 
-/// Executes a transaction as its block does. `name` names it where that fails.
+/// Executes a transaction like its block does. `name` names it in errors.
 ///
 /// # Errors
-/// The block cannot hold the transaction, the caller has gone, or the database failed.
+/// The transaction is not valid in the block, the caller has gone, or the database failed.
 pub(super) fn execute_member(
     execution: &mut BlockExecution<TraceInspector>,
     transaction: &Transaction,
@@ -386,7 +386,7 @@ fn transaction_not_found() -> Failure {
     Failure::server("transaction not found")
 }
 
-/// Whether a text of so many bytes may be an answer.
+/// Checks the length of an answer.
 pub(super) fn check_size(length: usize, limits: &ExecutionLimits) -> Result<(), Failure> {
     let most = limits.trace_answer_bytes;
     if length as u64 > most {

@@ -1,5 +1,4 @@
-//! Slots of a contract as they are before a transaction of a block (`debug_storageRangeAt`;
-//! `docs/spec/rpc-node.md` 4.3).
+//! Slots of a contract before a transaction of a block (`debug_storageRangeAt`; `docs/spec/rpc-node.md` 4.3).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +12,10 @@ use tenon_bus::CallContext;
 use super::{native_replay::NativeTracing, replay::request_timed_out};
 use crate::{block::BlockState, call::Calls};
 
-/// Contracts with more slots are not listed: every key is hashed, because nothing is stored in the order of hashes.
-const MOST_SLOTS: usize = 2_000_000;
+/// Contracts with more slots are not listed: every key must be hashed, because no index is ordered by hash.
+const MAX_SLOTS: usize = 2_000_000;
 
-/// Looks whether somebody still waits once in so many slots.
+/// Checks for cancellation once per this many slots.
 const LOOK_EVERY: usize = 1024;
 
 impl Calls {
@@ -37,7 +36,7 @@ impl Calls {
         Ok(range(keys, request))
     }
 
-    /// The state before a transaction that the block has.
+    /// The state before a transaction of the block.
     fn state_inside(&self, block: &RecoveredBlock, index: i64, caller: &CallContext) -> Result<BlockState, Failure> {
         let found = u64::try_from(index).ok().filter(|index| *index < block.transactions.len() as u64);
         let Some(found) = found else {
@@ -52,7 +51,7 @@ impl Calls {
         self.ethereum_state_before(block, found, caller)
     }
 
-    /// Every slot that is not zero inside a block, by the hash of its key.
+    /// Every nonzero slot inside a block, by the hash of its key.
     fn keys(
         &self,
         contract: Address,
@@ -63,12 +62,12 @@ impl Calls {
         let parent = self.chain.header(block.header.parent_hash)?;
         let parent =
             parent.ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
-        // Fails by its own name when the parent's state is gone.
+        // Returns the specific error if the parent's state is gone.
         self.state_after(&parent, caller)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
-            let stored = self.chain.slots_of(contract, MOST_SLOTS)?.ok_or_else(|| {
-                Failure::limit(format!("account {contract:x} has more than {MOST_SLOTS} slots: too many to be ordered"))
+            let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or_else(|| {
+                Failure::limit(format!("account {contract:x} has more than {MAX_SLOTS} slots: too many to be ordered"))
             })?;
             let changed = self.chain.slots_of_branch(&parent, contract)?;
             slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));
@@ -87,7 +86,7 @@ impl Calls {
     }
 }
 
-/// The part that was asked for. `start` is the beginning of a hash.
+/// The requested part. `start` is a prefix of a hash.
 fn range(keys: BTreeMap<B256, (U256, U256)>, request: &GetStorageRange) -> StorageRange {
     let mut rest = keys.into_iter().skip_while(|(hash, _)| hash.as_slice() < &request.start[..]);
     let limit = usize::try_from(request.limit).unwrap_or(0);
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_begins_at_a_hash_or_its_beginning_and_names_what_follows() {
+    fn a_range_begins_at_a_hash_or_prefix_and_names_the_next_slot() {
         let keys: BTreeMap<B256, (U256, U256)> =
             [0x10, 0x80, 0x90].map(|byte| (B256::repeat_byte(byte), (U256::from(byte), U256::from(1)))).into();
         let ask = |start: &[u8], limit| {

@@ -1,7 +1,7 @@
-//! The struct logger's result in go-ethereum's form: everything with `0x`, absent instead of empty or zero.
+//! The struct logger's result in go-ethereum's format: all numbers with `0x`, and empty or zero members left out.
 //!
-//! Written straight from the recording, step by step: a form in between would hold the whole trace once more, and nobody
-//! could stop it.
+//! Written directly from the recording, step by step: an intermediate form would hold the whole trace once more, and
+//! could not be interrupted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,17 +17,17 @@ use revm::{
 use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep};
 use tenon_api::Failure;
 
-/// How many steps are written between two looks whether to go on: a millisecond's work, some 100 bytes each.
-const STEPS_A_LOOK: usize = 1024;
+/// Steps written between two checks whether to continue: a millisecond's work, some 100 bytes each.
+const STEPS_PER_CHECK: usize = 1024;
 
-/// The slots of each contract that the trace has met so far.
+/// The slots of each contract accessed so far in the trace.
 type Slots = HashMap<Address, BTreeMap<U256, U256>>;
 
-/// The JSON text of a struct logger's result. `may_go_on` is asked now and then, with length and
-/// capacity of what is written so far.
+/// The JSON text of a struct logger's result. `may_go_on` is called at intervals, with length and capacity of the text
+/// so far.
 ///
 /// # Errors
-/// What `may_go_on` answers.
+/// Those of `may_go_on`.
 pub(super) fn struct_log_json(
     nodes: &[CallTraceNode],
     options: &GethDefaultTracingOptions,
@@ -46,7 +46,7 @@ pub(super) fn struct_log_json(
             json.push(',');
         }
         append_step(&mut json, options, node, step, &mut slots);
-        if index % STEPS_A_LOOK == STEPS_A_LOOK - 1 {
+        if index % STEPS_PER_CHECK == STEPS_PER_CHECK - 1 {
             may_go_on(json.len(), json.capacity())?;
         }
     }
@@ -54,10 +54,10 @@ pub(super) fn struct_log_json(
     Ok(json)
 }
 
-/// All steps in the order in which they ran: those of a call stand behind the instruction that made it.
+/// All steps in the order of execution: those of a call follow the instruction that made it.
 struct Steps<'a> {
     nodes: &'a [CallTraceNode],
-    /// The calls that have not ended: each with its next step and its next call.
+    /// The open calls, each with its next step and its next inner call.
     running: Vec<(&'a CallTraceNode, usize, usize)>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Iterator for Steps<'a> {
                 continue;
             };
             *next_step += 1;
-            // An instruction that calls may fail before there is a call.
+            // A call instruction may fail before the call begins.
             if matches!(step.op.get(), CALL | CALLCODE | DELEGATECALL | STATICCALL | CREATE | CREATE2)
                 && let Some(child) = node.children.get(*next_call)
             {
@@ -116,7 +116,7 @@ fn append_step(
     }
     let memory = step.memory.as_ref().filter(|_| options.is_memory_enabled()).map(|memory| memory.as_bytes());
     if let Some(memory) = memory.filter(|memory| !memory.is_empty()) {
-        // The EVM's memory grows by whole words.
+        // The EVM's memory grows in whole words.
         let words = memory.chunks(32);
         append_list(json, "memory", words, |json, word| append(json, format_args!("0x{}", hex::encode(word))));
     }
@@ -126,7 +126,7 @@ fn append_step(
     json.push('}');
 }
 
-/// Every slot of the contract that was read or written so far, at the instructions that read and write.
+/// Every slot of the contract read or written so far, at the instructions that read and write.
 fn append_storage(json: &mut String, node: &CallTraceNode, step: &CallTraceStep, slots: &mut Slots) {
     let is_access = matches!(step.op.get(), SLOAD | SSTORE);
     if !is_access && step.storage_change.is_none() {

@@ -19,10 +19,10 @@ pub const TRADING: Address = address!("0000000000000000000000000000000000000091"
 /// Roots.
 pub const ROOTS: Address = address!("0000000000000000000000000000000000000092");
 pub const STRANGER: Address = Address::repeat_byte(0xbb);
-/// The first block that the exchange looks at.
+/// The first block in which the exchange is active.
 pub const FIRST: u64 = 901;
 
-/// A chain up to the block before the first, on the state with which a scenario begins.
+/// A chain up to the block before the first, with a scenario's initial state.
 pub struct Market<C> {
     pub scenario: Value,
     pub author: Address,
@@ -39,14 +39,14 @@ pub struct Sent {
     pub to: Option<Address>,
     pub from: Address,
     pub input: Bytes,
-    /// None where the nonce means nothing.
+    /// `None` if the nonce is irrelevant.
     pub nonce: Option<u64>,
     pub gas_limit: u64,
     pub gas_price: u64,
 }
 
 impl Sent {
-    /// A transaction as the exchange's are.
+    /// A transaction in the form of the exchange's.
     pub fn to_exchange(to: Address, from: Address, input: impl Into<Bytes>) -> Self {
         Self { to: Some(to), from, input: input.into(), nonce: None, gas_limit: 40_000_000, gas_price: 0 }
     }
@@ -94,8 +94,8 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         self.scenario["Blocks"].as_array().unwrap().len()
     }
 
-    /// Executes and commits from the head on, up to and including this block of the scenario. Execution compares the
-    /// state root and the trading root with those of the reference.
+    /// Executes and commits from the head up to and including this block of the scenario. Execution compares the state
+    /// root and the trading root with the reference's.
     pub fn run_to(&self, last: usize) {
         let head = self.chain.head().header.number;
         for index in usize::try_from(head + 1 - FIRST).unwrap()..=last {
@@ -105,12 +105,12 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         }
     }
 
-    /// The trading root that the head says.
+    /// The trading root stated by the head.
     pub fn trading_root(&self) -> B256 {
         trading_root(&self.spec, &*self.chain, &*self.engine).unwrap().unwrap()
     }
 
-    /// The transactions of a block of the scenario, with the trading root that the reference came to.
+    /// The transactions of a block of the scenario, including the reference's trading root.
     pub fn transactions(&self, index: usize) -> Vec<Sent> {
         let block = &self.scenario["Blocks"][index];
         if let Some(transactions) = block["Transactions"].as_array() {
@@ -130,7 +130,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         ]
     }
 
-    /// Executes the next block, which has these transactions.
+    /// Executes the next block, with these transactions.
     pub fn execute(&self, index: usize, transactions: &[Sent]) -> Result<BlockCommit, String> {
         let recorded = &self.scenario["Blocks"][index];
         let text = |name: &str| recorded[name].as_str().unwrap();
@@ -144,7 +144,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         self.execute_with(header, transactions)
     }
 
-    /// Executes the next block, whose header is this one.
+    /// Executes the next block, with this header.
     pub fn execute_with(&self, header: Header, transactions: &[Sent]) -> Result<BlockCommit, String> {
         let parent = self.chain.head().header.clone();
         let block = block_of(header, transactions.to_vec());
@@ -157,7 +157,7 @@ pub fn scenarios() -> Vec<Value> {
     serde_json::from_slice(&test_data("native/exchange.json.gz")).unwrap()
 }
 
-/// Random markets in whose blocks contracts ask for prices; those of the file `TENON_MARKETS` instead, where there is one.
+/// Random markets whose contracts request prices; those of the file `TENON_MARKETS` instead, if set.
 pub fn scenarios_with_prices() -> Vec<Value> {
     let recorded = match std::env::var_os("TENON_MARKETS") {
         Some(file) => std::fs::read(file).unwrap(),
@@ -181,7 +181,7 @@ fn genesis_of(scenario: &Value) -> (Arc<ChainSpec>, BlockCommit) {
         }
     }
     for (token, decimals) in scenario["Decimals"].as_object().unwrap() {
-        // Answers every question with its decimals.
+        // A contract that answers every call with its decimals.
         let decimals = u8::try_from(decimals.as_u64().unwrap()).unwrap();
         alloc[token]["code"] = json!(Bytes::from(vec![0x60, decimals, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]));
     }
@@ -224,7 +224,7 @@ pub fn roots(trading: B256, lending: B256) -> Bytes {
     [trading, lending].concat().into()
 }
 
-/// A header for the next block, whose transactions are all to the exchange.
+/// A header for the next block, all of whose transactions go to the exchange.
 pub fn header_on(chain: &dyn ChainReader, state_root: B256, transactions: &[Sent]) -> Header {
     let parent = chain.head().header.clone();
     let receipts: Vec<Receipt> = transactions
@@ -255,7 +255,7 @@ pub fn header_on(chain: &dyn ChainReader, state_root: B256, transactions: &[Sent
 }
 
 fn transactions_of(block: u64, transactions: Vec<Sent>) -> Vec<Arc<Transaction>> {
-    // No two transactions of a chain are the same.
+    // Makes every transaction of a chain unique.
     let transactions = (block * 10..).zip(transactions).map(|(nonce, sent)| {
         let mut transaction = Transaction {
             hash: B256::ZERO,

@@ -1,4 +1,4 @@
-//! A chain in memory, and the public conformance chain to put into it.
+//! A chain in memory, and the public conformance chain.
 #![allow(
     dead_code,
     missing_docs,
@@ -34,7 +34,7 @@ pub mod sealess;
 
 type State = BTreeMap<Address, Arc<(Account, BTreeMap<B256, U256>)>>;
 
-/// Everything in maps; each block keeps the whole state, and shares the accounts that it did not change.
+/// The data in maps; each block keeps the whole state, sharing unchanged accounts.
 #[derive(Default)]
 struct Tables {
     headers: HashMap<B256, (Arc<SealedHeader>, U256)>,
@@ -60,12 +60,12 @@ impl MemoryChain {
         chain
     }
 
-    /// Loses every trie node, as a damaged database does.
+    /// Removes every trie node, like a corrupt database.
     pub fn lose_trie_nodes(&self) {
         self.tables.write().nodes.clear();
     }
 
-    /// Fails as a full disk does when this block is to be committed.
+    /// Fails like a full disk when this block is committed.
     pub fn refuse_block(&self, number: BlockNumber) {
         self.tables.write().refused = Some(number);
     }
@@ -228,7 +228,7 @@ impl ChainWriter for MemoryChain {
         Ok(())
     }
 
-    /// States of canonical blocks only are kept here.
+    /// Only states of canonical blocks are kept here.
     fn keep_side_state(&self, _: &BlockCommit) -> Result<(), StoreError> {
         Ok(())
     }
@@ -327,7 +327,7 @@ impl RecordedCase {
     }
 }
 
-/// A call object as clients write it.
+/// A call object in clients' form.
 pub fn call_request(object: &Value) -> CallRequest {
     let text = |name: &str| object.get(name).and_then(Value::as_str);
     let number = |name: &str| text(name).map(|text| text.parse::<U256>().unwrap());
@@ -373,7 +373,7 @@ impl TestNode {
         Self { spec, chain, engine, bus, importer }
     }
 
-    /// With the conformance chain up to a height in it.
+    /// A node with the conformance chain up to a height.
     pub fn with_conformance_chain(height: u64) -> Self {
         let node = Self::new(&conformance_genesis());
         for block in conformance_blocks().into_iter().take(height as usize) {
@@ -382,7 +382,7 @@ impl TestNode {
         node
     }
 
-    /// Registers the handlers on the bus. The supervisor must live as long as the node is asked.
+    /// Registers the handlers on the bus. The supervisor must outlive the queries.
     pub fn serve(&self, resources: impl Into<CallResources>) -> (Supervisor, ChainHandle) {
         let supervisor = Supervisor::new().unwrap();
         let importer = Arc::clone(&self.importer);

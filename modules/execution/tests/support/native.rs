@@ -1,5 +1,5 @@
-//! Chains that networks of the reference client made (`tests/data/native/README.md`), and an engine that trusts their
-//! headers, so that execution is tested apart from consensus.
+//! Chains of networks of the reference client (`tests/data/native/README.md`), and an engine that trusts their headers,
+//! so that execution is tested without consensus.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use tenon_consensus::native::{SigningIndex, recover, rewards, v1_seal_hash, v2_s
 
 use super::{MemoryChain, test_data};
 
-/// A recorded chain: its genesis, its blocks, and a line about every block.
+/// A recorded chain: its genesis, its blocks, and a line on every block.
 pub struct RecordedChain {
     pub genesis: Genesis,
     pub blocks: Vec<Arc<RecoveredBlock>>,
@@ -38,7 +38,7 @@ impl RecordedChain {
     }
 }
 
-/// An engine that checks nothing: execution alone decides.
+/// An engine without checks: only execution decides.
 pub struct TrustingEngine {
     settings: NativeSettings,
     chain: MemoryChain,

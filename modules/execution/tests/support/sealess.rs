@@ -7,7 +7,7 @@ use tenon_api::{
     Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, SealAttributes, SealedHeader,
 };
 
-/// The beneficiary is the author, and nobody is rewarded.
+/// The beneficiary is the author, and there are no rewards.
 #[derive(Default)]
 pub struct SealessEngine {
     /// Heights of the blocks that open an epoch.

@@ -1,15 +1,15 @@
-//! The column families: what each holds, and why it is tuned as it is.
+//! The column families: their contents and their tuning.
 //!
-//! What they have in common: one LRU cache for data blocks, indices and filters (so that memory is bounded by one
-//! number, whatever the size of the chain), bloom filters of 10 bits a key (a miss costs 0.7 µs instead of 4), the
-//! write-ahead log. The differences follow from how a column is read:
+//! Common settings: one LRU cache for data blocks, indices and filters (so that one number bounds memory, whatever the
+//! size of the chain), bloom filters of 10 bits per key (a miss costs 0.7 µs instead of 4), the write-ahead log. The
+//! differences depend on how a column is used:
 //!
-//! - *Point reads of small records* have blocks of 4 KiB: less to decompress for one record than with 16 KiB.
-//! - *Large records and range scans* have blocks of 16 KiB, which compress better.
-//! - *Versions of a key* have a prefix extractor of the key's length: a seek asks the prefix bloom and skips the
+//! - *Point reads of small records* use blocks of 4 KiB: less to decompress for one record than with 16 KiB.
+//! - *Large records and range scans* use blocks of 16 KiB, which compress better.
+//! - *Versions of a key* have a prefix extractor of the key's length: a seek checks the prefix bloom filter and skips
 //!   files without the key.
-//! - *Random keys with incompressible values* are not compressed at all; the rest has lz4 on the upper levels,
-//!   and what is cold and large has zstd on the last one.
+//! - *Random keys with incompressible values* are not compressed; all others use lz4 on the upper levels, and large
+//!   cold columns zstd on the last one.
 
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, SliceTransform};
 
@@ -34,8 +34,8 @@ pub(crate) enum Column {
     Logs,
     /// kind ‖ value ‖ number → positions in the block of the logs with this address or topic.
     LogIndex,
-    /// transaction hash → number ‖ position, of canonical blocks; transaction hash ‖ number → where it stood before it came
-    /// again in this block.
+    /// transaction hash → number ‖ position, of canonical blocks; transaction hash ‖ number → its earlier position, if
+    /// it occurs again in this block.
     Transactions,
     /// address → block of the last change ‖ account.
     AccountLatest,
@@ -49,21 +49,21 @@ pub(crate) enum Column {
     Codes,
     /// owner ‖ path ‖ hash → block of creation ‖ node RLP.
     Trie,
-    /// number → what the block changed: accounts, slots, superseded trie nodes.
+    /// number → keys changed by the block: accounts, slots, superseded trie nodes.
     Changes,
-    /// Spaces of plugins: `space::keys` says how. A release that does not know the column leaves it alone, so it came
-    /// without a new format.
+    /// Spaces of plugins; for the keys see `space::keys`. Releases that do not know the column ignore it, so it needed
+    /// no new format.
     Spaces,
 }
 
-/// How a column is read, which decides how it is stored.
+/// The way a column is read, which decides how it is stored.
 #[derive(Clone, Copy)]
 struct Shape {
     block_bytes: usize,
     prefix: Option<usize>,
     upper: DBCompressionType,
     last: DBCompressionType,
-    /// Memory that fills before a file is written: large for what every block writes much of.
+    /// Size of a memory table before it is flushed: large for columns that every block writes much to.
     write_buffer_bytes: usize,
 }
 
@@ -128,20 +128,20 @@ impl Column {
         match self {
             Self::Meta => shape(POINT, Option::None, None, None, 1 << 20),
             Self::Headers => shape(POINT, Option::None, Lz4, Zstd, SMALL),
-            // Keys are hashes; there is nothing to compress, and reads of it stand before every read by hash.
+            // Keys are hashes, which do not compress; it is read before every look-up by hash.
             Self::HeaderNumbers | Self::Transactions => shape(POINT, Option::None, None, None, SMALL),
             Self::Canonical => shape(POINT, Option::None, None, None, SMALL),
             Self::Bodies | Self::Receipts | Self::Logs => shape(BULK, Option::None, Lz4, Zstd, LARGE),
             Self::Changes => shape(BULK, Option::None, Lz4, Zstd, SMALL),
-            // A query walks the blocks of one value; 4 KiB keep the jumps of an intersection cheap.
+            // A query walks the blocks of one value; blocks of 4 KiB keep the jumps of an intersection cheap.
             Self::LogIndex => shape(POINT, Some(LOG_INDEX_PREFIX_LENGTH), Lz4, Zstd, LARGE),
             Self::AccountLatest => shape(POINT, Option::None, Lz4, Lz4, LARGE),
-            // Read by whole key; the prefix serves wiping an account, which walks its slots.
+            // Read by whole key; the prefix is used to wipe an account, which walks its slots.
             Self::SlotLatest => shape(POINT, Some(ACCOUNT_KEY_LENGTH), Lz4, Lz4, LARGE),
             Self::AccountHistory => shape(POINT, Some(ACCOUNT_KEY_LENGTH), Lz4, Zstd, LARGE),
             Self::SlotHistory => shape(POINT, Some(SLOT_KEY_LENGTH), Lz4, Zstd, LARGE),
             Self::Codes => shape(BULK, Option::None, Lz4, Zstd, SMALL),
-            // What plugins keep: point reads and scans of small records, as far as one can know.
+            // Records of plugins: presumably point reads and scans of small records.
             Self::Spaces => shape(POINT, Option::None, Lz4, Lz4, SMALL),
             // Branch nodes are hashes; the leaves of plain accounts compress to half.
             Self::Trie => shape(POINT, Option::None, Lz4, Lz4, LARGE),
@@ -155,7 +155,7 @@ impl Column {
         table.set_block_cache(cache);
         table.set_block_size(shape.block_bytes);
         table.set_bloom_filter(10.0, false);
-        // Inside the cache, else their memory would grow with the chain; pinned for the newest files only.
+        // Inside the cache, otherwise their memory would grow with the chain; pinned for the newest files only.
         table.set_cache_index_and_filter_blocks(true);
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);

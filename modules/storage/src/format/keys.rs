@@ -1,4 +1,4 @@
-//! How keys are built. Numbers are big-endian, so that the order of keys is the order of heights.
+//! Encoding of keys. Numbers are big-endian, so that keys are ordered by height.
 
 use alloy_primitives::{Address, B256};
 use tenon_api::TriePosition;
@@ -7,15 +7,15 @@ use tenon_api::TriePosition;
 pub(crate) const ACCOUNT_KEY_LENGTH: usize = 20;
 /// Length of a slot's key: address and slot.
 pub(crate) const SLOT_KEY_LENGTH: usize = 52;
-/// Length of the part of a log index key that names what is looked for: kind and value.
+/// Length of a log index key's prefix: kind and value.
 pub(crate) const LOG_INDEX_PREFIX_LENGTH: usize = 33;
 
-/// A height.
+/// The key of a height.
 pub(crate) fn number(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A block of any branch.
+/// The key of a block of any branch.
 pub(crate) fn block(number: u64, hash: B256) -> [u8; 40] {
     let mut key = [0; 40];
     key[..8].copy_from_slice(&number.to_be_bytes());
@@ -23,14 +23,14 @@ pub(crate) fn block(number: u64, hash: B256) -> [u8; 40] {
     key
 }
 
-/// What stays of a block that was taken off the chain: the block's key, one byte longer.
+/// Remains of a block that was removed from the chain: the block's key, one byte longer.
 pub(crate) fn taken_off(number: u64, hash: B256) -> [u8; 41] {
     let mut key = [1; 41];
     key[..40].copy_from_slice(&block(number, hash));
     key
 }
 
-/// Where a transaction stood before it came again at this height: the transaction's key and the height.
+/// The earlier position of a transaction that occurs again at this height: the transaction's key and the height.
 pub(crate) fn earlier_place(transaction: B256, number: u64) -> [u8; 40] {
     let mut key = [0; 40];
     key[..32].copy_from_slice(transaction.as_slice());
@@ -38,7 +38,7 @@ pub(crate) fn earlier_place(transaction: B256, number: u64) -> [u8; 40] {
     key
 }
 
-/// A log of a canonical block.
+/// The key of a log of a canonical block.
 pub(crate) fn log(number: u64, position: u32) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&number.to_be_bytes());
@@ -46,13 +46,13 @@ pub(crate) fn log(number: u64, position: u32) -> [u8; 12] {
     key
 }
 
-/// The position of a log in its block, from its key.
+/// A log's position, from its key.
 pub(crate) fn log_position(key: &[u8]) -> Option<(u64, u32)> {
     let (number, position) = key.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*number), u32::from_be_bytes(position.try_into().ok()?)))
 }
 
-/// What part of a log an index entry is about.
+/// The part of a log that an index entry refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LogKind {
     /// The emitting contract.
@@ -61,7 +61,7 @@ pub(crate) enum LogKind {
     Topic(u8),
 }
 
-/// Kind and value of a log index entry. Addresses are padded, so that all prefixes have one length.
+/// Kind and value of a log index entry. Addresses are padded, so that all prefixes have the same length.
 pub(crate) type LogIndexPrefix = [u8; LOG_INDEX_PREFIX_LENGTH];
 
 /// The prefix of all index entries of one contract.
@@ -80,7 +80,7 @@ pub(crate) fn log_prefix(kind: LogKind, value: B256) -> LogIndexPrefix {
     prefix
 }
 
-/// A log index entry.
+/// The key of a log index entry.
 pub(crate) fn log_index(prefix: &LogIndexPrefix, number: u64) -> [u8; LOG_INDEX_PREFIX_LENGTH + 8] {
     let mut key = [0; LOG_INDEX_PREFIX_LENGTH + 8];
     key[..LOG_INDEX_PREFIX_LENGTH].copy_from_slice(prefix);
@@ -88,7 +88,7 @@ pub(crate) fn log_index(prefix: &LogIndexPrefix, number: u64) -> [u8; LOG_INDEX_
     key
 }
 
-/// A slot of an account.
+/// The key of a slot of an account.
 pub(crate) fn slot(address: Address, slot: B256) -> [u8; SLOT_KEY_LENGTH] {
     let mut key = [0; SLOT_KEY_LENGTH];
     key[..20].copy_from_slice(address.as_slice());
@@ -96,8 +96,8 @@ pub(crate) fn slot(address: Address, slot: B256) -> [u8; SLOT_KEY_LENGTH] {
     key
 }
 
-/// The version of a key after a block. Newer versions come first, so that the value at a height is the first one
-/// from there on: a forward seek is a seventh faster than a backward one (3.5 µs in place of 4.1).
+/// The key of a key's version after a block. Newer versions come first, so that the value at a height is the first one
+/// from there on: a forward seek is a seventh faster than a backward one (3.5 µs instead of 4.1).
 pub(crate) fn version(key: &[u8], number: u64) -> Vec<u8> {
     let mut versioned = Vec::with_capacity(key.len() + 8);
     versioned.extend_from_slice(key);
@@ -110,8 +110,8 @@ pub(crate) fn version_number(key: &[u8]) -> Option<u64> {
     key.last_chunk::<8>().map(|number| !u64::from_be_bytes(*number))
 }
 
-/// A trie node. The owner of the state trie is zero, which no keccak256 of an address is; paths have one nibble a
-/// byte, so that the nodes of a subtree lie together.
+/// The key of a trie node. The owner of the state trie is zero, which no keccak256 of an address is; paths have one
+/// nibble per byte, so that the nodes of a subtree are adjacent.
 pub(crate) fn trie_node(owner: Option<B256>, path: &[u8], hash: B256) -> Vec<u8> {
     let mut key = Vec::with_capacity(64 + path.len());
     key.extend_from_slice(owner.unwrap_or_default().as_slice());
@@ -120,7 +120,7 @@ pub(crate) fn trie_node(owner: Option<B256>, path: &[u8], hash: B256) -> Vec<u8>
     key
 }
 
-/// A trie node by its position.
+/// The key of a trie node by its position.
 pub(crate) fn trie_position(position: &TriePosition, hash: B256) -> Vec<u8> {
     trie_node(position.owner, &position.path, hash)
 }

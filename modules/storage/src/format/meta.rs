@@ -1,4 +1,4 @@
-//! The records that say what this folder is and where it stands.
+//! Records on the folder itself: format, chain, head.
 
 use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
@@ -9,13 +9,13 @@ use crate::{
     read::shared::corrupt,
 };
 
-/// The format that this release writes. Grows whenever a record or key changes; see `MIGRATIONS`.
+/// The format that this release writes. Raised whenever a record or key changes; see `MIGRATIONS`.
 pub const FORMAT: u32 = 1;
 
-/// Brings a folder from one format to the next, in place and in one batch or restartable.
+/// Migrates a folder from one format to the next, in place, in one batch or restartably.
 pub(crate) type Migration = fn(&Database) -> Result<(), StoreError>;
 
-/// One step a format: the first brings format 1 to 2, and so on. Always `FORMAT - 1` steps.
+/// One step per format: the first migrates format 1 to 2, and so on. Always `FORMAT - 1` steps.
 pub(crate) const MIGRATIONS: [Migration; FORMAT as usize - 1] = [];
 
 const KEY_FORMAT: &[u8] = b"format";
@@ -24,10 +24,10 @@ const KEY_HEAD: &[u8] = b"head";
 const KEY_FINALIZED: &[u8] = b"finalized";
 const KEY_SAFE: &[u8] = b"safe";
 const KEY_OLDEST_STATE: &[u8] = b"oldest_state";
-/// A release that does not know it leaves it alone, so it came without a new format.
+/// Releases that do not know it ignore it, so it needed no new format.
 const KEY_RULES: &[u8] = b"rules";
 
-/// The chain that a folder belongs to.
+/// The chain of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) chain_id: u64,
@@ -44,7 +44,7 @@ fn number(database: &Database, key: &[u8]) -> Result<Option<u64>, StoreError> {
     Ok(fixed::<8>(database, key)?.map(u64::from_be_bytes))
 }
 
-/// The format of the folder; none when it is new.
+/// The format of the folder; `None` if it is new.
 pub(crate) fn format(database: &Database) -> Result<Option<u32>, StoreError> {
     Ok(fixed::<4>(database, KEY_FORMAT)?.map(u32::from_be_bytes))
 }
@@ -53,7 +53,7 @@ pub(crate) fn set_format(batch: &mut Batch<'_>, format: u32) -> Result<(), Store
     batch.put(Column::Meta, KEY_FORMAT, format.to_be_bytes())
 }
 
-/// The chain of the folder; none before the genesis block is in.
+/// The chain of the folder; `None` before the genesis block is stored.
 pub(crate) fn identity(database: &Database) -> Result<Option<Identity>, StoreError> {
     let Some(record) = fixed::<40>(database, KEY_CHAIN)? else { return Ok(None) };
     let (chain_id, hash) = record.split_first_chunk::<8>().ok_or_else(|| corrupt("meta record chain"))?;
@@ -64,14 +64,14 @@ pub(crate) fn set_identity(batch: &mut Batch<'_>, identity: Identity) -> Result<
     batch.put(Column::Meta, KEY_CHAIN, keys::block(identity.chain_id, identity.genesis_hash))
 }
 
-/// Height and hash of the head; none before the genesis block is in.
+/// Height and hash of the head; `None` before the genesis block is stored.
 pub(crate) fn head(database: &Database) -> Result<Option<(u64, B256)>, StoreError> {
     let Some(record) = fixed::<40>(database, KEY_HEAD)? else { return Ok(None) };
     let (number, hash) = record.split_first_chunk::<8>().ok_or_else(|| corrupt("meta record head"))?;
     Ok(Some((u64::from_be_bytes(*number), B256::from_slice(hash))))
 }
 
-/// Writes the head with what consensus said of finality.
+/// Writes the head with the finalized and safe blocks.
 pub(crate) fn set_head(batch: &mut Batch<'_>, head: &Head) -> Result<(), StoreError> {
     batch.put(Column::Meta, KEY_HEAD, keys::block(head.header.number, head.header.hash()))?;
     for (key, value) in [(KEY_FINALIZED, head.finalized), (KEY_SAFE, head.safe)] {
@@ -88,8 +88,8 @@ pub(crate) fn finality(database: &Database) -> Result<(Option<BlockNumber>, Opti
     Ok((number(database, KEY_FINALIZED)?.map(BlockNumber), number(database, KEY_SAFE)?.map(BlockNumber)))
 }
 
-/// The rules under which the blocks of the folder were made, as the chain's owner encodes them; none in a folder that an
-/// older release has made.
+/// The rules under which the folder's blocks were made, as encoded by the caller; `None` in a folder of an older
+/// release.
 pub(crate) fn rules(database: &Database) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(database.get(Column::Meta, KEY_RULES)?.map(|record| record.to_vec()))
 }

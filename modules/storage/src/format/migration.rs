@@ -1,4 +1,4 @@
-//! Bringing a folder that an older release has written to this release's format.
+//! Migration of a folder from an older release to this release's format.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::{
     format::meta::{self, Migration},
 };
 
-/// Refuses a newer format, and brings an older one up step by step: `steps[0]` leads from format 1 to 2, and so on. A new
-/// folder gets the newest format at once. Answers the format that the folder had.
+/// Refuses a newer format, and migrates an older one step by step: `steps[0]` leads from format 1 to 2, and so on. A
+/// new folder gets the newest format at once. Returns the format that the folder had.
 ///
-/// After each step the format is recorded and synced, so that a start that was interrupted goes on with the step that
-/// was not finished. A step itself must be one batch, or do no harm when it is done twice.
+/// After each step the format is recorded and synced, so that a start after an interruption continues with the
+/// unfinished step. A step must be a single batch or idempotent.
 ///
 /// # Errors
 /// [`OpenError::NewerFormat`], [`OpenError::Migration`].
@@ -65,7 +65,7 @@ mod tests {
         Database::open(path, &StoreOptions { cache_bytes: 1 << 20, ..StoreOptions::default() }).unwrap()
     }
 
-    /// Appends a letter to a record, so that the order of steps can be seen.
+    /// Appends a letter to a record, to show the order of steps.
     fn append(database: &Database, letter: u8) -> Result<(), StoreError> {
         let mut letters = database.get(Column::Meta, b"letters")?.map(|record| record.to_vec()).unwrap_or_default();
         letters.push(letter);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_folder_takes_every_step_from_its_own_format_on_in_order() {
+    fn an_older_folder_runs_every_step_from_its_own_format_on_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let database = open(folder.path());
         record(&database, 2).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_is_named_and_the_next_start_goes_on_with_it() {
+    fn a_failed_step_is_named_and_the_next_start_repeats_it() {
         let folder = tempfile::tempdir().unwrap();
         let database = open(folder.path());
         record(&database, 1).unwrap();

@@ -1,5 +1,4 @@
-//! What stands on disk: which columns there are, how keys and values are written, and the records that say what this
-//! folder is.
+//! The format on disk: columns, encodings of keys and values, and records on the folder itself.
 
 pub(crate) mod columns;
 pub(crate) mod keys;

@@ -1,5 +1,5 @@
-//! How values are written. Every decoder answers `None` for bytes that no encoder here makes, and the caller turns
-//! that into a named [`StoreError::Corrupt`](tenon_api::StoreError::Corrupt).
+//! Encoding of values. Every decoder returns `None` for bytes that no encoder here produces; the caller converts that
+//! into a named [`StoreError::Corrupt`](tenon_api::StoreError::Corrupt).
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Log, Receipt, ReceiptOutcome, TransactionType};
@@ -24,7 +24,7 @@ impl<'a> Input<'a> {
         Some(*byte)
     }
 
-    /// A number of seven bits a byte, least significant first.
+    /// A number in seven bits per byte, least significant first.
     pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         None
     }
 
-    /// A count of things of which each takes at least one byte, so that a damaged count reserves no memory.
+    /// A number of items that each take at least one byte, so that a corrupt count allocates no memory.
     pub(crate) fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.0.len()).then_some(count)
@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
         self.take(20).map(Address::from_slice)
     }
 
-    /// Succeeds when nothing is left over.
+    /// Succeeds if no input is left.
     pub(crate) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
@@ -72,8 +72,7 @@ pub(crate) fn put_number(output: &mut Vec<u8>, mut number: u64) {
     output.push(number as u8);
 }
 
-/// A record of the latest state: the block of the last change, and the value; an empty value says that there is
-/// nothing (any more).
+/// A record of the latest state: the block of the last change, and the value; an empty value means absent.
 pub(crate) fn encode_latest(block: u64, value: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(8 + value.len());
     record.extend_from_slice(&block.to_be_bytes());
@@ -90,7 +89,7 @@ pub(crate) fn decode_latest(record: &[u8]) -> Option<(u64, &[u8])> {
 const HAS_CODE: u8 = 1;
 const HAS_STORAGE: u8 = 2;
 
-/// An account; nothing for none. The two hashes that most accounts share are left out.
+/// Encodes an account; `None` as empty. Omits the two hashes that most accounts share.
 pub(crate) fn encode_account(account: Option<&Account>) -> Vec<u8> {
     let Some(account) = account else { return Vec::new() };
     let has_code = account.code_hash != EMPTY_CODE_HASH;
@@ -111,7 +110,7 @@ pub(crate) fn encode_account(account: Option<&Account>) -> Vec<u8> {
     record
 }
 
-/// An account, none for a tombstone.
+/// Decodes an account; `None` for a tombstone.
 pub(crate) fn decode_account(record: &[u8]) -> Option<Option<Account>> {
     if record.is_empty() {
         return Some(None);
@@ -130,7 +129,7 @@ pub(crate) fn decode_account(record: &[u8]) -> Option<Option<Account>> {
     Some(Some(Account { nonce, balance, code_hash, storage_root }))
 }
 
-/// A slot's value without leading zeros; nothing for zero.
+/// A slot's value without leading zeros; empty for zero.
 pub(crate) fn encode_slot(value: U256) -> Vec<u8> {
     value.to_be_bytes_trimmed_vec()
 }
@@ -140,7 +139,7 @@ pub(crate) fn decode_slot(record: &[u8]) -> Option<U256> {
     U256::try_from_be_slice(record)
 }
 
-/// A header with the sum of difficulties up to it.
+/// A header with its total difficulty.
 pub(crate) fn encode_header(total_difficulty: U256, header_rlp: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(32 + header_rlp.len());
     record.extend_from_slice(&total_difficulty.to_be_bytes::<32>());
@@ -148,13 +147,13 @@ pub(crate) fn encode_header(total_difficulty: U256, header_rlp: &[u8]) -> Vec<u8
     record
 }
 
-/// Sum of difficulties, and header RLP.
+/// Total difficulty and header RLP.
 pub(crate) fn decode_header(record: &[u8]) -> Option<(U256, &[u8])> {
     let (total_difficulty, rlp) = record.split_first_chunk::<32>()?;
     Some((U256::from_be_bytes(*total_difficulty), rlp))
 }
 
-/// Hash and time of a canonical block; the time saves a log query from reading headers.
+/// Hash and time of a canonical block; with the time a log query need not read headers.
 pub(crate) fn encode_canonical(hash: B256, timestamp: u64) -> [u8; 40] {
     let mut record = [0; 40];
     record[..32].copy_from_slice(hash.as_slice());
@@ -171,7 +170,7 @@ pub(crate) fn decode_canonical(record: &[u8]) -> Option<(B256, u64)> {
     Some((hash, timestamp))
 }
 
-/// Senders, and what of the block's RLP list follows its header. The header is stored once, beside it.
+/// Senders, and the part of the block's RLP list after its header. The header is stored once, in its own column.
 pub(crate) fn encode_body(senders: &[Address], block_rlp: &[u8]) -> Option<Vec<u8>> {
     let (_, after_header) = split_block(block_rlp)?;
     let mut record = Vec::with_capacity(10 + 20 * senders.len() + after_header.len());
@@ -183,7 +182,7 @@ pub(crate) fn encode_body(senders: &[Address], block_rlp: &[u8]) -> Option<Vec<u
     Some(record)
 }
 
-/// Senders, and the block's RLP put together again.
+/// Senders, and the reassembled RLP of the block.
 pub(crate) fn decode_body(header_rlp: &[u8], record: &[u8]) -> Option<(Vec<Address>, Vec<u8>)> {
     let mut input = Input(record);
     let count = input.count()?;
@@ -196,13 +195,13 @@ pub(crate) fn decode_body(header_rlp: &[u8], record: &[u8]) -> Option<(Vec<Addre
     Some((senders, block_rlp))
 }
 
-/// A body as it is stored, split without decoding its transactions.
+/// A stored body, split without decoding its transactions.
 pub(crate) struct Body<'a> {
-    /// Addresses one after another.
+    /// Concatenated addresses.
     senders: &'a [u8],
     /// The items of the list of transactions.
     transactions: &'a [u8],
-    /// What follows that list: uncles, and withdrawals if there are any.
+    /// The items after that list: uncles, and withdrawals if present.
     rest: &'a [u8],
     /// Bytes of the body, with the list's length prefix and without senders.
     length: usize,
@@ -210,7 +209,7 @@ pub(crate) struct Body<'a> {
 
 /// One transaction of a body.
 pub(crate) struct BodyTransaction<'a> {
-    /// As it stands in the list.
+    /// Its item in the list.
     pub(crate) item: &'a [u8],
     /// Its canonical bytes.
     pub(crate) canonical: &'a [u8],
@@ -234,7 +233,7 @@ impl<'a> Body<'a> {
         self.senders.len() / 20
     }
 
-    /// Bytes of what follows the header in the block's RLP list.
+    /// Bytes after the header in the block's RLP list.
     pub(crate) const fn length(&self) -> usize {
         self.length
     }
@@ -245,7 +244,7 @@ impl<'a> Body<'a> {
         self.senders.get(start..start.checked_add(20)?).map(Address::from_slice)
     }
 
-    /// The transactions in order, up to the first that can't be told from what follows.
+    /// The transactions in order, up to the first malformed one.
     pub(crate) fn transactions(&self) -> impl Iterator<Item = BodyTransaction<'a>> {
         let mut left = self.transactions;
         std::iter::from_fn(move || {
@@ -254,12 +253,12 @@ impl<'a> Body<'a> {
             let prefix = left.len() - content.len();
             let (item, after) = left.split_at_checked(prefix.checked_add(header.payload_length)?)?;
             left = after;
-            // A list is canonical as it stands; what has a type byte is wrapped in a byte string.
+            // The item of a legacy transaction is its canonical form; typed ones are wrapped in a byte string.
             Some(BodyTransaction { item, canonical: if header.list { item } else { &item[prefix..] } })
         })
     }
 
-    /// RLP of a block with this header and all of the body but its transactions.
+    /// RLP of a block with this header and the body without its transactions.
     pub(crate) fn rest_as_block(&self, header_rlp: &[u8]) -> Vec<u8> {
         let payload_length = header_rlp.len() + 1 + self.rest.len();
         let mut block_rlp = Vec::with_capacity(payload_length + 9);
@@ -271,7 +270,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Splits a block's RLP list into the header and the rest of the items.
+/// Splits a block's RLP list into the header and the remaining items.
 fn split_block(block_rlp: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut items = block_rlp;
     let block = alloy_rlp::Header::decode(&mut items).ok()?;
@@ -284,7 +283,7 @@ fn split_block(block_rlp: &[u8]) -> Option<(&[u8], &[u8])> {
     items.split_at_checked(length)
 }
 
-/// What is stored of a receipt beside its logs.
+/// The stored parts of a receipt other than its logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiptSummary {
     pub(crate) transaction_type: TransactionType,
@@ -295,7 +294,7 @@ pub(crate) struct ReceiptSummary {
 }
 
 impl ReceiptSummary {
-    /// The receipt with its logs.
+    /// The receipt, joined with its logs.
     pub(crate) fn with_logs(self, logs: Vec<Log>) -> Receipt {
         Receipt {
             transaction_type: self.transaction_type,
@@ -393,7 +392,7 @@ pub(crate) fn decode_log(record: &[u8]) -> Option<StoredLog> {
     Some(StoredLog { transaction_index, transaction_hash, log })
 }
 
-/// Ascending positions, as differences.
+/// Ascending positions, encoded as differences.
 pub(crate) fn encode_positions(positions: &[u32]) -> Vec<u8> {
     let mut record = Vec::with_capacity(positions.len());
     let mut last = 0;
@@ -416,7 +415,7 @@ pub(crate) fn decode_positions(record: &[u8]) -> Option<Vec<u32>> {
     Some(positions)
 }
 
-/// Where a transaction is: height and position in the block.
+/// A transaction's height and position in the block.
 pub(crate) fn encode_location(number: u64, index: u32) -> [u8; 12] {
     keys::log(number, index)
 }
@@ -426,18 +425,18 @@ pub(crate) fn decode_location(record: &[u8]) -> Option<(u64, u32)> {
     keys::log_position(record)
 }
 
-/// What a block changed, by key: what unwinding and pruning need.
+/// Keys that a block changed, for unwinding and pruning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Accounts.
     pub(crate) accounts: Vec<Address>,
-    /// Slots by account; those of a wiped storage included.
+    /// Slots by account, including those of a wiped storage.
     pub(crate) slots: Vec<(Address, Vec<B256>)>,
-    /// Keys of the trie nodes that the block's state does not reach any more.
+    /// Keys of the trie nodes that the block's state no longer reaches.
     pub(crate) superseded: Vec<Vec<u8>>,
 }
 
-/// What a block changed.
+/// Encodes the changed keys of a block.
 pub(crate) fn encode_changes(changes: &Changes) -> Vec<u8> {
     let mut record = Vec::new();
     put_number(&mut record, changes.accounts.len() as u64);
@@ -460,7 +459,7 @@ pub(crate) fn encode_changes(changes: &Changes) -> Vec<u8> {
     record
 }
 
-/// What a block changed.
+/// Decodes the changed keys of a block.
 pub(crate) fn decode_changes(record: &[u8]) -> Option<Changes> {
     let mut input = Input(record);
     let count = input.count()?;
@@ -525,24 +524,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn accounts_come_back(account in prop::option::of(account())) {
+        fn accounts_round_trip(account in prop::option::of(account())) {
             prop_assert_eq!(decode_account(&encode_account(account.as_ref())), Some(account));
         }
 
         #[test]
-        fn slots_come_back(value in word()) {
+        fn slots_round_trip(value in word()) {
             let value = U256::from_be_bytes(value.0);
             prop_assert_eq!(decode_slot(&encode_slot(value)), Some(value));
         }
 
         #[test]
-        fn logs_come_back(index in any::<u64>(), hash in word(), log in log()) {
+        fn logs_round_trip(index in any::<u64>(), hash in word(), log in log()) {
             let stored = StoredLog { transaction_index: index, transaction_hash: hash, log };
             prop_assert_eq!(decode_log(&encode_log(index, hash, &stored.log)), Some(stored));
         }
 
         #[test]
-        fn receipts_come_back_without_their_logs(receipts in prop::collection::vec(receipt(), 0..6)) {
+        fn receipts_round_trip_without_their_logs(receipts in prop::collection::vec(receipt(), 0..6)) {
             let read = decode_receipts(&encode_receipts(&receipts)).unwrap();
             let counts: Vec<u64> = read.iter().map(|receipt| receipt.log_count).collect();
             let joined: Vec<Receipt> =
@@ -552,13 +551,13 @@ mod tests {
         }
 
         #[test]
-        fn positions_come_back(positions in prop::collection::btree_set(any::<u32>(), 0..40)) {
+        fn positions_round_trip(positions in prop::collection::btree_set(any::<u32>(), 0..40)) {
             let positions: Vec<u32> = positions.into_iter().collect();
             prop_assert_eq!(decode_positions(&encode_positions(&positions)), Some(positions));
         }
 
         #[test]
-        fn changes_come_back(
+        fn changes_round_trip(
             accounts in prop::collection::vec(any::<[u8; 20]>(), 0..4),
             slots in prop::collection::vec((any::<[u8; 20]>(), prop::collection::vec(word(), 0..4)), 0..4),
             superseded in prop::collection::vec(prop::collection::vec(any::<u8>(), 64..72), 0..4),
@@ -580,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_split_after_its_header_and_joined_again() {
+    fn a_block_is_split_after_its_header_and_rejoined() {
         // [[1, 2], [], []]
         let block = [0xc5, 0xc2, 1, 2, 0xc0, 0xc0];
         let senders = vec![Address::repeat_byte(7)];

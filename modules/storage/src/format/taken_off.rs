@@ -1,22 +1,22 @@
-//! What stays of a canonical block that was taken off the chain, beside its header, body and trie nodes: its receipts
-//! with their logs, and which accounts and slots it changed.
+//! Records kept of a canonical block after its removal from the chain, beside its header, body and trie nodes: its
+//! receipts with their logs, and the keys of the accounts and slots it changed.
 //!
-//! It lies beside the receipts of canonical blocks under a longer key, which no older release asks for.
+//! They are stored in the column of receipts under a longer key, which no older release reads.
 
 use tenon_api::Receipt;
 
 use super::records::{self, Changes, Input, StoredLog, put_number};
 
-/// What stays of a block that was taken off.
+/// Records of a block that was removed from the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TakenOff {
     /// Its receipts.
     pub(crate) receipts: Vec<Receipt>,
-    /// What it changed; the trie nodes that it superseded are not among it.
+    /// Keys that it changed, without the trie nodes that it superseded.
     pub(crate) changes: Changes,
 }
 
-/// The record of a block that is taken off: its receipts as they are stored, its logs, its changes.
+/// Encodes the record of a block that is removed: its stored receipts, its logs, its changes.
 pub(crate) fn encode(receipts: &[u8], logs: &[StoredLog], changes: &Changes) -> Vec<u8> {
     let mut record = Vec::new();
     put_part(&mut record, receipts);
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_block_is_read_as_it_was_written() {
+    fn a_removed_blocks_record_round_trips() {
         let (wanted, record) = sample();
         assert_eq!(decode(&record), Some(wanted));
     }
 
     #[test]
-    fn a_record_that_was_cut_or_has_something_behind_it_is_refused() {
+    fn a_truncated_or_extended_record_is_refused() {
         let (_, record) = sample();
         for length in 0..record.len() {
             assert_eq!(decode(&record[..length]), None, "{length} bytes");

@@ -1,4 +1,4 @@
-//! Blocks, transactions, receipts.
+//! Requests for blocks, transactions and receipts.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Answers {
         Ok(Some(StoredBlock { block, total_difficulty, is_canonical }))
     }
 
-    /// Total difficulty, and whether the block is canonical. Free for the head.
+    /// Total difficulty, and whether the block is canonical. No read for the head.
     fn standing(&self, header: &SealedHeader) -> Result<(U256, bool), StoreError> {
         let head = self.store.head();
         if head.header.hash() == header.hash() {
@@ -65,7 +65,7 @@ impl Answers {
 
     /// Receipts of a block that is or was canonical.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
-        // Those of a block lie elsewhere when it has left the chain, and may have been looked for in both places in vain.
+        // The receipts move when the block leaves the chain, so both places may have been read in vain.
         again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
     }
 
@@ -79,7 +79,7 @@ impl Answers {
             let Some((block_hash, index)) = self.store.transaction_location(hash)? else { return Ok(None) };
             let Some(header) = self.store.header(block_hash)? else { return Ok(None) };
             let found = self.transaction_of(&header, index)?;
-            // The block at this height may have been replaced since the index was read; then it holds another one.
+            // The block at this height may have been replaced since the index was read.
             Ok(found.filter(|located| located.transaction.transaction.hash == hash))
         })
     }
@@ -126,7 +126,7 @@ impl Answers {
         let Some(block) = self.store.block(block_hash)? else { return Ok(None) };
         let Some(header) = self.store.header(block_hash)? else { return Ok(None) };
         let position = usize::try_from(index).unwrap_or(usize::MAX);
-        // The block at this height may have been replaced since the index was read; then it holds another one.
+        // The block at this height may have been replaced since the index was read.
         let transaction = block.transactions.get(position).filter(|transaction| transaction.hash == hash);
         let (Some(transaction), Some(sender)) = (transaction, block.senders.get(position)) else { return Ok(None) };
         let transaction = RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender };
@@ -135,7 +135,7 @@ impl Answers {
     }
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
-        // A transaction that both branches have is found on either; between the two look-ups it may have moved.
+        // A transaction that is on both branches is always found; between the two look-ups it may have moved.
         self.store.shared.generations.together(|| self.receipt_once(hash))
     }
 
@@ -147,7 +147,7 @@ impl Answers {
         Ok(Some(LocatedReceipt { transaction, receipt, first_log_index, blob_gas_price }))
     }
 
-    /// Proves a transaction and its receipt against the roots of their block; none when it is not on the chain.
+    /// Proves a transaction and its receipt against the roots of their block; `None` if it is not on the chain.
     pub(super) fn transaction_proof(&self, hash: B256) -> Result<Option<TransactionProof>, Failure> {
         let Some((block, located)) = self.locate_with_block(hash)? else { return Ok(None) };
         let Some(receipts) = self.store.receipts(block.hash())? else { return Ok(None) };
@@ -170,8 +170,8 @@ impl Answers {
         }))
     }
 
-    /// The tries of a block's lists. Whoever asks for one proof of a block often asks for others, and building the tries is
-    /// nearly all of the work.
+    /// The tries of a block's lists, cached: building them is nearly all of the work, and a client often requests
+    /// several proofs from one block.
     fn list_tries(&self, block: &RecoveredBlock, receipts: &[Receipt]) -> Result<Arc<[ListTrie; 2]>, TrieError> {
         let (cache, hash) = (&self.store.shared.list_tries, block.hash());
         if let Some(tries) = cache.get(&hash) {

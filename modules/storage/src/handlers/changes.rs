@@ -1,4 +1,4 @@
-//! What became of the chain since a block.
+//! Changes of the chain since a block.
 
 use alloy_primitives::B256;
 use tenon_api::{
@@ -29,7 +29,7 @@ impl Answers {
         Ok(ChainChanges { removed, added })
     }
 
-    /// Blocks from `hash` down that are not canonical, and the height of the first that is.
+    /// Non-canonical blocks from `hash` downwards, and the height of the first canonical one.
     fn back_to_the_chain(&self, mut hash: B256) -> Result<(Vec<(BlockNumber, B256)>, u64), ReadError> {
         let mut removed = Vec::new();
         loop {

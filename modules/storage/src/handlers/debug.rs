@@ -1,5 +1,5 @@
-//! Whole states, what changed between two, keys by their hashes, and the engine's own figures
-//! (`messages/debug.rs`, 0x0900 to 0x0905).
+//! Whole states, differences between two, preimages of hashes, and the engine's statistics (`messages/debug.rs`, 0x0900
+//! to 0x0905).
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ impl Answers {
     }
 
     fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, ReadError> {
-        // What a branch had is listed nowhere: accounts are listed by their latest records.
+        // Accounts are listed by their latest records, which follow the canonical chain, so branches cannot be listed.
         let (header, state) = self.canonical_state_of(request.block)?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
         let mut dump = AccountDump { root: header.state_root, ..AccountDump::default() };
@@ -115,7 +115,7 @@ impl Answers {
             .map_err(|error| Failure::from(ReadError::from(error)))
     }
 
-    /// The engine's figures under the names of the reference's engine (`docs/spec/rpc-node.md` 4.3).
+    /// The engine's statistics, under the names of the reference's engine (`docs/spec/rpc-node.md` 4.3).
     pub(super) fn property(&self, name: &str) -> Result<Option<String>, Failure> {
         let database = &self.store.shared.database;
         let sum = |property: &str| -> Result<u64, StoreError> {
@@ -149,7 +149,7 @@ impl Answers {
         }))
     }
 
-    /// Tables and bytes by level, all columns together; our engine counts no times by level.
+    /// Tables and bytes by level, all columns together; our engine has no times by level.
     fn statistics_table(&self) -> Result<String, StoreError> {
         const RULE: &str = "-------+------------+---------------\n";
         let database = &self.store.shared.database;
@@ -195,7 +195,7 @@ fn write_row(text: &mut String, name: &str, tables: u64, bytes: usize) {
     let _ = writeln!(text, "{name} | {tables:10} | {megabytes:13.5}");
 }
 
-/// The next address in order; none behind the last.
+/// The next address; `None` after the last.
 fn following(address: Address) -> Option<Address> {
     let number = alloy_primitives::U160::from_be_bytes(address.0.0);
     number.checked_add(alloy_primitives::U160::from(1)).map(|next| Address::from(next.to_be_bytes()))

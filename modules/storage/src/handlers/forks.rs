@@ -1,4 +1,4 @@
-//! Which rules hold, and which follow (EIP-7910).
+//! Current and coming forks (EIP-7910).
 
 use tenon_api::{
     BlockNumber, ChainReader, Failure, StoreError,
@@ -9,7 +9,7 @@ use tenon_chain::{Activation, Fork};
 use super::Answers;
 
 impl Answers {
-    /// The forks that a time activates. Those by height lie behind every chain that has one by time.
+    /// The forks that are activated by time. Chains that have one are past all forks activated by height.
     pub(super) fn fork_schedule(&self) -> Result<ForkSchedule, Failure> {
         let head = self.store.head();
         let hash = self.store.canonical_hash(BlockNumber::GENESIS)?;
@@ -21,7 +21,7 @@ impl Answers {
         });
         let mut times: Vec<(u64, Fork)> = times.collect();
         times.sort_unstable();
-        // Of forks at one time the newest decides.
+        // Of several forks at one time the newest counts.
         times.dedup_by(|later, earlier| {
             let is_same = later.0 == earlier.0;
             if is_same {

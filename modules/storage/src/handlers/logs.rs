@@ -1,7 +1,7 @@
-//! Logs: of a few blocks from their receipts where these are in memory, of all others by the index.
+//! Log queries: a few blocks from their cached receipts, all others from the index.
 //!
-//! Whoever follows the chain asks for the newest blocks, whose receipts are in memory since they were written. That takes
-//! less than waking a thread of the pool, and so do searches that find little: both are attempted on the caller's task.
+//! Clients that follow the chain query the newest blocks, whose receipts are still in memory. That takes less time than
+//! waking a pool thread, as do searches with few results: both are attempted on the caller's task.
 
 use std::{
     array,
@@ -19,29 +19,30 @@ use tenon_bus::CallContext;
 use super::{Answers, again_after_reorganisation};
 use crate::{read::log_search::LogSearch, store::Store};
 
-/// Most blocks that are answered from memory.
-const BLOCKS_AT_HAND: u64 = 8;
-/// Most logs of them that are looked at on a thread of the pool.
-const LOGS_AT_HAND: usize = 4_096;
-/// Most that are looked at on the caller's task, which also writes those that pass.
-const ATTEMPT_LOGS_AT_HAND: usize = 512;
-/// Values of a filter beyond which a search is not attempted: each costs a cursor.
+/// Maximum number of blocks answered from memory.
+const CACHED_BLOCKS: u64 = 8;
+/// Maximum number of their logs that a pool thread checks.
+const CACHED_LOGS: usize = 4_096;
+/// Maximum number that the caller's task checks; it also writes the matching ones.
+const ATTEMPT_CACHED_LOGS: usize = 512;
+/// A search for more filter values is not attempted: each costs a cursor.
 const ATTEMPT_VALUES: usize = 4;
-/// Most steps of an attempted search, each of which looks into a block, or leaps to one that another value has reached, and
-/// moves each cursor once at most: some microseconds.
+/// Maximum number of steps of an attempted search. A step reads a block, or jumps to one that another value has
+/// reached, and moves each cursor at most once: some microseconds.
 const ATTEMPT_STEPS: u32 = 16;
-/// Most logs that it finds. What it gave up is done again by the pool, and this is a small part of that.
+/// Maximum number of logs that it collects. The pool repeats an abandoned attempt, and this is a small part of the
+/// work.
 const ATTEMPT_LOGS: usize = 16;
 
 impl Answers {
-    /// The answer if it takes no longer than waking a thread of the pool; none also where the answer is an error, which is the
-    /// pool's to word.
+    /// The answer, if it takes no longer than waking a pool thread. Also `None` on an error, which the pool will
+    /// report.
     pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, Failure>> {
-        if let Some(logs) = self.logs_at_hand(request, ATTEMPT_LOGS_AT_HAND) {
+        if let Some(logs) = self.cached_logs(request, ATTEMPT_CACHED_LOGS) {
             return Some(Ok(logs));
         }
         let values = request.filter.addresses.len() + request.filter.topics.iter().map(Vec::len).sum::<usize>();
-        // A block by its hash may be one of a branch, of which every receipt would have to be read.
+        // A block given by its hash may be on a side branch, where every receipt must be read.
         if !(1..=ATTEMPT_VALUES).contains(&values) || matches!(request.range, LogRange::Block(_)) {
             return None;
         }
@@ -55,8 +56,8 @@ impl Answers {
     }
 
     pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
-        if self.keep_if_asked_again(request).is_ok()
-            && let Some(logs) = self.logs_at_hand(request, LOGS_AT_HAND)
+        if self.keep_if_requested_again(request).is_ok()
+            && let Some(logs) = self.cached_logs(request, CACHED_LOGS)
         {
             return Ok(logs);
         }
@@ -71,7 +72,7 @@ impl Answers {
         Ok(logs)
     }
 
-    /// Searches until `limit` is exceeded, or `is_over` says so, which is asked at every step.
+    /// Searches until `limit` is exceeded, or `is_over` returns true, which is called at every step.
     fn search(&self, request: &GetLogs, limit: usize, is_over: &dyn Fn() -> bool) -> Result<Vec<LocatedLog>, Failure> {
         self.store.shared.generations.together(|| self.search_once(request, limit, is_over))
     }
@@ -86,7 +87,7 @@ impl Answers {
             LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
             LogRange::Block(hash) => match self.canonical_height(hash)? {
                 Some(number) => (number, number),
-                // The index knows the canonical chain alone.
+                // The index contains the canonical chain only.
                 None => return self.logs_of_branch(hash, &request.filter),
             },
         };
@@ -99,47 +100,48 @@ impl Answers {
         if let LogRange::Block(hash) = request.range
             && logs.iter().any(|log| log.block_hash != hash)
         {
-            // Replaced between the look-up and the search.
+            // The block was replaced between the look-up and the search.
             return Ok(Vec::new());
         }
         Ok(logs)
     }
 
-    /// The logs if all blocks that may have them are in memory with their receipts, with `most` logs together. None also
-    /// where something goes wrong, a reorganisation in the middle above all: that is the search's to repeat or to word.
-    fn logs_at_hand(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
-        self.store.shared.generations.together(|| self.logs_at_hand_once(request, most))
+    /// The logs, if all blocks that may contain some are in memory with their receipts and have at most `most` logs
+    /// together. `None` on any problem, such as a concurrent reorganisation: the search then repeats the work or
+    /// reports the error.
+    fn cached_logs(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
+        self.store.shared.generations.together(|| self.cached_logs_once(request, most))
     }
 
-    fn logs_at_hand_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
+    fn cached_logs_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
         let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: most };
         let is_whole = match request.range {
             LogRange::Block(hash) => found.add_block(hash),
             LogRange::Numbers { from, to } => {
                 let (from, to) = (from.0, to.0.min(self.store.head().header.number));
-                let is_short = to.saturating_sub(from) < BLOCKS_AT_HAND.min(self.limits.log_blocks);
+                let is_short = to.saturating_sub(from) < CACHED_BLOCKS.min(self.limits.log_blocks);
                 is_short && found.add_canonical(from..=to, to)
             }
         };
         (is_whole && found.logs.len() <= self.limits.log_results).then_some(found.logs)
     }
 
-    /// Brings a block into memory whose logs are asked for the second time.
-    fn keep_if_asked_again(&self, request: &GetLogs) -> Result<(), Failure> {
+    /// Loads a block into memory when its logs are requested for the second time.
+    fn keep_if_requested_again(&self, request: &GetLogs) -> Result<(), Failure> {
         let LogRange::Numbers { from, to } = request.range else { return Ok(()) };
-        if from != to || !self.asked_blocks.is_asked_again(from.0) {
+        if from != to || !self.requested_blocks.is_asked_again(from.0) {
             return Ok(());
         }
         let Some(hash) = self.store.canonical_hash(from)? else { return Ok(()) };
         let summaries = self.store.shared.receipt_summaries(from.0, hash)?.unwrap_or_default();
-        if summaries.iter().map(|summary| summary.log_count).sum::<u64>() <= LOGS_AT_HAND as u64 {
+        if summaries.iter().map(|summary| summary.log_count).sum::<u64>() <= CACHED_LOGS as u64 {
             self.store.block(hash)?;
             self.receipts_of(hash)?;
         }
         Ok(())
     }
 
-    /// Logs of a block that was taken off the chain; a side block that never was on it has not even been executed.
+    /// Logs of a block that was removed from the chain. A side block that was never canonical has not been executed.
     fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
         let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
             return Ok(Vec::new());
@@ -149,7 +151,7 @@ impl Answers {
         if logs.len() > limit { Err(too_many(limit, &range, &logs)) } else { Ok(logs) }
     }
 
-    /// Height of a block on the canonical chain; none for a block of another branch.
+    /// Height of a block on the canonical chain; `None` for a block of another branch.
     fn canonical_height(&self, hash: B256) -> Result<Option<u64>, Failure> {
         let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
         let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
@@ -157,18 +159,18 @@ impl Answers {
     }
 }
 
-/// What was found in memory so far.
+/// Logs found in memory so far.
 struct Found<'a> {
     store: &'a Store,
     filter: &'a LogFilter,
     logs: Vec<LocatedLog>,
-    /// Further logs that may be looked at.
+    /// How many further logs may be checked.
     left: usize,
 }
 
 impl Found<'_> {
-    /// Adds the logs of canonical blocks, none of them above `highest`. False when one is not in memory, when there are too
-    /// many, or when an unwind meanwhile may have left a mixture of two branches.
+    /// Adds the logs of canonical blocks, none of them above `highest`. False if one is not in memory, if there are too
+    /// many logs, or if a concurrent unwind may have mixed two branches.
     fn add_canonical(&mut self, numbers: impl Iterator<Item = u64>, highest: u64) -> bool {
         let generations = &self.store.shared.generations;
         let Ok(token) = generations.observe(highest) else { return false };
@@ -181,7 +183,7 @@ impl Found<'_> {
         generations.check(token, highest).is_ok()
     }
 
-    /// Adds the logs of a block; false when it is not in memory, or there are too many.
+    /// Adds the logs of a block; false if it is not in memory, or there are too many.
     fn add_block(&mut self, hash: B256) -> bool {
         let shared = &self.store.shared;
         let (Some(block), Some(receipts)) = (shared.blocks.get(&hash), shared.receipts.get(&hash)) else {
@@ -195,7 +197,7 @@ impl Found<'_> {
     }
 }
 
-/// Says how far a query can go that found more than it may.
+/// The error for too many results, with the range that a query can cover.
 fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
     let advice = match (range, logs.last()) {
         (LogRange::Numbers { from, .. }, Some(last)) if last.block_number > *from => {
@@ -206,17 +208,17 @@ fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
     Failure::limit(format!("query returned more than {limit} results; {advice}"))
 }
 
-/// Heights whose logs were asked for lately, each in the place that it shares with others. What is asked for again is
-/// worth memory; an indexer that walks along the chain asks for each block once, and would drive out the rest.
-pub(super) struct AskedBlocks([AtomicU64; 64]);
+/// Heights whose logs were requested recently, in hashed places. Only repeated requests are worth memory: an indexer
+/// that walks the chain requests each block once, and would evict the rest.
+pub(super) struct RequestedBlocks([AtomicU64; 64]);
 
-impl Default for AskedBlocks {
+impl Default for RequestedBlocks {
     fn default() -> Self {
         Self(array::from_fn(|_| AtomicU64::new(u64::MAX)))
     }
 }
 
-impl AskedBlocks {
+impl RequestedBlocks {
     fn is_asked_again(&self, number: u64) -> bool {
         let place = &self.0[(number % 64) as usize];
         place.swap(number, Ordering::Relaxed) == number

@@ -1,4 +1,4 @@
-//! What the store answers over the bus: `messages/chain.rs` (0x0100 to 0x0109), `messages/state.rs` (0x0200 on) and
+//! The store's handlers on the bus: `messages/chain.rs` (0x0100 to 0x0109), `messages/state.rs` (0x0200 on) and
 //! `messages/debug.rs` (0x0900 to 0x0905).
 
 mod chain;
@@ -24,24 +24,24 @@ use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
 use crate::store::Store;
-use logs::AskedBlocks;
+use logs::RequestedBlocks;
 
-/// Bounds on what one request may cost.
+/// Limits on the cost of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Most logs in one answer; more is an error that says so. Default: 20 000.
+    /// Maximum number of logs in one answer; more is an error that says so. Default: 20 000.
     pub log_results: usize,
-    /// Most blocks that one log query may span. The index makes the span itself cheap, so by default there is no
-    /// bound but the result count and the caller's deadline.
+    /// Maximum number of blocks that one log query may span. The index makes the span cheap, so by default only the
+    /// result count and the caller's deadline limit a query.
     pub log_blocks: u64,
-    /// Most slots in one proof. Default: 1 024, as go-ethereum.
+    /// Maximum number of slots in one proof. Default: 1 024, as in go-ethereum.
     pub proof_slots: usize,
-    /// Most blocks that [`GetChainChanges`] lists in either direction. Default: 10 000.
+    /// Maximum number of blocks that [`GetChainChanges`] lists in either direction. Default: 10 000.
     pub chain_changes: u64,
-    /// Most accounts and slots of one page of a dumped state, slots of one dumped account, and accounts of one list of
-    /// changes. Default: 200 000.
+    /// Maximum number of accounts and slots of one page of a dumped state, of slots of one dumped account, and of
+    /// accounts in one list of changes. Default: 200 000.
     pub dump_records: usize,
-    /// Most keys that are hashed in search of a preimage. Default: 4 000 000, some seconds.
+    /// Maximum number of keys hashed in search of a preimage. Default: 4 000 000, which take some seconds.
     pub preimage_keys: usize,
 }
 
@@ -58,17 +58,17 @@ impl Default for StoreLimits {
     }
 }
 
-/// What the handlers answer from.
+/// The data from which handlers answer.
 struct Answers {
     store: Arc<Store>,
-    /// Prices of blob gas come from its schedule.
+    /// Its schedule gives prices of blob gas.
     spec: Arc<ChainSpec>,
     info: Arc<ChainInfo>,
     limits: StoreLimits,
-    asked_blocks: AskedBlocks,
+    requested_blocks: RequestedBlocks,
 }
 
-/// A request that costs a few point reads and is answered on the caller's own task.
+/// A request that costs a few point reads and runs on the caller's own task.
 fn read<R: Request>(
     bus: &Bus,
     answers: &Arc<Answers>,
@@ -78,7 +78,7 @@ fn read<R: Request>(
     bus.handle_read::<R>(move |request, _| answer(&answers, request))
 }
 
-/// A request that scans, and is answered by the pool.
+/// A request that scans, and runs on the pool.
 fn work<R: Request>(
     bus: &Bus,
     pool: &WorkPool,
@@ -89,10 +89,10 @@ fn work<R: Request>(
     bus.handle_work::<R>(pool, move |request, context| answer(&answers, request, context))
 }
 
-/// Registers the store's handlers. `pool` runs proofs, and searches for logs that are not short.
+/// Registers the store's handlers. `pool` runs proofs, and long log searches.
 ///
 /// # Errors
-/// [`RegisterError`] when one of the requests is answered by somebody else already.
+/// [`RegisterError`] if one of the requests already has a handler.
 pub fn register(
     bus: &Bus,
     store: Arc<Store>,
@@ -101,7 +101,7 @@ pub fn register(
     pool: &WorkPool,
     limits: StoreLimits,
 ) -> Result<(), RegisterError> {
-    let answers = Arc::new(Answers { store, spec, info, limits, asked_blocks: AskedBlocks::default() });
+    let answers = Arc::new(Answers { store, spec, info, limits, requested_blocks: RequestedBlocks::default() });
     read::<GetHead>(bus, &answers, |answers, _| Ok(answers.head()))?;
     read::<GetHeadNumber>(bus, &answers, |answers, _| Ok(answers.head().number()))?;
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
@@ -139,10 +139,10 @@ pub fn register(
     work::<GetProof>(bus, pool, &answers, |answers, request, _| answers.proof(&request))
 }
 
-/// How often a read is repeated when the chain was unwound under it, before the caller hears of it.
+/// How often a read is repeated after a concurrent unwind, before the caller gets the error.
 const ATTEMPTS: usize = 4;
 
-/// Repeats a read whose block was taken off the chain while it ran.
+/// Repeats a read whose block was removed from the chain while it ran.
 fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, Failure> {
     for _ in 1..ATTEMPTS {
         match read() {
@@ -153,7 +153,7 @@ fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, ReadError>)
     read().map_err(Failure::from)
 }
 
-/// What goes wrong in a read: the database, or an answer that is already worded.
+/// Errors of a read: from the database, or already converted for the caller.
 enum ReadError {
     Store(StoreError),
     Failure(Failure),

@@ -1,4 +1,4 @@
-//! Accounts, code, slots, proofs.
+//! Requests for accounts, code, slots and proofs.
 
 use std::sync::Arc;
 
@@ -37,20 +37,20 @@ impl Answers {
         again_after_reorganisation(|| {
             let (header, state) = self.state_of(request.block)?;
             let proof = tenon_chain::prove(&*self.store.trie(), header.state_root, request.address, &request.slots);
-            // Fails by its own name when the state was pruned or taken off while the trie was walked.
+            // Returns the specific error if the state was pruned or unwound during the walk of the trie.
             state.account(request.address).map_err(|error| worded(error, &header))?;
             proof.map_err(|error| Failure::server(error.to_string()).into())
         })
     }
 
-    /// Reads in the state after a block.
+    /// Reads from the state after a block.
     fn in_state<T>(
         &self,
         block: BlockId,
         read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
     ) -> Result<T, Failure> {
         again_after_reorganisation(|| {
-            // A height is all that a state is found by; its header is needed for the words only when something is wrong.
+            // A state is found by its height; the header is needed only for error texts.
             let value = match block {
                 BlockId::Number(number) => self.store.with_state_at(number, &read).ok(),
                 BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => self.store.with_state_of_head(&read).ok(),
@@ -73,7 +73,7 @@ impl Answers {
         Ok((header, canonical?))
     }
 
-    /// The same, of canonical blocks only.
+    /// The same, for canonical blocks only.
     pub(super) fn canonical_state_of(
         &self,
         block: BlockId,
@@ -85,8 +85,8 @@ impl Answers {
         Ok((header, canonical?))
     }
 
-    /// A block, and the state after the canonical block of its height. Which one that is, is to be asked afterwards:
-    /// from here on the state notices by itself when the chain is unwound.
+    /// A block, and the state after the canonical block of its height. Check afterwards which block that is: from here
+    /// on the state itself detects an unwind.
     #[allow(clippy::type_complexity, reason = "the state may be missing where another branch's is wanted")]
     fn state_at(
         &self,
@@ -97,7 +97,7 @@ impl Answers {
         Ok((header, state))
     }
 
-    /// Only a hash can name a block of another branch. One that was named otherwise has left the chain since it was found.
+    /// Only a hash can refer to a block of another branch. A block found otherwise has left the chain since.
     fn is_of_another_branch(&self, block: BlockId, header: &SealedHeader) -> Result<bool, StoreError> {
         let number = BlockNumber(header.number);
         if self.store.canonical_hash(number)? == Some(header.hash()) {
@@ -107,11 +107,12 @@ impl Answers {
     }
 }
 
-/// A state that is gone is worded as clients of the reference know it (`docs/spec/rpc-eth.md` 5.2).
+/// Converts the error of an unavailable state into the text that clients of the reference match (`docs/spec/rpc-eth.md`
+/// 5.2).
 fn worded(error: StoreError, header: &SealedHeader) -> ReadError {
     match error {
         StoreError::Pruned { .. } => missing_state(header).into(),
-        // The head moved down between the look-up of the block and that of its state.
+        // The head moved below the block between the look-ups of the block and of its state.
         StoreError::UnknownBlock { .. } => {
             ReadError::Store(StoreError::Reorganised { number: BlockNumber(header.number) })
         }

@@ -1,8 +1,8 @@
-//! States of blocks that are not on the canonical chain.
+//! States of blocks outside the canonical chain.
 //!
-//! The flat records follow the canonical chain. What a block that was taken off it has left are trie nodes, which are
-//! found by hash: its state is read from them, from its header's state root on. That costs a way down the trie for
-//! each value, and holds nothing and executes nothing. Nodes that pruning has removed make the state a pruned one.
+//! The flat records follow the canonical chain. A block that was removed from it has left its trie nodes, which are
+//! found by hash, so its state is read from its header's state root. That costs a walk down the trie per value, and
+//! neither keeps nor executes anything. If pruning has removed nodes, the state is reported as pruned.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::{
     read::shared::{Shared, corrupt},
 };
 
-/// Blocks below that may be on the branch too when its changed slots are listed.
-const LONGEST_BRANCH: u64 = 1_024;
+/// Maximum number of blocks searched below it on the branch when its changed slots are listed.
+const MAX_BRANCH: u64 = 1_024;
 
 /// The state after a block of another branch.
 pub(crate) struct BranchState {
@@ -29,7 +29,7 @@ pub(crate) struct BranchState {
 }
 
 impl BranchState {
-    /// The state; none when this node has never had it, or does not have it any more.
+    /// The state; `None` if this node never had it, or no longer has it.
     pub(crate) fn open(shared: &Arc<Shared>, header: &SealedHeader) -> Result<Option<Self>, StoreError> {
         let state = Self { shared: Arc::clone(shared), header: Arc::new(header.clone()) };
         match state.account(Address::ZERO) {
@@ -67,7 +67,7 @@ impl StateReader for BranchState {
         self.shared.code(code_hash)
     }
 
-    /// The block of this height on the way from the branch's block to the genesis.
+    /// The block of this height among the ancestors of the branch's block.
     fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
         if number.0 > self.header.number {
             return Ok(None);
@@ -84,18 +84,18 @@ impl StateReader for BranchState {
     }
 }
 
-/// What stays of a block that was taken off the chain; none of any other.
+/// The records kept of a block that was removed from the chain; `None` for any other.
 pub(crate) fn taken_off(shared: &Shared, number: u64, hash: B256) -> Result<Option<TakenOff>, StoreError> {
     let Some(record) = shared.database.get(Column::Receipts, &keys::taken_off(number, hash))? else { return Ok(None) };
     let damaged = || corrupt(format!("what stayed of block {number} ({hash})"));
     taken_off::decode(&record).map(Some).ok_or_else(damaged)
 }
 
-/// The slots of an account that a block of another branch and those of its branch below it changed.
+/// The slots of an account changed by a block of another branch and its ancestors on that branch.
 pub(crate) fn changed_slots(shared: &Shared, header: &SealedHeader, address: Address) -> Result<Vec<B256>, StoreError> {
     let mut slots = Vec::new();
     let (mut number, mut hash) = (header.number, header.hash());
-    for _ in 0..LONGEST_BRANCH {
+    for _ in 0..MAX_BRANCH {
         let Some(block) = taken_off(shared, number, hash)? else { break };
         let own = block.changes.slots.into_iter().filter(|(changed, _)| *changed == address);
         slots.extend(own.flat_map(|(_, slots)| slots));

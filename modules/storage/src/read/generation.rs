@@ -1,4 +1,4 @@
-//! How a reader notices that the chain was unwound under it, without a snapshot of the database.
+//! Lets readers detect a concurrent unwind of the chain, without a snapshot of the database.
 
 use std::{
     collections::VecDeque,
@@ -8,27 +8,26 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tenon_api::{BlockNumber, StoreError};
 
-/// Unwinds that are remembered. A reader that slept through more of them is told to ask again.
+/// Unwinds that are remembered. A reader that missed more of them must start again.
 const REMEMBERED: usize = 64;
 
-/// How often a read is repeated when blocks were taken off while it ran.
+/// How often a read is repeated if blocks were removed while it ran.
 const ATTEMPTS: usize = 8;
 
 /// A counter of unwinds: odd while one is under way.
 ///
-/// Commits need no such care, because a value at a height never changes by what is put on top of it. An unwind
-/// to height `t` changes what reads at heights above `t` find, and only those.
+/// Commits need no such check, because a block never changes the values at lower heights. An unwind to height `t`
+/// changes what reads at heights above `t` find, and only those.
 ///
-/// A replacement, that is a branch that takes the place of another in one batch, is an unwind too. It lasts as long as
-/// the write of that batch; who begins to read above the fork meanwhile waits for its end, and so sees the chain before
-/// it or after it.
+/// A replacement, in which one batch swaps a branch for another, is an unwind too. It lasts as long as the write of
+/// that batch; readers that begin above the fork wait for its end, and so see the chain before it or after it.
 #[derive(Default)]
 pub(crate) struct Generations {
     generation: AtomicU64,
-    /// Past unwinds and the one under way, oldest first. Locked for a few instructions; touched by readers only when an
-    /// unwind happened during their read.
+    /// Past unwinds and the current one, oldest first. Locked for a few instructions; readers access it only after an
+    /// unwind during their read.
     unwinds: Mutex<VecDeque<Unwind>>,
-    /// Wakes those who wait for the end of a replacement.
+    /// Wakes readers that wait for the end of a replacement.
     ended: Condvar,
 }
 
@@ -36,19 +35,19 @@ pub(crate) struct Generations {
 struct Unwind {
     /// The odd generation in which it happened.
     generation: u64,
-    /// The highest block that stayed.
+    /// The highest block that was kept.
     target: u64,
-    /// Another branch takes the place of what is taken off, in the same batch.
+    /// Whether the same batch puts another branch in their place.
     is_replacement: bool,
 }
 
-/// What a reader saw when it started.
+/// The counter's value when a read began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(u64);
 
 impl Generations {
-    /// Starts reading at a height. Waits while a branch takes the place of another below it; fails while blocks at or
-    /// below it are taken off one by one.
+    /// Begins a read at a height. Waits while a branch below it is being replaced; fails while blocks at or below it
+    /// are being removed one by one.
     pub(crate) fn observe(&self, number: u64) -> Result<Token, StoreError> {
         let generation = self.generation.load(Ordering::Acquire);
         if generation.is_multiple_of(2) {
@@ -60,13 +59,13 @@ impl Generations {
             match unwinds.back().filter(|last| last.generation == generation && last.target < number) {
                 None => return Ok(Token(generation)),
                 Some(last) if !last.is_replacement => return Err(reorganised(number)),
-                // The end of it is announced under this lock.
+                // Its end is signalled under this lock.
                 Some(_) => self.ended.wait(&mut unwinds),
             }
         }
     }
 
-    /// Begins to read what belongs together at any height, for [`Generations::is_still`] to judge.
+    /// The counter's value, for [`Generations::is_still`].
     fn moment(&self) -> u64 {
         let generation = self.generation.load(Ordering::Acquire);
         if generation.is_multiple_of(2) {
@@ -82,15 +81,15 @@ impl Generations {
         }
     }
 
-    /// Whether no unwind has begun or ended since that moment.
+    /// Returns whether no unwind has begun or ended since `moment`.
     fn is_still(&self, moment: u64) -> bool {
-        // The reads that this judges must not move behind the load that judges them.
+        // Keeps the reads before this check from being reordered after its load.
         fence(Ordering::Acquire);
         self.generation.load(Ordering::Relaxed) == moment
     }
 
-    /// Reads several records of the canonical chain that belong together: all from the chain before a reorganisation or
-    /// all from the one after it.
+    /// Reads several records of the canonical chain consistently: all from before a reorganisation or all from after
+    /// it.
     pub(crate) fn together<T>(&self, mut read: impl FnMut() -> T) -> T {
         for _ in 1..ATTEMPTS {
             let moment = self.moment();
@@ -99,14 +98,14 @@ impl Generations {
                 return found;
             }
         }
-        // Blocks are taken off one by one, and the caller gets what is on the chain at this moment.
+        // Blocks are being removed one by one; the caller gets what is on the chain at this moment.
         read()
     }
 
-    /// Ends a read at a height: fails when a block at or below it was taken off meanwhile, even if the chain has
-    /// grown again since.
+    /// Ends a read at a height: fails if a block at or below it was removed meanwhile, even if the chain has grown
+    /// again since.
     pub(crate) fn check(&self, token: Token, number: u64) -> Result<(), StoreError> {
-        // The reads that this judges must not move behind the load that judges them.
+        // Keeps the reads before this check from being reordered after its load.
         fence(Ordering::Acquire);
         if self.generation.load(Ordering::Relaxed) == token.0 {
             return Ok(());
@@ -118,14 +117,14 @@ impl Generations {
         if is_forgotten || is_gone { Err(reorganised(number)) } else { Ok(()) }
     }
 
-    /// Announces an unwind to `target`, before the first write of it; it lasts until the answer is dropped.
-    /// The writer's lock makes sure that there is one at a time.
+    /// Announces an unwind to `target`, before its first write; it lasts until the result is dropped. The writer's lock
+    /// excludes concurrent unwinds.
     pub(crate) fn unwind_to(&self, target: u64) -> Unwinding<'_> {
         self.begin(target, false)
     }
 
-    /// Announces that another branch takes the place of everything above `target`, in one batch; it lasts until the answer
-    /// is dropped, and readers above `target` wait for that: nothing may be read above it under this.
+    /// Announces the replacement of everything above `target` in one batch; it lasts until the result is dropped, and
+    /// readers above `target` wait for that. The holder must not read above `target` itself.
     pub(crate) fn replace_above(&self, target: u64) -> Unwinding<'_> {
         self.begin(target, true)
     }
@@ -142,7 +141,7 @@ impl Generations {
     }
 }
 
-/// An unwind under way.
+/// An unwind in progress.
 pub(crate) struct Unwinding<'a> {
     generations: &'a Generations,
     even: u64,
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_fails_only_when_its_own_height_was_taken_off() {
+    fn a_read_fails_only_if_its_own_height_was_removed() {
         let generations = Generations::default();
         let token = generations.observe(10).unwrap();
 
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_starts_reading_what_is_being_taken_off() {
+    fn no_read_starts_at_a_height_that_is_being_removed() {
         let generations = Generations::default();
         let unwinding = generations.unwind_to(4);
 
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_above_a_fork_waits_until_the_other_branch_is_there() {
+    fn a_read_above_a_fork_waits_for_the_other_branch() {
         let generations = Generations::default();
         let before = generations.observe(5).unwrap();
         let replacing = generations.replace_above(4);
@@ -202,7 +201,7 @@ mod tests {
 
         std::thread::scope(|scope| {
             scope.spawn(|| told.send(generations.observe(5)).unwrap());
-            // However long this takes, nothing is heard before the end.
+            // However long this takes, no answer may arrive before the end.
             std::thread::yield_now();
             assert!(hears.try_recv().is_err());
             drop(replacing);
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_together_is_read_again_when_blocks_were_taken_off_meanwhile() {
+    fn a_consistent_read_is_repeated_if_blocks_were_removed_meanwhile() {
         let generations = Generations::default();
         let mut reads = 0;
 
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_slept_through_too_many_unwinds_is_told_to_ask_again() {
+    fn a_reader_that_missed_too_many_unwinds_must_start_again() {
         let generations = Generations::default();
         let token = generations.observe(1).unwrap();
 

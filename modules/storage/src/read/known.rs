@@ -1,4 +1,4 @@
-//! Values of accounts and slots that were read lately, so that asking for them again costs no read of the database.
+//! Cache of recently read values of accounts and slots.
 
 use std::{
     hash::Hash,
@@ -10,23 +10,23 @@ use tenon_api::Account;
 
 use crate::{cache::BoundedCache, format::records::Changes};
 
-/// What is known of a key.
+/// Cached facts about a key.
 #[derive(Default)]
 struct Known<T> {
     /// The block of its last change, and its value since then.
     latest: Option<(u64, T)>,
-    /// A value, and the first and last height of which it is known to hold.
+    /// A value, and the first and last height at which it is known to hold.
     past: Option<(u64, u64, T)>,
 }
 
-/// What the cache says of a key at a height.
+/// The cache's answer for a key at a height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer<T> {
     /// Its value.
     Value(T),
-    /// Nothing, but that it has changed since that height: its latest record need not be read.
+    /// Unknown, but changed since that height: the latest record need not be read.
     ChangedSince,
-    /// Nothing.
+    /// Unknown.
     Unknown,
 }
 
@@ -43,8 +43,8 @@ impl<T: Copy + PartialEq> Known<T> {
     fn learn(&mut self, fact: Fact<T>) {
         match (fact, &mut self.past) {
             (Fact::Latest { changed, value }, _) => self.latest = Some((changed, value)),
-            // Of one block, and yet of two values: genesis' own, and the nothing of a height at which no version is left
-            // because the tombstone of that value was pruned.
+            // Same block, different values: genesis' own value, and the absence at a height for which no version is
+            // left because the tombstone was pruned.
             (Fact::Past { changed, number, value }, Some((first, last, known)))
                 if *first == changed && *known == value =>
             {
@@ -55,17 +55,17 @@ impl<T: Copy + PartialEq> Known<T> {
     }
 }
 
-/// What a read has found out.
+/// A result of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact<T> {
-    /// A key was last changed by a block, to this value.
+    /// The block of a key's last change, and the value since.
     Latest {
-        /// The block; zero for a key that nothing has ever been written to.
+        /// The block; zero for a key that was never written.
         changed: u64,
         /// The value.
         value: T,
     },
-    /// A key was changed by a block to this value, and has it still at `number`.
+    /// The value that a key was given by a block and still has at `number`.
     Past {
         /// The block; zero for a key that did not exist then.
         changed: u64,
@@ -76,7 +76,7 @@ pub(crate) enum Fact<T> {
     },
 }
 
-/// When a read began, for [`KnownState`] to judge whether what it found out still holds.
+/// The time at which a read began, by which [`KnownState`] decides whether its result is still valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment(u64);
 
@@ -84,12 +84,12 @@ pub(crate) struct Moment(u64);
 pub(crate) struct KnownValues<K, T>(BoundedCache<K, Known<T>>);
 
 impl<K: Hash + Eq, T: Copy + Default + PartialEq> KnownValues<K, T> {
-    /// What is known of a key at a height.
+    /// Looks up a key at a height.
     pub(crate) fn at(&self, key: &K, number: u64) -> Answer<T> {
         self.0.look(key, |known| known.at(number)).unwrap_or(Answer::Unknown)
     }
 
-    /// Keeps what a read that began at `moment` has found out, if nothing was written since.
+    /// Caches the result of a read that began at `moment`, unless there was a write since.
     pub(crate) fn learn(&self, key: K, fact: Fact<T>, writes: &Writes, moment: Moment) {
         self.0.change(key, || writes.none_since(moment), |known| known.learn(fact));
     }
@@ -99,16 +99,16 @@ impl<K: Hash + Eq, T: Copy + Default + PartialEq> KnownValues<K, T> {
     }
 }
 
-/// A counter of writes to the state: odd while one is under way.
+/// A counter of writes to the state: odd while one is in progress.
 ///
-/// A reader that took a record from the database before a write may want to keep it after: it looks at this counter under
-/// the lock under which the writer, later, forgets what it has changed. So either it sees that there was a write, or the
-/// writer forgets what it has kept.
+/// A reader may have taken a record from the database before a write and cache it afterwards. It therefore checks this
+/// counter under the same lock under which the writer later removes changed values. So either the reader notices the
+/// write, or the writer removes what the reader cached.
 #[derive(Default)]
 pub(crate) struct Writes(AtomicU64);
 
 impl Writes {
-    /// The beginning of a read.
+    /// Returns the current moment, at the beginning of a read.
     pub(crate) fn moment(&self) -> Moment {
         Moment(self.0.load(Ordering::SeqCst))
     }
@@ -118,10 +118,10 @@ impl Writes {
     }
 }
 
-/// Accounts and slots that were read lately.
+/// Cached values of accounts and slots.
 ///
-/// Commits forget the latest values of what they change before the head moves, and an unwind forgets everything. What is
-/// known of the past is not changed by what is put on top of it.
+/// A commit removes the latest values of what it changed before the head moves; an unwind removes everything. Values at
+/// past heights stay valid when blocks are added.
 pub(crate) struct KnownState {
     pub(crate) accounts: KnownValues<Address, Option<Account>>,
     pub(crate) slots: KnownValues<(Address, B256), U256>,
@@ -138,19 +138,19 @@ impl KnownState {
         }
     }
 
-    /// Begins a write to the state, which lasts until the answer is dropped: nothing that is read meanwhile is kept. The
-    /// writer's lock makes sure that there is one at a time.
+    /// Begins a write to the state, which lasts until the result is dropped: values read meanwhile are not cached. The
+    /// writer's lock excludes concurrent writes.
     pub(crate) fn write(&self) -> Writing<'_> {
         self.writes.0.fetch_add(1, Ordering::SeqCst);
         Writing(self)
     }
 }
 
-/// A write to the state under way.
+/// A write to the state in progress.
 pub(crate) struct Writing<'a>(&'a KnownState);
 
 impl Writing<'_> {
-    /// Forgets the latest values of what a block has changed. To be called when the block is written, and before the head
+    /// Removes the latest values of what a block has changed. Call it after the block is written and before the head
     /// moves.
     pub(crate) fn forget_changed(&self, changes: &Changes) {
         for address in &changes.accounts {
@@ -163,7 +163,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Forgets everything. To be called when blocks have been taken off, and before another is put on.
+    /// Removes everything. Call it after blocks have been removed and before others are added.
     pub(crate) fn forget_all(&self) {
         self.0.accounts.0.clear();
         self.0.slots.0.clear();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_genesis_does_not_go_on_where_its_tombstone_was_pruned() {
+    fn a_genesis_value_does_not_extend_past_its_pruned_tombstone() {
         let state = KnownState::new(1 << 20);
 
         learn(&state, Fact::Past { changed: 0, number: 3, value: value(2) });
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_makes_the_latest_values_of_what_it_changed_unknown_and_leaves_the_past() {
+    fn a_block_invalidates_the_latest_values_it_changed_and_keeps_past_ones() {
         let state = KnownState::new(1 << 20);
         learn(&state, Fact::Latest { changed: 8, value: value(8) });
         learn(&state, Fact::Past { changed: 3, number: 5, value: value(3) });
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_or_during_a_write_is_not_kept_after_it() {
+    fn values_read_before_or_during_a_write_are_not_cached_after_it() {
         let state = KnownState::new(1 << 20);
         let fact = Fact::Latest { changed: 8, value: value(8) };
         let keep = |moment| state.slots.learn(KEY, fact, &state.writes, moment);

@@ -1,4 +1,4 @@
-//! Listing what stands under neighbouring keys: accounts, slots of an account, what blocks changed.
+//! Scans of neighbouring keys: accounts, slots of an account, changes of blocks.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use tenon_api::StoreError;
 use super::shared::{Shared, corrupt, cursor_status};
 use crate::format::{columns::Column, keys, records};
 
-/// Looks whether somebody still waits once in so many records.
+/// Checks for cancellation once per this many records.
 const LOOK_EVERY: usize = 1024;
 
-/// Why a listing ended without result.
+/// Why a scan ended without result.
 #[derive(Debug)]
 pub(crate) enum ListingError {
     /// The database failed.
     Store(StoreError),
-    /// Nobody waits any more.
+    /// The caller has gone.
     Cancelled,
 }
 
@@ -26,7 +26,7 @@ impl From<StoreError> for ListingError {
     }
 }
 
-/// Addresses that have or had an account, ascending from `from` on; at most so many.
+/// Addresses that have or had an account, ascending from `from`; at most `most`.
 pub(crate) fn addresses(shared: &Shared, from: Address, most: usize) -> Result<Vec<Address>, StoreError> {
     let mut found = Vec::new();
     let mut cursor = shared.database.range_cursor(Column::AccountLatest, from.as_slice(), None)?;
@@ -39,7 +39,7 @@ pub(crate) fn addresses(shared: &Shared, from: Address, most: usize) -> Result<V
     Ok(found)
 }
 
-/// Every slot of an account that has or had a value, ascending; none when there are more than `most`.
+/// Every slot of an account that has or had a value, ascending; `None` if there are more than `most`.
 pub(crate) fn slots(shared: &Shared, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
     let mut found = Vec::new();
     let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
@@ -56,7 +56,7 @@ pub(crate) fn slots(shared: &Shared, address: Address, most: usize) -> Result<Op
     Ok(Some(found))
 }
 
-/// Accounts that the canonical blocks `from..=to` changed; none when there are more than `most`.
+/// Accounts changed by the canonical blocks `from..=to`; `None` if there are more than `most`.
 pub(crate) fn changed_accounts(
     shared: &Shared,
     (from, to): (u64, u64),
@@ -78,8 +78,8 @@ pub(crate) fn changed_accounts(
     Ok(Some(changed))
 }
 
-/// The code, address or slot whose keccak256 this is. There is no index: after codes, all keys of accounts and slots
-/// are hashed until one fits, at most `most`.
+/// The code, address or slot with this keccak256 hash. There is no index: after codes, the keys of accounts and slots
+/// are hashed until one matches, at most `most`.
 pub(crate) fn preimage(
     shared: &Shared,
     hash: B256,

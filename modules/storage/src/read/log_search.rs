@@ -1,9 +1,9 @@
-//! Finding logs without reading blocks.
+//! Finds logs without reading blocks.
 //!
 //! The index lists, for every contract and for every topic at each position, the blocks with such logs and the
-//! positions in them. A search walks one list a wanted value; lists of one criterion (any of these addresses, any of
-//! these topics) are united, criteria are intersected by leaping: each criterion is moved to the furthest block that
-//! another has reached, so that the most selective one decides how much is read. Only logs that pass are read.
+//! positions in them. A search walks one list per requested value. Lists of one criterion (any of these addresses, any
+//! of these topics) are merged; criteria are intersected by leaping: each one is moved to the furthest block that
+//! another has reached, so that the most selective one decides how much is read. Only matching logs are read.
 
 use tenon_api::{BlockNumber, LocatedLog, LogFilter, StoreError};
 
@@ -17,11 +17,11 @@ use crate::{
     read::shared::{Shared, corrupt, cursor_status},
 };
 
-/// Values of one criterion that get a cursor each. A criterion with more of them is not looked up in the index but
-/// checked on every log that the others leave; cursors hold memory of the engine.
+/// Maximum number of values of one criterion that get a cursor each. A criterion with more is not looked up in the
+/// index but checked on every log that the others leave, because cursors hold memory of the engine.
 const CURSORS_PER_CRITERION: usize = 256;
 
-/// Logs of one block between two looks at whether anybody still waits: a block may have tens of thousands.
+/// Logs of one block between two checks for cancellation: a block may have tens of thousands.
 const LOOK_EVERY: usize = 64;
 
 /// A request for logs.
@@ -29,16 +29,16 @@ pub(crate) struct LogSearch<'a> {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) filter: &'a LogFilter,
-    /// The search ends as soon as more were found.
+    /// The search ends once more were found.
     pub(crate) limit: usize,
-    /// Asked at every block and every [`LOOK_EVERY`] logs of one: whether the search shall end early.
+    /// Called at every block and every [`LOOK_EVERY`] logs of one; true ends the search.
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl LogSearch<'_> {
     /// The matching logs in chain order.
     pub(crate) fn run(&self, shared: &Shared) -> Result<Vec<LocatedLog>, StoreError> {
-        // The head to which a range goes and what is found up to there belong to one branch.
+        // Reads the head and the logs up to it from the same branch.
         shared.generations.together(|| self.run_once(shared))
     }
 
@@ -49,7 +49,7 @@ impl LogSearch<'_> {
         }
         let token = shared.generations.observe(to)?;
         let found = self.collect(shared, to);
-        // An unwind in the middle of the range would leave a mixture, or look like damage.
+        // An unwind during the search would mix branches, or look like corruption.
         shared.generations.check(token, to)?;
         found
     }
@@ -65,7 +65,7 @@ impl LogSearch<'_> {
         Ok(found.logs)
     }
 
-    /// What the index can be asked for.
+    /// The criteria that the index can answer.
     fn criteria<'a>(&self, shared: &'a Shared) -> Result<Vec<Criterion<'a>>, StoreError> {
         let addresses = self.filter.addresses.iter().map(|address| keys::log_address_prefix(*address)).collect();
         let topics = (0_u8..4).zip(&self.filter.topics).map(|(position, values)| {
@@ -79,7 +79,7 @@ impl LogSearch<'_> {
     }
 }
 
-/// Reads every log of the range: for filters that name nothing which the index knows.
+/// Reads every log of the range: for filters without a value in the index.
 fn scan(found: &mut Found<'_>, from: u64, to: u64) -> Result<(), StoreError> {
     let end = keys::log(to.saturating_add(1), 0);
     let mut cursor = found.shared.database.range_cursor(Column::Logs, &keys::log(from, 0), Some(&end))?;
@@ -123,7 +123,7 @@ fn intersect(found: &mut Found<'_>, criteria: &mut [Criterion<'_>], from: u64, t
             if found.is_done(number) {
                 return Ok(());
             }
-            // Matching logs often follow one another: a step is much cheaper than a seek.
+            // Matching logs are often adjacent: a step is much cheaper than a seek.
             logs.next();
         }
         number += 1;
@@ -131,7 +131,7 @@ fn intersect(found: &mut Found<'_>, criteria: &mut [Criterion<'_>], from: u64, t
     Ok(())
 }
 
-/// Positions that every criterion lists for this block, at which all of them stand.
+/// Positions that every criterion lists for this block, which all of them have reached.
 fn common_positions(criteria: &[Criterion<'_>], number: u64) -> Result<Vec<u32>, StoreError> {
     let mut common: Option<Vec<u32>> = None;
     for criterion in criteria {
@@ -144,7 +144,7 @@ fn common_positions(criteria: &[Criterion<'_>], number: u64) -> Result<Vec<u32>,
     Ok(common.unwrap_or_default())
 }
 
-/// What was found so far.
+/// Logs found so far.
 struct Found<'a> {
     shared: &'a Shared,
     search: &'a LogSearch<'a>,
@@ -154,14 +154,14 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Whether to stop before this block, or inside one with many logs.
+    /// Returns whether to stop before this block, or inside one with many logs.
     fn is_done(&self, number: u64) -> bool {
         let is_same_block = self.block.is_some_and(|(last, ..)| last == number);
         let looks = !is_same_block || self.logs.len().is_multiple_of(LOOK_EVERY);
         self.logs.len() > self.search.limit || (looks && (self.search.is_cancelled)())
     }
 
-    /// Keeps a log if it passes the filter and there is room.
+    /// Adds a log if it passes the filter and the limit is not reached.
     fn add(&mut self, number: u64, position: u32, stored: StoredLog) -> Result<(), StoreError> {
         if self.logs.len() > self.search.limit || !self.search.filter.matches(&stored.log) {
             return Ok(());
@@ -188,7 +188,7 @@ impl Found<'_> {
     }
 }
 
-/// Any of several values of one kind.
+/// A criterion: any of several values of one kind.
 struct Criterion<'a> {
     lists: Vec<List<'a>>,
 }
@@ -202,7 +202,7 @@ impl<'a> Criterion<'a> {
         Ok(Self { lists: prefixes.into_iter().map(list).collect::<Result<_, StoreError>>()? })
     }
 
-    /// The first block from `number` on that any of the lists has; none when there is no more.
+    /// The first block from `number` on in any of the lists; `None` at the end.
     fn advance(&mut self, number: u64) -> Result<Option<u64>, StoreError> {
         let mut first = None;
         for list in &mut self.lists {

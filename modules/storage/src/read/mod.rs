@@ -1,5 +1,5 @@
-//! How the database is read: what all readers share, past states, those of other branches, the search for logs, and how
-//! a reader notices that the chain was unwound under it.
+//! Reading the database: shared data of all readers, past states, states of other branches, log search, and detection
+//! of concurrent unwinds.
 
 pub(crate) mod branch;
 pub(crate) mod generation;

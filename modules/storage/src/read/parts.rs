@@ -1,4 +1,4 @@
-//! Parts of a block, read without decoding the rest of it: how many transactions it has, one of them, their hashes.
+//! Parts of a block, read without decoding the rest: the number of its transactions, one of them, their hashes.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Outline {
         }
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use.
     fn weight(&self) -> usize {
         let withdrawals = self.withdrawals.as_ref().map_or(0, Vec::len);
         200 + 32 * self.transactions.len() + 1_000 * self.ommers.len() + 50 * withdrawals
@@ -40,7 +40,7 @@ impl Outline {
 }
 
 impl Shared {
-    /// How many transactions a block has; none when there is no such block.
+    /// The number of transactions in a block; `None` if there is no such block.
     pub(crate) fn transaction_count(&self, number: u64, hash: B256) -> Result<Option<u64>, StoreError> {
         if let Some(count) = self.blocks.look(&hash, |block| block.transactions.len() as u64) {
             return Ok(Some(count));
@@ -48,7 +48,7 @@ impl Shared {
         self.with_body(number, hash, |body| Some(body.count() as u64))
     }
 
-    /// The transaction at a position of a block; none when there is no such block or position.
+    /// The transaction at a position of a block; `None` if there is no such block or position.
     pub(crate) fn transaction_at(
         &self,
         number: u64,
@@ -74,7 +74,7 @@ impl Shared {
         Ok(found?.flatten())
     }
 
-    /// A block without its transactions; none when there is no such block.
+    /// A block without its transactions; `None` if there is no such block.
     pub(crate) fn outline(&self, number: u64, hash: B256) -> Result<Option<Arc<Outline>>, StoreError> {
         if let Some(outline) = self.outlines.get(&hash) {
             return Ok(Some(outline));
@@ -99,14 +99,15 @@ impl Shared {
             }
             let payload = header_rlp.len() + body.length();
             let size = (payload + alloy_rlp::length_of_length(payload)) as u64;
-            // The rest of the body is read as that of a block without transactions.
+            // The rest of the body is decoded like that of a block without transactions.
             let rest = tenon_chain::decode_block(&mut body.rest_as_block(header_rlp).as_slice()).ok()?;
             let transactions = Arc::new(transactions);
             Some(Outline { transactions, ommers: rest.ommers, withdrawals: rest.withdrawals, size })
         })
     }
 
-    /// What `read` finds in a block's body; none when there is no such block. A body in which it finds nothing is damaged.
+    /// The result of `read` on a block's body; `None` if there is no such block. If `read` returns `None`, the body is
+    /// corrupt.
     fn with_body<T>(
         &self,
         number: u64,

@@ -1,4 +1,4 @@
-//! What every reader holds: the open database, the head, and the caches.
+//! Data shared by all readers: the open database, the head, and the caches.
 
 use std::sync::{
     Arc,
@@ -26,28 +26,28 @@ use crate::{
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.
 pub(crate) struct Shared {
     pub(crate) database: Database,
-    /// Swapped whole, after the write that it announces.
+    /// Replaced as a whole, after the write that it announces.
     pub(crate) head: ArcSwap<Head>,
     /// The oldest height whose state is complete. Raised before anything of older states is deleted.
     pub(crate) oldest_state: AtomicU64,
     pub(crate) generations: Generations,
-    // By hash, and so never out of date.
+    // By hash, so entries never become stale.
     pub(crate) headers: BoundedCache<B256, Arc<SealedHeader>>,
     pub(crate) blocks: BoundedCache<B256, Arc<RecoveredBlock>>,
     pub(crate) receipts: BoundedCache<B256, Arc<Vec<Receipt>>>,
     pub(crate) outlines: BoundedCache<B256, Arc<Outline>>,
-    /// Tries of transactions and receipts, by the block whose lists were asked to be proved.
+    /// Tries of transactions and receipts, by block, kept after a proof from that block.
     pub(crate) list_tries: BoundedCache<B256, Arc<[ListTrie; 2]>>,
     pub(crate) trie_nodes: BoundedCache<B256, Bytes>,
     pub(crate) known: KnownState,
 }
 
-/// A record that an older or foreign program may have written, or a disk has damaged.
+/// The error for a record that another program may have written, or that the disk has damaged.
 pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::Corrupt { what: what.into() }
 }
 
-/// Fails when a cursor stopped because of an error and not because of the end.
+/// Fails if a cursor stopped because of an error rather than at the end.
 pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
     cursor.status().map_err(engine_error)
 }
@@ -96,13 +96,13 @@ impl Shared {
         Ok(Some(header))
     }
 
-    /// A header as it is stored, past the cache, with the sum of difficulties.
+    /// A stored header with its total difficulty, bypassing the cache.
     pub(crate) fn read_header(&self, number: u64, hash: B256) -> Result<Option<(SealedHeader, U256)>, StoreError> {
         let Some(record) = self.database.get(Column::Headers, &keys::block(number, hash))? else { return Ok(None) };
         let damaged = || corrupt(format!("header of block {number} ({hash})"));
         let (total_difficulty, mut rlp) = records::decode_header(&record).ok_or_else(damaged)?;
         let header = tenon_chain::decode_header(&mut rlp).map_err(|_| damaged())?;
-        // The key was made from the hash of exactly these bytes; hashing them again is `verify`'s.
+        // The key was derived from the hash of exactly these bytes; only `verify` hashes them again.
         Ok(Some((SealedHeader::new_unchecked(header, hash), total_difficulty)))
     }
 
@@ -126,7 +126,7 @@ impl Shared {
         Ok(Some(block))
     }
 
-    /// A block as it is stored, past the cache.
+    /// A stored block, bypassing the cache.
     pub(crate) fn read_block(&self, number: u64, hash: B256) -> Result<Option<RecoveredBlock>, StoreError> {
         let key = keys::block(number, hash);
         let Some(header) = self.database.get(Column::Headers, &key)? else { return Ok(None) };
@@ -148,7 +148,7 @@ impl Shared {
         records::decode_receipts(&record).map(Some).ok_or_else(damaged)
     }
 
-    /// Receipts of a block that is on the canonical chain, or was.
+    /// Receipts of a block that is or was on the canonical chain.
     pub(crate) fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         if let Some(receipts) = self.receipts.get(&hash) {
             return Ok(Some(receipts));
@@ -156,7 +156,7 @@ impl Shared {
         let Some(number) = self.number(hash)? else { return Ok(None) };
         let token = self.generations.observe(number)?;
         let Some(receipts) = self.read_receipts(number, hash).and_then(|receipts| {
-            // Damage that an unwind explains is not damage.
+            // Apparent corruption may be due to an unwind.
             self.generations.check(token, number)?;
             Ok(receipts)
         })?
@@ -168,7 +168,7 @@ impl Shared {
         Ok(Some(receipts))
     }
 
-    /// Receipts as they are stored, past the cache.
+    /// Stored receipts, bypassing the cache.
     pub(crate) fn read_receipts(&self, number: u64, hash: B256) -> Result<Option<Vec<Receipt>>, StoreError> {
         let Some(summaries) = self.receipt_summaries(number, hash)? else { return Ok(None) };
         let total: u64 = summaries.iter().map(|summary| summary.log_count).sum();
@@ -185,7 +185,7 @@ impl Shared {
         Ok(Some(receipts))
     }
 
-    /// `count` logs of a canonical block from the position `first` on; damaged when there are fewer.
+    /// `count` logs of a canonical block from position `first` on; fewer mean corruption.
     pub(crate) fn logs_of_block(&self, number: u64, first: u64, count: u64) -> Result<Vec<StoredLog>, StoreError> {
         let mut logs = Vec::new();
         if count == 0 {
@@ -227,7 +227,7 @@ impl Shared {
 
 impl TrieReader for Shared {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        // The hash decides what a node is; where it sits only decides where it is stored.
+        // Nodes are cached by hash; the position matters only for storage.
         if let Some(node) = self.trie_nodes.get(&hash) {
             return Ok(Some(node));
         }
@@ -242,19 +242,19 @@ impl TrieReader for Shared {
     }
 }
 
-/// About how much memory a decoded header takes.
+/// Approximate memory of a decoded header.
 pub(crate) fn header_weight(header: &SealedHeader) -> usize {
     let native = header.native_seal.as_ref();
     let seal = native.map_or(0, |seal| seal.validators.len() + seal.validator.len() + seal.penalties.len());
     900 + header.extra_data.len() + seal
 }
 
-/// About how much memory a decoded block takes: its encoding and 400 bytes a transaction.
+/// Approximate memory of a decoded block: its encoding and 400 bytes per transaction.
 pub(crate) fn block_weight(block: &RecoveredBlock) -> usize {
     1_000 + usize::try_from(block.size).unwrap_or(usize::MAX / 2) + 400 * block.transactions.len()
 }
 
-/// About how much memory decoded receipts take.
+/// Approximate memory of decoded receipts.
 pub(crate) fn receipts_weight(receipts: &[Receipt]) -> usize {
     let log = |log: &Log| 100 + 32 * log.topics.len() + log.data.len();
     receipts.iter().map(|receipt| 80 + receipt.logs.iter().map(log).sum::<usize>()).sum()

@@ -1,4 +1,4 @@
-//! Accounts and slots as they were after a block.
+//! Accounts and slots after a block.
 
 use std::{hash::Hash, sync::Arc};
 
@@ -16,9 +16,9 @@ use crate::{
 
 /// The state after one canonical block.
 ///
-/// A read takes the latest record if that is old enough, else the first version in the history from the height
-/// on. No snapshot of the database is needed: what is put on top of a block never changes what stands at its
-/// height, and a concurrent unwind or pruning is noticed after the read.
+/// A read takes the latest record if that is old enough, else the first version in the history from the height on. It
+/// needs no snapshot of the database: later blocks never change the values at a height, and a concurrent unwind or
+/// pruning is detected after the read.
 pub(crate) struct StateAt {
     shared: Arc<Shared>,
     number: u64,
@@ -37,13 +37,13 @@ impl StateAt {
         Ok(state)
     }
 
-    /// The state after the head. The head is read when the chain has been observed, so that a reorganisation between the two
-    /// is noticed: else this would be the state of a block that never was the head.
+    /// The state after the head. The head is read after the generation, so that a reorganisation between the two is
+    /// detected: otherwise this could be the state of a block that never was the head.
     pub(crate) fn of_head(shared: &Arc<Shared>) -> Result<Self, StoreError> {
         shared.generations.together(|| Self::new(shared, shared.head.load().number()))
     }
 
-    /// Fails when what was read may not be what stood at this height.
+    /// Fails if the values read may not be those of this height.
     fn check(&self) -> Result<(), StoreError> {
         let oldest = self.shared.oldest_state();
         if self.number < oldest {
@@ -67,8 +67,8 @@ impl StateAt {
             Answer::ChangedSince => past_at(&self.shared, history, record, self.number, decode),
             Answer::Unknown => fact_at(&self.shared, (latest, history), record, self.number, decode),
         };
-        // Damage that an unwind or pruning explains is not damage, and nothing that is learnt of a state that has gone
-        // is true.
+        // An apparent corruption may be due to an unwind or pruning, and facts from a state that has gone must not be
+        // cached.
         let fact = fact.and_then(|fact| self.check().map(|()| fact))?;
         let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(record)));
         let fact = fact.ok_or_else(name)?;
@@ -78,7 +78,7 @@ impl StateAt {
     }
 }
 
-/// What a key is at a height, or none when `decode` refuses the record.
+/// The value of a key at a height; `None` if `decode` fails.
 fn fact_at<T>(
     shared: &Shared,
     (latest, history): (Column, Column),
@@ -96,7 +96,7 @@ fn fact_at<T>(
     }
 }
 
-/// The same, of a key that has changed since that height.
+/// The same, for a key that has changed since that height.
 fn past_at<T>(
     shared: &Shared,
     history: Column,
@@ -109,7 +109,7 @@ fn past_at<T>(
     Ok(value.map(|value| Fact::Past { changed, number, value }))
 }
 
-/// The newest version of a key that is not newer than `number`, with its height; none when there is none.
+/// The newest version of a key at or below `number`, with its height; `None` if there is none.
 pub(crate) fn version_at<T>(
     shared: &Shared,
     history: Column,

@@ -1,4 +1,4 @@
-//! Blocks: each follows its parent, and is what its header says.
+//! Checks blocks: each follows its parent and matches its header.
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{Receipt, RecoveredBlock, SealedHeader};
@@ -26,7 +26,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// One block, given hash and total difficulty of its parent; answers its own.
+    /// Checks one block, given hash and total difficulty of its parent; returns its own.
     fn block(&mut self, number: u64, parent: Option<(B256, U256)>) -> Result<(B256, U256), Stop> {
         let shared = &self.store.shared;
         let (hash, timestamp) =
@@ -45,7 +45,7 @@ impl Check<'_> {
             if header.parent_hash != parent_hash {
                 return Err(damage(what, format!("follows {}, canonical is {parent_hash}", header.parent_hash)));
             }
-            // The genesis block and after the merge add nothing; everywhere it is the sum.
+            // The genesis block, and blocks after the merge, add nothing; all others their difficulty.
             if total_difficulty != parent_difficulty.saturating_add(header.difficulty) {
                 return Err(damage(what, "has a total difficulty that is not the sum"));
             }
@@ -76,7 +76,7 @@ impl Check<'_> {
         self.receipts(&block)
     }
 
-    /// The transaction is found where it is, or, when its hash occurs again, at the later place.
+    /// The transaction is found at its position, or, if its hash occurs again, at the later one.
     fn place(&self, hash: B256, here: (u64, u32)) -> Result<(), Stop> {
         let shared = &self.store.shared;
         let place = shared.transaction(hash)?;
@@ -93,7 +93,7 @@ impl Check<'_> {
         if is_there {
             return Ok(());
         }
-        Err(damage(format!("place of transaction {hash}"), format!("is {place:?}, it stands at {here:?}")))
+        Err(damage(format!("place of transaction {hash}"), format!("is {place:?}, should be {here:?}")))
     }
 
     fn receipts(&mut self, block: &RecoveredBlock) -> Result<(), Stop> {
@@ -109,7 +109,7 @@ impl Check<'_> {
         self.logs_are_indexed(number, &receipts)
     }
 
-    /// Every log is in the index under each of its values, and no log is left over.
+    /// Every log is in the index under each of its values, and there are no other logs.
     fn logs_are_indexed(&mut self, number: u64, receipts: &[Receipt]) -> Result<(), Stop> {
         let shared = &self.store.shared;
         let mut position = 0_u32;

@@ -1,4 +1,4 @@
-//! The log index: it names only logs that exist and have the value.
+//! Checks the log index: it refers only to existing logs with the value.
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{

@@ -1,4 +1,4 @@
-//! Checks that the database says one consistent thing, and names the first record that does not fit.
+//! Checks that the database is consistent, and names the first record that is not.
 
 mod chain;
 mod logs;
@@ -8,46 +8,46 @@ use tenon_api::{BlockNumber, StoreError};
 
 use crate::store::Store;
 
-/// What is being checked.
+/// A stage of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyStage {
     /// Headers, bodies, receipts and indices of every canonical block. Steps are blocks.
     Chain,
     /// The log index against the logs. Steps are index entries.
     LogIndex,
-    /// The trie of the head's state: every node is there and is what its hash says. Steps are nodes.
+    /// The trie of the head's state: every node exists and matches its hash. Steps are nodes.
     Trie,
     /// Latest accounts and slots against the trie. Steps are records.
     FlatState,
 }
 
-/// How far the check is.
+/// Progress of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyProgress {
-    /// What is being checked.
+    /// The current stage.
     pub stage: VerifyStage,
     /// Steps done.
     pub done: u64,
-    /// Steps in all, where that is known beforehand; otherwise an estimate or zero.
+    /// Total steps if known beforehand; otherwise an estimate or zero.
     pub total: u64,
 }
 
-/// A record that contradicts another one.
+/// An inconsistent record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {problem}")]
 pub struct Damage {
-    /// The record, by column and key in words.
+    /// The record: its column and key.
     pub what: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
-/// What the check found.
+/// Result of the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Canonical blocks that fit.
+    /// Consistent canonical blocks.
     pub blocks: u64,
-    /// Logs that fit.
+    /// Consistent logs.
     pub logs: u64,
     /// Trie nodes of the head's state.
     pub trie_nodes: u64,
@@ -55,9 +55,9 @@ pub struct VerifyReport {
     pub accounts: u64,
     /// Slots of the head's state that are not zero.
     pub slots: u64,
-    /// The first thing that does not fit; the check ended there.
+    /// The first inconsistency; the check ended there.
     pub damage: Option<Damage>,
-    /// Whether it was stopped before its end.
+    /// Whether it was cancelled.
     pub was_cancelled: bool,
 }
 
@@ -87,7 +87,7 @@ fn damage(what: impl Into<String>, problem: impl Into<String>) -> Stop {
     Stop::Damage(Damage { what: what.into(), problem: problem.into() })
 }
 
-/// What the stages have in common.
+/// Data shared by the stages.
 struct Check<'a> {
     store: &'a Store,
     head: BlockNumber,
@@ -118,13 +118,13 @@ impl Check<'_> {
 }
 
 impl Store {
-    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state. Reads everything
-    /// once; holds the writer off meanwhile, so that what it sees stands still.
+    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state. Reads everything once;
+    /// holds the writer's lock, so that the data does not change.
     ///
-    /// `progress` is told how far it is; `is_cancelled` may stop it.
+    /// `progress` receives the progress; `is_cancelled` may stop the check.
     ///
     /// # Errors
-    /// [`StoreError::Engine`] when the engine fails. Damage is not an error but in the report.
+    /// [`StoreError::Engine`] if the engine fails. Inconsistencies are not errors but part of the report.
     pub fn verify(
         &self,
         progress: &mut dyn FnMut(VerifyProgress),

@@ -1,7 +1,7 @@
-//! The head's state: the trie is whole, and the flat records say the same.
+//! Checks the head's state: the trie is complete, and the flat records equal it.
 //!
-//! That both say the same follows from three facts: every flat record is in the trie with its value, the trie is
-//! whole, and both have the same number of entries.
+//! Their equality follows from three facts: every flat record is in the trie with its value, the trie is complete, and
+//! both have the same number of entries.
 
 use std::ops::ControlFlow;
 
@@ -18,14 +18,14 @@ use crate::{
     read::shared::{Shared, cursor_status},
 };
 
-/// How many entries the tries have.
+/// Number of entries in the tries.
 #[derive(Default)]
 pub(super) struct Leaves {
     accounts: u64,
     slots: u64,
 }
 
-/// Reads nodes past the cache: what counts is what is stored.
+/// Reads nodes past the cache, to check what is stored.
 struct Stored<'a>(&'a Shared);
 
 impl TrieReader for Stored<'_> {
@@ -84,7 +84,7 @@ impl Check<'_> {
         }
     }
 
-    /// The code and the storage trie of an account.
+    /// Checks the code and the storage trie of an account.
     fn account(&mut self, path: &[u8], value: &[u8], leaves: &mut Leaves) -> Result<(), Stop> {
         let what = || format!("account at {} in the state trie", alloy_primitives::hex::encode(path));
         let account = decode_account(value).map_err(|error| damage(what(), error.to_string()))?;
@@ -152,7 +152,7 @@ impl Check<'_> {
                 let proof = tenon_chain::prove(&**shared, root, address, &[slot]);
                 let proof = proof.map_err(|error| damage(what(), error.to_string()))?;
                 if proof.storage.first().is_none_or(|proof| proof.value != value) {
-                    return Err(damage(what(), format!("is {value}, the trie says otherwise")));
+                    return Err(damage(what(), format!("is {value}, the trie has another value")));
                 }
                 self.report.slots += 1;
                 self.step(VerifyStage::FlatState, self.report.slots, total)?;
@@ -168,7 +168,7 @@ fn slot_key(key: &[u8]) -> Option<(Address, B256)> {
     Some((Address::from_slice(address), B256::try_from(slot).ok()?))
 }
 
-/// Nibbles to the hash that they spell.
+/// The hash spelt by nibbles.
 fn hashed_key(nibbles: &[u8]) -> Option<B256> {
     let (pairs, odd) = nibbles.as_chunks::<2>();
     let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();

@@ -1,5 +1,5 @@
-//! What stays of blocks that are not on the canonical chain: of those that were taken off it, and of those that were
-//! executed beside it.
+//! Records of blocks outside the canonical chain: those that were removed from it, and those that were executed beside
+//! it.
 
 use alloy_primitives::B256;
 use tenon_api::{BlockCommit, StoreError};
@@ -18,13 +18,13 @@ use crate::{
 };
 
 impl Store {
-    /// Keeps the state of an executed side block as trie nodes, and its receipts. Nothing that follows the canonical
-    /// chain is written.
+    /// Stores the state of an executed side block as trie nodes, and its receipts. Changes none of the records that
+    /// follow the canonical chain.
     ///
-    /// Pruning leaves these nodes behind: it drops what a canonical block supersedes, and none supersedes them. A node
-    /// may be one that the canonical block of the same height, or a later side block, relies on too, and its height alone
-    /// does not say so; dropping it would need a count of those who do. It costs disk only, by the few blocks beside the
-    /// chain that are executed.
+    /// Pruning does not remove these nodes: it removes what a canonical block supersedes, and none supersedes them. The
+    /// canonical block of the same height, or a later side block, may need the same node, which its height alone does
+    /// not show; removing it would need reference counts. The cost is disk space only, for the few side blocks that are
+    /// executed.
     pub(crate) fn keep_side_state_of(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let shared = &self.shared;
@@ -38,7 +38,7 @@ impl Store {
         }
         for node in &commit.trie_nodes {
             let key = keys::trie_position(&node.position, node.hash);
-            // A node of the canonical chain keeps the height that tells pruning when it came.
+            // A node of the canonical chain keeps its height, by which pruning knows when it was created.
             if shared.database.get(Column::Trie, &key)?.is_none() {
                 batch.put(Column::Trie, key, records::encode_latest(number, &node.rlp))?;
             }
@@ -67,7 +67,7 @@ fn changes(commit: &BlockCommit) -> Changes {
     }
 }
 
-/// Keeps what can be asked about a block when it is on no chain any more.
+/// Stores what can be queried about a block after its removal from the chain.
 pub(crate) fn keep_what_stays(
     shared: &Shared,
     batch: &mut Batch<'_>,

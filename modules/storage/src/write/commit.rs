@@ -1,4 +1,4 @@
-//! How a block gets into the database: one batch, then the head.
+//! Commits a block: one batch, then the head.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Store {
-    /// Puts block 0 and the chain's identity into an empty database.
+    /// Stores block 0 and the chain's identity in an empty database.
     pub(crate) fn commit_genesis(&self, genesis: &BlockCommit, identity: Identity) -> Result<(), StoreError> {
         if genesis.block.number() != BlockNumber::GENESIS {
             return Err(StoreError::NotNext { number: genesis.block.number(), head: BlockNumber::GENESIS });
@@ -52,14 +52,14 @@ impl Store {
         writer.count_block(is_sync_due);
         self.publish(commit, head);
 
-        // The block stands, whatever becomes of this; what is left undone is done after the next block.
+        // The block is committed even if this fails; pruning continues after the next block.
         if let Err(error) = self.prune_to_window() {
             tracing::warn!(number = header.number, %error, "old states not pruned");
         }
         Ok(())
     }
 
-    /// Keeps a block that is not on the canonical chain.
+    /// Stores a block outside the canonical chain.
     pub(crate) fn keep_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let mut batch = self.shared.database.batch();
@@ -67,7 +67,7 @@ impl Store {
         batch.write(false)
     }
 
-    /// Writes what a block has changed, whether that succeeds or not, readers then know nothing of it but what is written.
+    /// Writes a block's state changes. Afterwards, even on failure, readers' caches contain only what is written.
     fn write_state(&self, batch: Batch<'_>, changes: &Changes, is_synced: bool) -> Result<(), StoreError> {
         let writing = self.shared.known.write();
         let outcome = batch.write(is_synced);
@@ -75,13 +75,13 @@ impl Store {
         outcome
     }
 
-    /// Lets readers see the block. The batch has been written.
+    /// Publishes the block to readers. The batch has been written.
     fn publish(&self, commit: &BlockCommit, head: Head) {
         self.keep_in_memory(commit, Arc::clone(&head.header));
         self.shared.head.store(Arc::new(head));
     }
 
-    /// Keeps what is asked for most of a new block.
+    /// Caches the parts of a new block that are requested most.
     pub(crate) fn keep_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
         let shared = &self.shared;
         let hash = header.hash();
@@ -94,7 +94,7 @@ impl Store {
     }
 }
 
-/// The head once this block is on it.
+/// The head after this block.
 pub(crate) fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     Head {
         header: Arc::new(commit.block.header.clone()),
@@ -104,7 +104,7 @@ pub(crate) fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     }
 }
 
-/// Everything that a block changes, in one batch, and the list of it.
+/// All changes of a block as one batch, and the list of them.
 fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<(Batch<'a>, Changes), StoreError> {
     let mut batch = shared.database.batch();
     let changes = put_block_on_chain(shared, &mut batch, &mut Pending::of_one_block(), commit)?;
@@ -112,7 +112,7 @@ fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Res
     Ok((batch, changes))
 }
 
-/// Everything that a block changes but the head; answers the list of it.
+/// All changes of a block except the head; returns the list of them.
 pub(crate) fn put_block_on_chain(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -132,7 +132,7 @@ pub(crate) fn put_block_on_chain(
     put_receipts(batch, commit)?;
     let stayed = keys::taken_off(block.number().0, block.hash());
     if shared.database.get(Column::Receipts, &stayed)?.is_some() {
-        // The block is back.
+        // The block is canonical again.
         batch.delete(Column::Receipts, stayed)?;
     }
     let (accounts, slots) = put_state(shared, batch, pending, commit)?;
@@ -158,8 +158,8 @@ fn put_block(batch: &mut Batch<'_>, block: &RecoveredBlock, total_difficulty: U2
     batch.put(Column::Bodies, key, body)
 }
 
-/// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest place; the
-/// earlier one is kept for the unwinding of this block.
+/// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest position; the
+/// earlier one is kept for unwinding this block.
 fn put_on_chain(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -170,8 +170,8 @@ fn put_on_chain(
     let number = block.number().0;
     let canonical = records::encode_canonical(block.hash(), block.header.timestamp);
     batch.put(Column::Canonical, keys::number(number), canonical)?;
-    // Ascending, as in everything that a block writes much of: the memory tables are sorted lists, in which the way to
-    // a key's neighbour is still in the processor's cache.
+    // In ascending order, like all large groups of keys of a block: the memory tables are sorted lists, in which the
+    // path to a neighbouring key is still in the processor's cache.
     let mut places: Vec<(B256, u32)> =
         block.transactions.iter().map(|transaction| transaction.hash).zip(0_u32..).collect();
     places.sort_unstable();
@@ -184,19 +184,19 @@ fn put_on_chain(
             batch.put(Column::Transactions, keys::earlier_place(hash, number), earlier)?;
         }
     }
-    // After the look for earlier places, which would find these.
+    // After the search for earlier positions, which would find these.
     for (hash, index) in places {
         pending.place(hash, Some((number, index)));
     }
     Ok(())
 }
 
-/// The transactions that may have been on the chain before: those that did not raise their sender's nonce above their own,
-/// such as the exchange's on native chains. To look for all would cost a read each.
+/// The transactions that may have been on the chain before: those that did not raise their sender's nonce above their
+/// own, such as the exchange's on native chains. Checking all would cost a read each.
 fn repeatable(commit: &BlockCommit) -> impl Iterator<Item = B256> {
     let mut nonces: Vec<(Address, u64)> =
         commit.accounts.iter().filter_map(|change| Some((change.address, change.account?.nonce))).collect();
-    // In order already, as the executor gives them; nothing but a look then.
+    // The executor returns them in order; the sort then only checks that.
     nonces.sort_unstable();
     let transactions = commit.block.transactions.iter().zip(&commit.block.senders);
     let may_repeat = move |(transaction, sender): &(&Arc<Transaction>, &Address)| {
@@ -235,10 +235,10 @@ pub(crate) fn log_prefixes(log: &tenon_api::Log) -> impl Iterator<Item = LogInde
     std::iter::once(keys::log_address_prefix(log.address)).chain(topics)
 }
 
-/// Which slots of which accounts a block changed.
+/// The slots changed by a block, by account.
 type ChangedSlots = Vec<(Address, Vec<B256>)>;
 
-/// The latest values and their versions; answers what was changed.
+/// Writes the latest values and their versions; returns the changed keys.
 fn put_state(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -260,7 +260,7 @@ fn put_state(
     Ok((accounts, slots))
 }
 
-/// The slots of one account; a wiped storage leaves a tombstone for each slot that had a value.
+/// Writes the slots of one account; a wiped storage leaves a tombstone for each slot that had a value.
 fn put_slots(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -270,7 +270,7 @@ fn put_slots(
 ) -> Result<Vec<B256>, StoreError> {
     let columns = (Column::SlotLatest, Column::SlotHistory);
     let mut changed: Vec<B256> = Vec::with_capacity(change.slots.len());
-    // An account that is gone has no storage, whether the commit says so or not.
+    // A deleted account has no storage, whether the commit says so or not.
     if change.storage_wiped || change.account.is_none() {
         let kept: HashSet<B256> = change.slots.iter().map(|slot| slot.slot).collect();
         for slot in pending.slots_with_value(shared, change.address)? {
@@ -301,19 +301,19 @@ fn put_version(
     batch.put(history, keys::version(key, number), value)
 }
 
-/// The new trie nodes; answers the keys of the superseded ones.
+/// Writes the new trie nodes; returns the keys of the superseded ones.
 fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<Vec<Vec<u8>>, StoreError> {
     let number = commit.block.number().0;
     let mut nodes: Vec<(Vec<u8>, &Bytes)> =
         commit.trie_nodes.iter().map(|node| (keys::trie_position(&node.position, node.hash), &node.rlp)).collect();
     nodes.sort_unstable_by(|left, right| left.0.cmp(&right.0));
     for (key, rlp) in &nodes {
-        // The same node may have been here before, superseded at a block that has not been pruned yet: the newer
-        // height saves it from that pruning.
+        // The same node may exist already, superseded at a block that has not been pruned yet: the newer height
+        // protects it from that pruning.
         batch.put(Column::Trie, key, records::encode_latest(number, rlp))?;
     }
     let superseded = commit.superseded_trie_nodes.iter().map(|(position, hash)| keys::trie_position(position, *hash));
-    // A node that a block takes away and puts back is not superseded; pruning it would break the state.
+    // A node that a block removes and adds again is not superseded; pruning it would corrupt the state.
     let is_written = |key: &Vec<u8>| nodes.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
     Ok(superseded.filter(|key| !is_written(key)).collect())
 }

@@ -1,10 +1,10 @@
-//! What the consensus engine keeps over restarts.
+//! Records that the consensus engine keeps across restarts.
 
 use tenon_api::{EngineRecords, StoreError};
 
 use crate::{format::columns::Column, store::Store};
 
-/// Before the names, so that none is ever one of the folder's own.
+/// Prefix of the names, which keeps them apart from the folder's own records.
 const PREFIX: &str = "engine/";
 
 fn key(name: &str) -> String {

@@ -1,5 +1,5 @@
-//! The four ways in which the chain changes: a block comes, a block goes, a branch takes the place of another, an old state
-//! is forgotten. Beside it stands what the consensus engine keeps for itself, and what stays of blocks beside the chain.
+//! The four ways in which the chain changes: a block is committed, a block is removed, a branch replaces another, an
+//! old state is pruned. Also the consensus engine's own records, and records of blocks outside the chain.
 
 mod aside;
 pub(crate) mod commit;

@@ -1,7 +1,7 @@
-//! What a batch has changed that is not written yet, where a later part of the same batch reads it again.
+//! Changes of an unwritten batch that a later part of the same batch reads.
 //!
-//! A batch of one block reads nothing that it has changed itself. That of a reorganisation takes blocks off and puts others
-//! on: there the places of transactions and the slots of an account are those of the batch, not of the database.
+//! The batch of one block reads nothing that it has changed itself. The batch of a reorganisation removes blocks and
+//! adds others: it must read positions of transactions and slots of accounts from the batch, not from the database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,31 +17,31 @@ use crate::{
 /// Changes of a batch so far.
 pub(crate) struct Pending {
     is_kept: bool,
-    /// Height and position of transactions; none of those that left the chain.
+    /// Height and position of transactions; `None` for those that left the chain.
     places: HashMap<B256, Option<(u64, u32)>>,
     /// Whether a slot has a value.
     slots: BTreeMap<(Address, B256), bool>,
 }
 
 impl Pending {
-    /// Of a batch of one block: nothing is remembered.
+    /// For the batch of one block: records nothing.
     pub(crate) fn of_one_block() -> Self {
         Self { is_kept: false, places: HashMap::new(), slots: BTreeMap::new() }
     }
 
-    /// Of a batch of several blocks.
+    /// For a batch of several blocks.
     pub(crate) fn of_many_blocks() -> Self {
         Self { is_kept: true, ..Self::of_one_block() }
     }
 
-    /// Notes that a transaction now stands here, or nowhere.
+    /// Records a transaction's new position, or its absence.
     pub(crate) fn place(&mut self, transaction: B256, place: Option<(u64, u32)>) {
         if self.is_kept {
             self.places.insert(transaction, place);
         }
     }
 
-    /// Notes whether a slot has a value now.
+    /// Records whether a slot now has a value.
     pub(crate) fn slot(&mut self, address: Address, slot: B256, has_value: bool) {
         if self.is_kept {
             self.slots.insert((address, slot), has_value);
@@ -56,7 +56,7 @@ impl Pending {
         }
     }
 
-    /// The slots of an account that are not zero in the latest state, ascending.
+    /// The slots of an account with a value in the latest state, ascending.
     pub(crate) fn slots_with_value(&self, shared: &Shared, address: Address) -> Result<Vec<B256>, StoreError> {
         let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
         cursor.seek(address);
@@ -78,7 +78,7 @@ impl Pending {
     }
 }
 
-/// The same, of those that are written.
+/// The same, from the database only.
 fn slots_with_value(mut cursor: Cursor<'_>, address: Address) -> Result<Vec<B256>, StoreError> {
     let mut slots = Vec::new();
     while let Some((key, record)) = cursor.item() {

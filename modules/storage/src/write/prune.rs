@@ -1,4 +1,4 @@
-//! How states that left the window are forgotten.
+//! Prunes states that have left the window.
 
 use std::sync::atomic::Ordering;
 
@@ -15,12 +15,12 @@ use crate::{
     write::unwind::changes_of,
 };
 
-/// Heights that one commit prunes at most. At the tip it is one; after an archive was switched to pruned mode, or a
-/// node was down, the backlog melts over the following commits instead of stalling one.
+/// Maximum number of heights that one commit prunes. At the tip it is one; after an archive was switched to pruned
+/// mode, or a node was down, the backlog is spread over the following commits instead of stalling one.
 const HEIGHTS_PER_COMMIT: u64 = 8;
 
 impl Store {
-    /// Raises the oldest kept state towards what the mode wants. The caller holds the writer's lock.
+    /// Raises the oldest kept state towards the mode's target. The caller holds the writer's lock.
     pub(crate) fn prune_to_window(&self) -> Result<(), StoreError> {
         let shared = &self.shared;
         let Some(wanted) = self.mode.oldest_wanted(shared.head.load().header.number) else { return Ok(()) };
@@ -32,10 +32,10 @@ impl Store {
     }
 }
 
-/// Forgets all states before `height`, given that all before its parent are forgotten: versions that are not read at
+/// Removes all states before `height`, given that all before its parent are removed: versions that are not read at
 /// `height` or later, and trie nodes that its state superseded.
 fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
-    // First, so that a reader of an older state that finds something missing also finds this.
+    // First, so that a reader of an older state that misses a record also sees this.
     shared.oldest_state.store(height, Ordering::Release);
     let mut batch = shared.database.batch();
     meta::set_oldest_state(&mut batch, height)?;
@@ -62,8 +62,8 @@ fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
     batch.write(false)
 }
 
-/// Removes the versions of a key that are older than the one of `height`, and that one too if it only says that there
-/// is nothing: where no version is, nothing is read.
+/// Removes the versions of a key that are older than the one of `height`, and that one too if it is a tombstone: a
+/// missing version reads the same.
 fn prune_versions(
     shared: &Shared,
     batch: &mut Batch<'_>,

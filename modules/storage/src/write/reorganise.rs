@@ -1,4 +1,4 @@
-//! How one branch takes the place of another: in one batch, so that disk and readers have the chain before or after it.
+//! Replaces a branch by another in one batch, so that disk and readers have the chain before or after it.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{
 };
 
 impl Store {
-    /// Takes the blocks above `ancestor` off and puts those of a branch on in their place.
+    /// Removes the blocks above `ancestor` and adds those of a branch.
     ///
-    /// The batch is always synced: a reorganisation is rare, and what it took off was perhaps synced before. Old states are
-    /// pruned by the commits that follow.
+    /// The batch is always synced: a reorganisation is rare, and the blocks that it removes may have been synced. The
+    /// following commits prune old states.
     pub(crate) fn replace_above(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         let shared = &self.shared;
@@ -39,7 +39,7 @@ impl Store {
 
         let (from, number) = (old.number(), head.number());
         {
-            // Nothing reads above the ancestor under this: it would wait for itself.
+            // Nothing below may read above the ancestor while this is held: it would wait for itself.
             let _replacing = shared.generations.replace_above(ancestor.0);
             let writing = shared.known.write();
             let outcome = batch.write(true);
@@ -56,7 +56,7 @@ impl Store {
         Ok(())
     }
 
-    /// What the head is when `number` is its height.
+    /// The head at height `number`.
     fn head_of(&self, number: BlockNumber, head: &Head) -> Result<Head, StoreError> {
         let shared = &self.shared;
         let oldest = shared.oldest_state();
@@ -72,7 +72,7 @@ impl Store {
     }
 }
 
-/// The newest block of a branch whose blocks follow one another from `base` on; none of an empty one.
+/// The newest block of a branch whose blocks follow one another from `base` on; `None` if the branch is empty.
 fn follows<'a>(base: &Head, branch: &'a [Arc<BlockCommit>]) -> Result<Option<&'a Arc<BlockCommit>>, StoreError> {
     let (mut number, mut hash) = (base.number(), base.header.hash());
     for commit in branch {
@@ -85,7 +85,7 @@ fn follows<'a>(base: &Head, branch: &'a [Arc<BlockCommit>]) -> Result<Option<&'a
     Ok(branch.last())
 }
 
-/// Takes the blocks above `ancestor` off, newest first; answers their hashes.
+/// Removes the blocks above `ancestor`, newest first; returns their hashes.
 fn take_off_above(
     shared: &Shared,
     batch: &mut Batch<'_>,

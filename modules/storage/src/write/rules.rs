@@ -1,4 +1,4 @@
-//! The rules under which the chain was made.
+//! The rules under which the chain's blocks were made.
 
 use tenon_api::StoreError;
 
@@ -9,11 +9,11 @@ use crate::{
     store::Store,
 };
 
-/// Blocks that one batch forgets.
-const FORGOTTEN_TOGETHER: usize = 1_024;
+/// Maximum number of blocks that one batch removes.
+const REMOVED_PER_BATCH: usize = 1_024;
 
 impl Store {
-    /// The rules under which this folder's blocks were made, as they were kept; none when none were.
+    /// The stored rules under which this folder's blocks were made; `None` if none are stored.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -21,12 +21,12 @@ impl Store {
         meta::rules(&self.shared.database)
     }
 
-    /// Keeps rules in place of those before. No canonical block may be under another rule than it was made under.
-    /// `first`, where there is one, is the first height at which other rules hold: blocks of other branches from there on
-    /// were checked under those before, and are forgotten.
+    /// Replaces the stored rules. No canonical block may have been made under rules that change. `first` is the first
+    /// height at which rules differ, if any: blocks of other branches from there on were checked under the old rules,
+    /// and are removed.
     ///
     /// # Errors
-    /// [`StoreError`]; the rules before stand, and some of those blocks may be gone.
+    /// [`StoreError`]; the old rules stay, and some of those blocks may be removed.
     pub fn keep_rules(&self, rules: &[u8], first: Option<u64>) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         if let Some(first) = first {
@@ -38,8 +38,8 @@ impl Store {
     }
 }
 
-/// Removes every block from a height on. None of them may be canonical. Their trie nodes stay: they are found by hash, and
-/// are true of whichever block has that root.
+/// Removes every block from a height on. None of them may be canonical. Their trie nodes stay: they are found by hash,
+/// and valid for any block with that root.
 fn forget_blocks_from(shared: &Shared, first: u64) -> Result<(), StoreError> {
     loop {
         let mut batch = shared.database.batch();
@@ -58,11 +58,11 @@ fn forget_blocks_from(shared: &Shared, first: u64) -> Result<(), StoreError> {
 fn forget_some(shared: &Shared, batch: &mut Batch<'_>, first: u64) -> Result<usize, StoreError> {
     let mut count = 0;
     let mut cursor = shared.database.range_cursor(Column::Headers, &keys::number(first), None)?;
-    while let Some(key) = cursor.key().filter(|_| count < FORGOTTEN_TOGETHER) {
+    while let Some(key) = cursor.key().filter(|_| count < REMOVED_PER_BATCH) {
         let hash = key.get(8..).filter(|hash| hash.len() == 32).ok_or_else(|| corrupt("key of a header"))?;
         batch.delete(Column::HeaderNumbers, hash)?;
         batch.delete(Column::Bodies, key)?;
-        // What stays of a block that was taken off the chain.
+        // The records kept of a block that was removed from the chain.
         batch.delete(Column::Receipts, [key, &[1]].concat())?;
         batch.delete(Column::Headers, key)?;
         count += 1;

@@ -1,4 +1,4 @@
-//! How blocks are taken off the chain again.
+//! Removes blocks from the chain.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Store {
-    /// Takes blocks off, newest first, each in a batch of its own: stopped at any instant, the database stands at
-    /// a whole block, and no batch grows with the distance.
+    /// Removes blocks, newest first, each in a batch of its own: at any instant the database is at a whole block, and
+    /// no batch grows with the distance.
     pub(crate) fn unwind_to(&self, target: BlockNumber) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let head = self.shared.head.load_full().number();
@@ -41,7 +41,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the head block off.
+    /// Removes the head block.
     fn take_off_head(&self, number: u64) -> Result<(), StoreError> {
         let shared = &self.shared;
         let head = shared.head.load_full();
@@ -57,7 +57,7 @@ impl Store {
     }
 }
 
-/// What the head is once a block below it is the newest one.
+/// The head once a block below it is the newest one.
 pub(crate) fn head_at_most(shared: &Shared, head: &Head, number: u64, hash: B256) -> Result<Head, StoreError> {
     let missing = || corrupt(format!("header of block {number} ({hash})"));
     let (header, total_difficulty) = shared.read_header(number, hash)?.ok_or_else(missing)?;
@@ -70,7 +70,7 @@ pub(crate) fn head_at_most(shared: &Shared, head: &Head, number: u64, hash: B256
     })
 }
 
-/// Removes everything that the newest canonical block has put on the chain.
+/// Removes everything that the newest canonical block has added to the chain.
 pub(crate) fn take_off(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -89,7 +89,7 @@ pub(crate) fn take_off(
     batch.delete(Column::Canonical, keys::number(number))
 }
 
-/// Takes a transaction of the block out of the index, or gives it the place back that it had before.
+/// Removes a transaction of the block from the index, or restores its earlier position.
 fn forget_place(
     shared: &Shared,
     batch: &mut Batch<'_>,
@@ -111,7 +111,7 @@ fn forget_place(
     batch.delete(Column::Transactions, earlier)
 }
 
-/// Puts back what the block's accounts and slots were before it, and removes its versions of them.
+/// Restores the block's accounts and slots to their values before it, and removes its versions of them.
 fn restore_state(shared: &Shared, batch: &mut Batch<'_>, pending: &mut Pending, number: u64) -> Result<(), StoreError> {
     let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
     for address in &changes.accounts {
@@ -126,13 +126,13 @@ fn restore_state(shared: &Shared, batch: &mut Batch<'_>, pending: &mut Pending, 
     batch.delete(Column::Changes, keys::number(number))
 }
 
-/// What a block changed; none when that was pruned.
+/// The changes of a block; `None` if they were pruned.
 pub(crate) fn changes_of(shared: &Shared, number: u64) -> Result<Option<records::Changes>, StoreError> {
     let Some(record) = shared.database.get(Column::Changes, &keys::number(number))? else { return Ok(None) };
     records::decode_changes(&record).map(Some).ok_or_else(|| corrupt(format!("changes of block {number}")))
 }
 
-/// Puts a key back to what it was before the block; answers whether it had a value.
+/// Restores a key to its value before the block; returns whether it had one.
 fn restore(
     shared: &Shared,
     batch: &mut Batch<'_>,

@@ -1,4 +1,4 @@
-//! What goes in comes out, and what may not go in is refused by name.
+//! Blocks round-trip, and invalid ones are refused by name.
 
 use crate::support::{CHAIN_ID, Maker, Random, assert_whole, change, fill, log, open, options, overwrite};
 use alloy_primitives::{B256, U256, keccak256};
@@ -6,7 +6,7 @@ use tenon_api::{Account, BlockNumber, ChainReader, ChainWriter, EMPTY_CODE_HASH,
 use tenon_storage::{Durability, Mode, OpenError, Store};
 
 #[test]
-fn a_block_comes_back_as_it_went_in_before_and_after_a_restart() {
+fn a_block_round_trips_before_and_after_a_restart() {
     let mut maker = Maker::new();
     maker.add(
         vec![change(1, 5, &[(1, 9)])],
@@ -32,7 +32,7 @@ fn a_block_comes_back_as_it_went_in_before_and_after_a_restart() {
         assert_eq!(store.head().header.hash(), maker.commits[1].block.hash());
     }
 
-    // Past every cache.
+    // Reopened to bypass every cache.
     drop(store);
     let store = open(folder.path(), Mode::Archive);
     let commit = &maker.commits[1];
@@ -48,7 +48,7 @@ fn a_block_comes_back_as_it_went_in_before_and_after_a_restart() {
 }
 
 #[test]
-fn what_does_not_exist_is_none() {
+fn missing_records_are_none() {
     let maker = Maker::new();
     let store = &maker.store;
     let unknown = B256::repeat_byte(9);
@@ -95,7 +95,7 @@ fn a_commit_that_does_not_follow_the_head_changes_nothing() {
 }
 
 #[test]
-fn a_folder_in_use_of_another_chain_or_of_a_newer_release_is_refused_by_name() {
+fn a_folder_that_is_in_use_or_of_another_chain_or_newer_is_refused_by_name() {
     let maker = Maker::new();
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Archive);
@@ -201,7 +201,7 @@ fn statistics_name_every_column_and_the_heights() {
 }
 
 #[test]
-fn every_durability_setting_keeps_what_was_committed() {
+fn every_durability_setting_keeps_committed_blocks() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..5 {
@@ -226,7 +226,7 @@ fn every_durability_setting_keeps_what_was_committed() {
 }
 
 #[test]
-fn a_block_is_found_by_its_height_only_once_it_is_the_head() {
+fn a_block_is_found_by_height_only_once_it_is_the_head() {
     let mut maker = Maker::new();
     for number in 1..400 {
         maker.add(vec![change(1, number, &[])], &[]);

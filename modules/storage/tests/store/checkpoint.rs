@@ -1,4 +1,4 @@
-//! A copy that is made while blocks are committed stands at one of them, whole.
+//! A copy made while blocks are committed is at one of them, whole.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_copy_of_a_store_that_is_written_to_is_one_of_its_blocks_and_goes_on() {
+fn a_copy_of_a_store_during_writes_is_at_one_of_its_blocks_and_can_continue() {
     let maker = chain();
     let (folder, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(folder.path(), Mode::Archive);

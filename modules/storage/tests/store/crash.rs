@@ -1,4 +1,4 @@
-//! However it ends, the database stands at a whole block.
+//! After any crash the database is at a whole block.
 
 use std::{
     collections::BTreeMap,
@@ -22,15 +22,15 @@ use crate::{
     support::{CHAIN_ID, Maker, Random, assert_state, assert_whole, fill, open},
 };
 
-/// Tells a child process of this very program which folder to write to.
+/// Variable that names a child process's folder.
 const CHILD_FOLDER: &str = "TENON_CRASH_FOLDER";
-/// Tells the child what to do.
+/// Variable with the child's task.
 const CHILD_WORK: &str = "TENON_CRASH_WORK";
-/// What the child prints with its height.
+/// Printed by the child with its height.
 const CHILD_IS_AT: &str = "at ";
-/// What the child prints with the height to which it goes.
+/// Printed by the child with its target height.
 const CHILD_GOES_TO: &str = "going to ";
-/// The seed from which parent and child make the same chain.
+/// The seed from which parent and child generate the same chain.
 const CHAIN_SEED: u64 = 11;
 const CHAIN_LENGTH: u64 = 60;
 
@@ -43,7 +43,7 @@ pub(crate) fn chain() -> Maker {
     maker
 }
 
-/// The store is at one of the chain's blocks, whole, and can go on to its end.
+/// Checks that the store is at one of the chain's blocks, whole, and can continue to its end.
 fn assert_stands_at_a_whole_block(store: &Store, maker: &Maker) -> u64 {
     let head = store.head().number();
     assert_eq!(store.head().header.hash(), maker.commits[head.0 as usize].block.hash());
@@ -56,14 +56,14 @@ fn assert_stands_at_a_whole_block(store: &Store, maker: &Maker) -> u64 {
     head.0
 }
 
-/// What a child does until it is killed.
+/// The task of a child until it is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Commits, and now and then an unwinding of some blocks.
+    /// Commits, with occasional unwinds of some blocks.
     Writing,
-    /// Long unwindings, and the same blocks again.
+    /// Long unwinds, and the same blocks again.
     Unwinding,
-    /// A flush with every block, so that files are written and merged all the time.
+    /// A flush with every block, so that files are written and merged continuously.
     Compacting,
 }
 
@@ -89,17 +89,17 @@ impl Work {
     }
 }
 
-/// How long the branches are that take each other's place.
-const LONGEST_BRANCH: u64 = 100;
-/// The last block that they have in common.
+/// Maximum length of the alternating branches.
+const MAX_BRANCH: u64 = 100;
+/// Their last common block.
 const FORK: u64 = 3;
 
 fn branches() -> Branches {
-    Branches::random(&mut Random::seeded(CHAIN_SEED), FORK, LONGEST_BRANCH)
+    Branches::random(&mut Random::seeded(CHAIN_SEED), FORK, MAX_BRANCH)
 }
 
-/// Puts one branch in the place of another for ever, until it is killed: 1 to 100 blocks in the place of 1 to 100. Says
-/// before each step which block becomes the head and after it which is.
+/// Alternates between two branches until it is killed, replacing 1 to 100 blocks by 1 to 100 others. Prints before each
+/// step which block becomes the head, and after it which block is.
 #[test]
 fn child_that_reorganises_until_it_is_killed() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -113,7 +113,7 @@ fn child_that_reorganises_until_it_is_killed() {
     loop {
         let head = store.head();
         let is_first = branches.hash(0, head.number().0) == head.header.hash();
-        let (branch, count) = (usize::from(is_first), 1 + random.below(LONGEST_BRANCH));
+        let (branch, count) = (usize::from(is_first), 1 + random.below(MAX_BRANCH));
         let target = branches.hash(branch, FORK + count);
         println!("{CHILD_GOES_TO}{target}");
         store.reorganise(BlockNumber(FORK), &branches.above(branch, count)).unwrap();
@@ -121,7 +121,7 @@ fn child_that_reorganises_until_it_is_killed() {
     }
 }
 
-/// `TENON_KILLS` says how often; the full run is 300.
+/// `TENON_KILLS` is the number of kills; the full run is 300.
 #[test]
 fn a_process_that_is_killed_in_a_reorganisation_leaves_the_old_head_or_the_new_one() {
     let kills: u64 = std::env::var("TENON_KILLS").map_or(6, |kills| kills.parse().unwrap());
@@ -160,7 +160,7 @@ fn a_process_that_is_killed_in_a_reorganisation_leaves_the_old_head_or_the_new_o
     .tell();
 }
 
-/// Commits and unwinds for ever, until it is killed. Says before each step where it goes and after it where it is.
+/// Commits and unwinds until it is killed. Prints its target before each step and its height after it.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -186,7 +186,7 @@ fn child_that_writes_until_it_is_killed() {
     }
 }
 
-/// What a child has said of its head, a height or a hash: where it was last, and where it was going.
+/// A child's last reports on its head, a height or a hash: its position and its target.
 #[derive(Clone, Copy, Debug)]
 struct Said<T> {
     at: Option<T>,
@@ -205,7 +205,7 @@ impl<T: FromStr<Err: Debug>> Said<T> {
 }
 
 impl Said<u64> {
-    /// Fails unless the head is what was said last, or on the way that was said last.
+    /// Fails unless the head is at the last position reported, or on the way to the last target.
     fn assert_explains(self, head: u64) {
         let at = self.at.unwrap();
         let target = self.going_to.unwrap_or(at);
@@ -213,14 +213,14 @@ impl Said<u64> {
     }
 }
 
-/// Starts a child, kills it after a random time from its first word on, and gives what it has said.
+/// Starts a child, kills it at a random time after its first output, and returns its reports.
 fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     folder: &Path,
     child: &str,
     environment: &[(&str, String)],
     random: &mut Random,
 ) -> Said<T> {
-    // A child that is killed removes nothing: what it needs beside the folder lies where this process removes it.
+    // A killed child cleans nothing up: its scratch files are in a folder that this process removes.
     let scratch = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", child, "--nocapture"])
@@ -245,7 +245,7 @@ fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     hearing.join().unwrap()
 }
 
-/// `TENON_KILLS` says how often, over the three kinds of work together; the full run is 300.
+/// `TENON_KILLS` is the number of kills, over the three tasks together; the full run is 300.
 #[test]
 fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowledged() {
     let kills: u64 = std::env::var("TENON_KILLS").map_or(9, |kills| kills.parse().unwrap());
@@ -264,7 +264,7 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
             let head = store.head().number().0;
             said.assert_explains(head);
             assert_stands_at_a_whole_block(&store, &maker);
-            // The next child goes on from where this one was killed, as far as pruning lets it.
+            // The next child continues from where this one was killed, as far as pruning permits.
             store.unwind(BlockNumber(store.oldest_state().max(head))).unwrap();
         }
         Figure {
@@ -282,7 +282,7 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
     }
 }
 
-/// `TENON_TORN_LOGS` says how many copies lose the end of their log; the full run is 100.
+/// `TENON_TORN_LOGS` is the number of copies that lose the end of their log; the full run is 100.
 fn copies() -> u64 {
     std::env::var("TENON_TORN_LOGS").map_or(6, |copies| copies.parse().unwrap())
 }
@@ -299,8 +299,8 @@ fn a_log_that_lost_its_end_leaves_a_whole_block() {
 
     let mut reached = Vec::new();
     for _ in 0..copies() {
-        // Taken while the store is open, nothing flushed: what a disk holds after a power loss, with the part of the
-        // log that had not been synced cut off anywhere.
+        // Copied while the store is open, nothing flushed: the disk's contents after a power loss, with the unsynced
+        // part of the log cut off anywhere.
         let copy = tempfile::tempdir().unwrap();
         copy_folder(folder.path(), copy.path());
         let log = newest_log(copy.path());
@@ -334,8 +334,8 @@ fn a_copy_of_the_folder_without_a_flush_has_every_block() {
     assert_eq!(assert_stands_at_a_whole_block(&open(copy.path(), Mode::Archive), &maker), 29);
 }
 
-/// Copies a folder whose store is open and idle, as one instant has it. The engine may still be writing tables and
-/// removing logs in the background: then the copy is of no instant, and is made again.
+/// Copies a consistent state of a folder whose store is open and idle. If the engine writes tables or removes logs in
+/// the background meanwhile, the copy is repeated.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     loop {
         let before = listing(from);
@@ -347,7 +347,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The files of a folder with their lengths and times of change; those that vanish meanwhile have none.
+/// The files of a folder with their lengths and modification times; files that vanish meanwhile have none.
 fn listing(folder: &Path) -> BTreeMap<OsString, Option<(u64, SystemTime)>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     files

@@ -1,4 +1,4 @@
-//! `verify` names what is damaged.
+//! `verify` names the damaged record.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn chain() -> Maker {
     maker
 }
 
-/// What `verify` says of a database after one of its records was changed by somebody else.
+/// The result of `verify` after another program changed one record.
 fn damage_after(change: impl FnOnce(&Path, &Maker)) -> Option<String> {
     let (maker, folder) = (chain(), tempfile::tempdir().unwrap());
     let store = open(folder.path(), Mode::Archive);
@@ -26,7 +26,7 @@ fn damage_after(change: impl FnOnce(&Path, &Maker)) -> Option<String> {
     report.damage.map(|damage| damage.to_string())
 }
 
-/// The first record of a column whose key starts so, with its last byte changed.
+/// Changes the last byte of a column's first record whose key has this prefix.
 fn spoil(path: &Path, column: &str, prefix: &[u8]) {
     let records = dump(path);
     let (key, value) = records[column].iter().find(|(key, _)| key.starts_with(prefix)).unwrap();
@@ -36,7 +36,7 @@ fn spoil(path: &Path, column: &str, prefix: &[u8]) {
 }
 
 #[test]
-fn a_whole_database_has_no_damage_and_says_how_much_was_checked() {
+fn a_whole_database_has_no_damage_and_counts_what_was_checked() {
     let maker = chain();
     let mut stages = Vec::new();
 

@@ -1,5 +1,5 @@
-//! Database files with flipped bits or torn ends: refused by name, or the database says what is wrong with it, or it
-//! stands at a whole block. It never answers with something that the chain did not have.
+//! Database files with flipped bits or truncated ends: they are refused by name, or `verify` names the damage, or the
+//! database is at a whole block. It never returns data that the chain did not have.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use crate::{
     support::{Maker, Random, fill, open, options},
 };
 
-/// How one damaged copy behaved.
+/// The behaviour of a damaged copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
-    /// It would not open, and said why.
+    /// It was refused with a reason.
     Refused,
-    /// It opened; `verify` named the damage, or the engine did.
+    /// It opened; `verify` or the engine named the damage.
     DamageNamed,
     /// It opened at an older whole block, or nothing was lost.
     Whole,
 }
 
-/// The files of a closed folder that hold or describe records.
+/// The files of a closed folder that contain or describe records.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files
@@ -42,7 +42,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Flips one to three bits of a random file, or tears its end off; says what it did.
+/// Flips one to three bits of a random file, or truncates it; returns a description.
 fn damage(folder: &Path, random: &mut Random) -> String {
     let files = files(folder);
     let file = &files[random.below(files.len() as u64) as usize];
@@ -65,7 +65,7 @@ fn damage(folder: &Path, random: &mut Random) -> String {
     format!("{name}: bits {flipped:?} of {length} bytes flipped")
 }
 
-/// Opens a damaged copy and compares everything that it answers with the chain.
+/// Opens a damaged copy and compares all its answers with the chain.
 pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
     let store = match Store::open(folder, options(Mode::Archive)) {
         Ok(store) => store,
@@ -78,7 +78,7 @@ pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
         }
     };
     if store.chain().is_none() {
-        // Every record is gone, that of the chain too: the node says that the folder holds no chain.
+        // All records are lost, including the chain's identity: the node reports that the folder contains no chain.
         return Ending::DamageNamed;
     }
     let head = store.head().number();
@@ -94,7 +94,7 @@ pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
     }
 }
 
-/// Whatever is answered without an error is what the chain had; false when something could not be read.
+/// Checks that every answer without an error is the chain's; false if something could not be read.
 fn answers_are_true(store: &Store, number: u64, maker: &Maker) -> bool {
     let expected = &maker.states[number as usize];
     let block = &maker.commits[number as usize].block;
@@ -118,9 +118,9 @@ fn answers_are_true(store: &Store, number: u64, maker: &Maker) -> bool {
     could_read
 }
 
-/// `TENON_DAMAGED_COPIES` says how many; the full run is 1,000.
+/// `TENON_DAMAGED_COPIES` is the number of copies; the full run is 1,000.
 #[test]
-fn a_damaged_file_is_named_or_the_database_stands_at_a_whole_block() {
+fn a_damaged_file_is_named_or_the_database_is_at_a_complete_block() {
     let copies: u64 = std::env::var("TENON_DAMAGED_COPIES").map_or(40, |copies| copies.parse().unwrap());
     let mut random = Random::new();
     let maker = chain();
@@ -128,7 +128,7 @@ fn a_damaged_file_is_named_or_the_database_stands_at_a_whole_block() {
     let store = open(original.path(), Mode::Archive);
     fill(&store, &maker.commits[..20]);
     store.flush().unwrap();
-    // The rest lies in the write-ahead log only, as after a crash.
+    // The rest is only in the write-ahead log, as after a crash.
     maker.commits[20..40].iter().for_each(|commit| store.commit(commit).unwrap());
 
     let mut endings = BTreeMap::<Ending, u64>::new();

@@ -1,4 +1,4 @@
-//! What the consensus engine keeps.
+//! Records of the consensus engine.
 
 use alloy_primitives::U256;
 
@@ -29,7 +29,7 @@ fn records_of_the_engine_survive_a_restart_and_an_unwind() {
 }
 
 #[test]
-fn rules_are_kept_and_blocks_beside_the_chain_that_others_judged_are_forgotten() {
+fn rules_are_stored_and_side_blocks_checked_under_other_rules_are_removed() {
     let mut random = Random::new();
     let (mut maker, mut other) = (Maker::new(), Maker::new());
     other.seal = 1;
@@ -48,7 +48,7 @@ fn rules_are_kept_and_blocks_beside_the_chain_that_others_judged_are_forgotten()
 
     store.keep_rules(b"first", None).unwrap();
     assert!(store.header(maker.commits[4].block.hash()).unwrap().is_some());
-    // No canonical block goes, whatever is said.
+    // Canonical blocks are never removed, whatever the argument.
     store.keep_rules(b"second", Some(0)).unwrap();
 
     assert_eq!(store.rules(), Ok(Some(b"second".to_vec())));

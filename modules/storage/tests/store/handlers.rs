@@ -1,4 +1,4 @@
-//! The store over the bus.
+//! The store's handlers on the bus.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tenon_storage::{Mode, Store, StoreLimits, register};
 
 use crate::support::{CHAIN_ID, Maker, address, change, fill, log, open, word};
 
-/// A bus that answers from this store, with room for three logs in an answer.
+/// A bus over this store, with a limit of three logs per answer.
 fn bus(store: &Arc<Store>) -> Bus {
     bus_within(store, StoreLimits { log_results: 3, proof_slots: 2, ..StoreLimits::default() })
 }
@@ -57,7 +57,7 @@ fn failure<T: std::fmt::Debug>(answer: Result<T, Failure>) -> (FailureCode, Stri
 }
 
 #[tokio::test]
-async fn blocks_are_found_by_every_name() {
+async fn blocks_are_found_by_every_kind_of_id() {
     let maker = chain();
     maker.store.set_finality(Some(BlockNumber(1)), Some(BlockNumber(2))).unwrap();
     let bus = bus(&maker.store);
@@ -86,11 +86,11 @@ async fn blocks_are_found_by_every_name() {
 }
 
 #[tokio::test]
-async fn transactions_and_receipts_come_with_their_place() {
+async fn transactions_and_receipts_have_their_position() {
     let folder = tempfile::tempdir().unwrap();
     let maker = chain();
     fill(&open(folder.path(), Mode::Archive), &maker.commits);
-    // Reopened, so that nothing is in the caches.
+    // Reopened to bypass the caches.
     let store = open(folder.path(), Mode::Archive);
     let bus = bus(&store);
     let commit = &maker.commits[2];
@@ -102,7 +102,7 @@ async fn transactions_and_receipts_come_with_their_place() {
         assert_eq!(found.transaction.header.hash(), commit.block.hash());
         assert_eq!(found.transaction.index, 1);
         assert_eq!(found.blob_gas_price, None);
-        // The second round is answered from the cache.
+        // The second time the cache answers.
         let all = ask(&bus, GetBlockReceipts { block: BlockId::number(2) }).await.unwrap().unwrap();
         assert_eq!((all.block, all.receipts), (commit.block.clone(), commit.receipts.clone()));
     }
@@ -119,7 +119,7 @@ async fn parts_of_a_block_are_those_of_the_whole_block_without_reading_it() {
     let maker = chain();
     fill(&open(folder.path(), Mode::Archive), &maker.commits);
     for reads_whole_blocks_first in [false, true] {
-        // Reopened, so that nothing is in the caches.
+        // Reopened to bypass the caches.
         let store = open(folder.path(), Mode::Archive);
         let bus = bus(&store);
         for number in 0..maker.commits.len() as u64 {
@@ -137,7 +137,7 @@ async fn parts_of_a_block_are_those_of_the_whole_block_without_reading_it() {
             let outline = ask(&bus, GetBlockOutline { block }).await.unwrap().unwrap();
 
             assert_eq!(count, Some(commit.block.transactions.len() as u64));
-            // The second is answered from the cache.
+            // The second time the cache answers.
             assert_eq!(ask(&bus, GetBlockOutline { block }).await.unwrap().as_ref(), Some(&outline));
             assert_eq!(outline, BlockOutline::from(&stored));
             for index in 0..=count.unwrap() {
@@ -175,7 +175,7 @@ async fn a_transaction_and_its_receipt_are_proved_the_same_way_each_time() {
 }
 
 #[tokio::test]
-async fn raw_encodings_hash_to_what_they_are() {
+async fn raw_encodings_match_their_hashes() {
     let maker = chain();
     let bus = bus(&maker.store);
     let commit = &maker.commits[2];
@@ -227,7 +227,7 @@ async fn the_latest_state_follows_the_head_down_and_up_again() {
     let balances = async |head: u64| {
         let mut balances = Vec::new();
         for block in [BlockId::LATEST, BlockId::Tag(BlockTag::Pending), BlockId::number(head)] {
-            // Twice, so that what is kept of the first look is asked as well.
+            // Twice, so that cached values are read as well.
             for _ in 0..2 {
                 let account = ask(&bus, GetAccount { address: address(1), block }).await.unwrap();
                 let slot = ask(&bus, GetStorage { address: address(1), slot: word(1), block }).await.unwrap();
@@ -246,7 +246,7 @@ async fn the_latest_state_follows_the_head_down_and_up_again() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_gone_is_worded_as_the_reference_does() {
+async fn an_unavailable_state_has_the_references_error_text() {
     let maker = chain();
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Pruned(1));
@@ -339,7 +339,7 @@ async fn changes_since_a_block_cross_a_reorganisation() {
 }
 
 #[tokio::test]
-async fn a_state_is_dumped_in_pages_as_it_was_after_a_block() {
+async fn a_past_state_is_dumped_in_pages() {
     let maker = chain();
     let bus = bus(&maker.store);
     let dump = async |block: u64| {
@@ -396,7 +396,7 @@ async fn preimages_are_found_among_accounts_and_slots() {
 }
 
 #[tokio::test]
-async fn the_engine_tells_its_figures_and_compacts() {
+async fn the_engine_reports_statistics_and_compacts() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Archive);
     fill(&store, &chain().commits);

@@ -46,7 +46,7 @@ fn a_wiped_storage_is_gone_and_stays_readable_in_the_past() {
 }
 
 #[test]
-fn pruned_mode_answers_its_window_and_names_what_is_older() {
+fn pruned_mode_answers_its_window_and_reports_older_heights() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn pruned_mode_answers_its_window_and_names_what_is_older() {
 }
 
 #[test]
-fn a_pruned_database_holds_nothing_that_a_younger_one_would_not() {
+fn a_pruned_database_keeps_only_what_its_window_needs() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..40 {
@@ -92,7 +92,7 @@ fn a_pruned_database_holds_nothing_that_a_younger_one_would_not() {
 
     let records = dump(folder.path());
 
-    // Versions: per key at most one that is not newer than the oldest kept state, and that one is no tombstone.
+    // Versions: per key at most one that is not newer than the oldest kept state, and that one is not a tombstone.
     for column in ["account_history", "slot_history"] {
         let mut last = (Vec::new(), false);
         for (key, value) in &records[column] {
@@ -148,7 +148,7 @@ fn reachable(maker: &Maker, root: alloy_primitives::B256, kept: &mut std::collec
 }
 
 #[test]
-fn an_archive_that_becomes_pruned_forgets_its_backlog_and_can_become_an_archive_again() {
+fn an_archive_switched_to_pruned_removes_its_backlog_and_can_switch_back() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn an_archive_that_becomes_pruned_forgets_its_backlog_and_can_become_an_archive_
 }
 
 #[test]
-fn what_was_read_is_not_remembered_over_a_block_or_an_unwind_that_changed_it() {
+fn cached_values_do_not_outlive_a_block_or_unwind_that_changed_them() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for step in 0..120 {
@@ -193,7 +193,7 @@ fn what_was_read_is_not_remembered_over_a_block_or_an_unwind_that_changed_it() {
 }
 
 #[test]
-fn a_reader_never_sees_another_chain_than_the_one_it_asked_for() {
+fn a_reader_never_sees_another_chain_than_the_one_it_requested() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..20 {
@@ -241,7 +241,7 @@ fn a_reader_never_sees_another_chain_than_the_one_it_asked_for() {
 }
 
 #[test]
-fn a_state_that_was_taken_off_says_so() {
+fn a_removed_state_is_reported_as_such() {
     let mut maker = Maker::new();
     for _ in 0..4 {
         maker.add(vec![change(1, 5, &[(1, 1)])], &[]);
@@ -262,16 +262,16 @@ fn a_state_that_was_taken_off_says_so() {
 }
 
 #[test]
-fn a_trie_node_that_comes_back_survives_the_pruning_of_the_block_that_took_it_away() {
+fn a_trie_node_that_is_recreated_survives_the_pruning_of_the_block_that_removed_it() {
     let mut maker = Maker::new();
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Pruned(3));
     fill(&store, &maker.commits);
 
     for number in 1..=12_u64 {
-        // The same two states in turn: every node is superseded by one block and made again by the next.
+        // Two alternating states: every node is superseded by one block and created again by the next.
         let mut commit = maker.add(vec![change(1, number % 2, &[(1, 1 + number % 2)])], &[]).clone();
-        // As if the block had taken a node away and put the same one back.
+        // As if the block had removed a node and added the same one again.
         let again = commit.trie_nodes.iter().map(|node| (node.position.clone(), node.hash));
         commit.superseded_trie_nodes.extend(again.take(1));
         store.commit(&commit).unwrap();

@@ -1,4 +1,4 @@
-//! Searching by the index finds what reading everything finds.
+//! A search by index finds the same as a full scan.
 
 use std::{
     cell::Cell,
@@ -21,7 +21,7 @@ use crate::{
 
 const BLOCKS: u64 = 80;
 
-/// A chain that all cases search.
+/// The chain for all cases.
 fn chain() -> &'static Maker {
     static CHAIN: OnceLock<Maker> = OnceLock::new();
     CHAIN.get_or_init(|| {
@@ -34,7 +34,7 @@ fn chain() -> &'static Maker {
     })
 }
 
-/// The answer by reading every receipt.
+/// The answer from reading every receipt.
 fn scan(commits: &[BlockCommit], from: u64, to: u64, filter: &LogFilter) -> Vec<LocatedLog> {
     let mut found = Vec::new();
     for commit in commits.iter().filter(|commit| (from..=to).contains(&commit.block.header.number)) {
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_index_finds_what_a_plain_scan_finds(
+    fn the_index_finds_the_same_as_a_full_scan(
         filter in filter(),
         from in 0..BLOCKS + 5,
         length in 0..BLOCKS + 5,
@@ -90,7 +90,7 @@ proptest! {
 }
 
 #[test]
-fn a_list_that_is_too_long_for_cursors_is_still_honoured() {
+fn values_beyond_the_number_of_cursors_are_still_matched() {
     let maker = chain();
     let mut filter = LogFilter { addresses: (1..400).map(address).collect(), topics: vec![vec![word(1)]] };
 
@@ -138,7 +138,7 @@ fn a_cancelled_search_stops_inside_a_block_of_many_logs() {
 }
 
 #[test]
-fn neighbouring_values_and_heights_do_not_run_into_one_another() {
+fn neighbouring_values_and_heights_are_kept_apart() {
     let mut maker = Maker::new();
     for number in 1..300_u64 {
         let logs = if number % 100 == 0 { vec![vec![log(1, &[5], b"")]] } else { vec![vec![log(2, &[6], b"")]] };
@@ -156,7 +156,7 @@ fn question(from: u64, to: u64, filter: &LogFilter) -> GetLogs {
     GetLogs { range: LogRange::Numbers { from: BlockNumber(from), to: BlockNumber(to) }, filter: filter.clone() }
 }
 
-/// A store with room in memory for these blocks.
+/// A store that keeps these blocks in memory.
 fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
     let roomy = StoreOptions { block_cache_bytes: 64 << 20, ..options(Mode::Archive) };
     let store = Store::open(folder, roomy).unwrap();
@@ -164,8 +164,8 @@ fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
     store
 }
 
-/// The answer if it needs no thread of the pool.
-fn on_the_spot(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
+/// The answer if it needs no pool thread.
+fn immediately(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
     let frame = codec::encode(question).unwrap();
     let answer = bus.try_read_frame(GetLogs::TOPIC, GetLogs::SCHEMA, &frame, &CallContext::new())?;
     Some(codec::decode(&answer.unwrap()).unwrap())
@@ -193,13 +193,13 @@ async fn an_answer_is_the_same_from_memory_from_the_index_and_by_the_pool() {
                 assert_eq!(ask(&cold, question.clone()).await.unwrap(), expected, "at first: {question:?}");
                 assert_eq!(ask(&cold, question.clone()).await.unwrap(), expected, "again: {question:?}");
                 if to < from + 8 {
-                    assert_eq!(on_the_spot(&warm, &question), Some(expected), "{question:?}");
+                    assert_eq!(immediately(&warm, &question), Some(expected), "{question:?}");
                 }
             }
             if let Some(commit) = maker.commits.get(from as usize) {
                 let question = GetLogs { range: LogRange::Block(commit.block.hash()), filter: filter.clone() };
                 let expected = scan(&maker.commits, from, from, &filter);
-                assert_eq!(on_the_spot(&warm, &question), Some(expected.clone()));
+                assert_eq!(immediately(&warm, &question), Some(expected.clone()));
                 assert_eq!(ask(&cold, question).await.unwrap(), expected);
             }
         }
@@ -207,7 +207,7 @@ async fn an_answer_is_the_same_from_memory_from_the_index_and_by_the_pool() {
 }
 
 #[tokio::test]
-async fn only_what_is_short_is_answered_on_the_spot() {
+async fn only_short_searches_are_answered_immediately() {
     let mut maker = Maker::new();
     let busy = vec![vec![log(1, &[5], b""); 20]; 3];
     for number in 1..=40_u64 {
@@ -222,24 +222,24 @@ async fn only_what_is_short_is_answered_on_the_spot() {
     let often = LogFilter { addresses: vec![address(2)], topics: Vec::new() };
     let many = LogFilter { addresses: vec![address(1)], topics: Vec::new() };
 
-    assert_eq!(on_the_spot(&bus, &question(0, 40, &rare)), Some(Vec::new()), "the index knows of none");
-    assert_eq!(on_the_spot(&bus, &question(1, 10, &often)).map(|logs| logs.len()), Some(9), "it knows of few");
-    assert_eq!(on_the_spot(&bus, &question(0, 40, &often)), None, "more blocks than are looked into");
-    assert_eq!(on_the_spot(&bus, &question(0, 40, &many)), None, "more logs than are found in an attempt");
-    assert_eq!(on_the_spot(&bus, &question(7, 7, &everything)), None, "nothing that the index could be asked for");
+    assert_eq!(immediately(&bus, &question(0, 40, &rare)), Some(Vec::new()), "the index knows of none");
+    assert_eq!(immediately(&bus, &question(1, 10, &often)).map(|logs| logs.len()), Some(9), "it knows of few");
+    assert_eq!(immediately(&bus, &question(0, 40, &often)), None, "more blocks than are looked into");
+    assert_eq!(immediately(&bus, &question(0, 40, &many)), None, "more logs than are found in an attempt");
+    assert_eq!(immediately(&bus, &question(7, 7, &everything)), None, "nothing that the index could be asked for");
     for is_in_memory in [false, false, true] {
-        let found = on_the_spot(&bus, &question(7, 7, &many));
+        let found = immediately(&bus, &question(7, 7, &many));
         assert_eq!(found.map(|logs| logs.len()), is_in_memory.then_some(60), "what is asked for again is kept");
         assert_eq!(ask(&bus, question(7, 7, &many)).await.unwrap().len(), 60);
     }
     let narrow = bus_within(&store, StoreLimits { log_results: 59, ..StoreLimits::default() });
-    assert_eq!(on_the_spot(&narrow, &question(7, 7, &many)), None, "the pool refuses what is too much");
+    assert_eq!(immediately(&narrow, &question(7, 7, &many)), None, "the pool refuses what is too much");
     let refusal = ask(&narrow, question(7, 7, &many)).await.unwrap_err().message;
     assert!(refusal.starts_with("query returned more than 59 results"), "{refusal}");
 }
 
 #[tokio::test]
-async fn lists_without_a_common_block_are_asked_about_at_every_leap_and_left_to_the_pool() {
+async fn searches_without_a_common_block_check_their_limit_at_every_leap_and_go_to_the_pool() {
     let mut maker = Maker::new();
     for number in 1..=200_u64 {
         let other = if number % 2 == 0 { log(1, &[6], b"") } else { log(2, &[5], b"") };
@@ -262,12 +262,12 @@ async fn lists_without_a_common_block_are_asked_about_at_every_leap_and_left_to_
     assert_eq!(search(16), (0, 17), "it stops when it is told to");
 
     let bus = bus_within(&maker.store, StoreLimits::default());
-    assert_eq!(on_the_spot(&bus, &question(0, 200, &filter)), None);
+    assert_eq!(immediately(&bus, &question(0, 200, &filter)), None);
     assert_eq!(ask(&bus, question(0, 200, &filter)).await, Ok(Vec::new()));
 }
 
 #[tokio::test]
-async fn a_block_of_many_logs_is_left_to_the_pool() {
+async fn a_block_with_many_logs_goes_to_the_pool() {
     let mut maker = Maker::new();
     maker.add(vec![change(1, 1, &[])], &[vec![log(1, &[5], b""); 512]]);
     maker.add(vec![change(1, 2, &[])], &[vec![log(1, &[5], b""); 513]]);
@@ -276,7 +276,7 @@ async fn a_block_of_many_logs_is_left_to_the_pool() {
     let any = LogFilter::default();
 
     for (number, count, is_short) in [(1, 512, true), (2, 513, false)] {
-        let found = on_the_spot(&bus, &question(number, number, &any));
+        let found = immediately(&bus, &question(number, number, &any));
         assert_eq!(found.map(|logs| logs.len()), is_short.then_some(count));
         assert_eq!(ask(&bus, question(number, number, &any)).await.unwrap().len(), count);
     }

@@ -1,4 +1,4 @@
-//! The chain store as its users see it: one program, so that the engine is linked once.
+//! Tests of the chain store's public interface, as one program so that the engine is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,4 @@
-//! A branch takes the place of another in one step: what is there afterwards, what a refused one changes, and what readers
-//! see meanwhile.
+//! Replacing a branch in one step: the result, refused branches, and what readers see meanwhile.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +14,7 @@ use tenon_storage::{Mode, Store};
 
 use crate::support::{Maker, Model, Random, address, assert_state, assert_whole, change, dump, fill, open};
 
-/// Two chains that have the blocks up to `fork` in common.
+/// Two chains with the blocks up to `fork` in common.
 pub(crate) struct Branches {
     pub(crate) commits: [Vec<BlockCommit>; 2],
     pub(crate) states: [Vec<Model>; 2],
@@ -23,7 +22,7 @@ pub(crate) struct Branches {
 }
 
 impl Branches {
-    /// Random blocks; some transactions stand on both branches, some come twice on one.
+    /// Random blocks; some transactions are on both branches, some occur twice on one.
     pub(crate) fn random(random: &mut Random, fork: u64, length: u64) -> Self {
         let mut maker = Maker::new();
         for _ in 0..fork {
@@ -35,7 +34,7 @@ impl Branches {
             maker.unwind(fork);
             for _ in 0..length {
                 let number = maker.commits.len() as u64;
-                // The transactions of a block name their branch and height, unless they repeat others.
+                // The transactions of a block encode their branch and height, unless they repeat others.
                 let is_shared = random.chance(20);
                 maker.mark = if is_shared { 0 } else { branch as u64 + 1 };
                 maker.repeats = random.chance(20).then(|| number - random.below(3));
@@ -48,7 +47,7 @@ impl Branches {
         Self { commits, states, fork }
     }
 
-    /// The blocks of a branch above the fork, the oldest `count` of them.
+    /// The oldest `count` blocks of a branch above the fork.
     pub(crate) fn above(&self, branch: usize, count: u64) -> Vec<Arc<BlockCommit>> {
         let fork = self.fork as usize;
         self.commits[branch][fork + 1..=fork + count as usize].iter().cloned().map(Arc::new).collect()
@@ -60,7 +59,7 @@ impl Branches {
 }
 
 #[test]
-fn a_branch_that_takes_anothers_place_leaves_what_unwinding_and_committing_leaves_to_the_byte() {
+fn replacing_a_branch_leaves_the_same_bytes_as_unwinding_and_committing() {
     let mut random = Random::new();
     for round in 0..6 {
         let (fork, length) = (1 + random.below(4), 1 + random.below(12));
@@ -93,7 +92,7 @@ fn a_branch_that_takes_anothers_place_leaves_what_unwinding_and_committing_leave
 }
 
 #[test]
-fn blocks_that_do_not_follow_change_nothing() {
+fn a_branch_with_a_gap_changes_nothing() {
     let mut random = Random::new();
     let branches = Branches::random(&mut random, 3, 5);
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +114,7 @@ fn blocks_that_do_not_follow_change_nothing() {
 }
 
 #[test]
-fn a_reorganisation_below_the_kept_states_is_refused_by_their_height() {
+fn a_reorganisation_below_the_kept_states_is_refused_with_their_height() {
     let mut random = Random::new();
     let branches = Branches::random(&mut random, 2, 30);
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +129,7 @@ fn a_reorganisation_below_the_kept_states_is_refused_by_their_height() {
     assert_eq!(store.head().header.hash(), branches.hash(0, 32));
 }
 
-/// Two branches of which every block sets one account's balance to its own height and branch, and logs the same.
+/// Two branches in which every block sets one account's balance to its own height and branch, and logs the same.
 fn telling_branches(length: u64) -> Branches {
     let mut maker = Maker::new();
     let mut branches = Branches { commits: Default::default(), states: Default::default(), fork: 1 };
@@ -154,16 +153,16 @@ fn balance_of(branch: usize, number: u64) -> u64 {
     number * 2 + branch as u64
 }
 
-/// What one reader finds of the chain in one go; fails when it is neither of the two.
+/// Everything that one reader finds of the chain; fails if it is neither of the two.
 fn look(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256) -> usize {
     let head = store.head();
     let seen = heads.iter().position(|(hash, ..)| *hash == head.header.hash());
     let seen = seen.unwrap_or_else(|| panic!("the head is {}, of neither branch", head.number()));
 
-    // The heights at which the branches differ have a block of either, never none.
+    // The heights at which the branches differ have a block of one of them, never none.
     let shorter = heads.iter().map(|(_, number, _)| *number).min().unwrap();
     assert!(store.canonical_hash(BlockNumber(shorter)).unwrap().is_some(), "no block at {shorter}");
-    // A transaction that is on both branches is always on the chain.
+    // A transaction that is on both branches is always found.
     assert!(store.transaction_location(shared_transaction).unwrap().is_some(), "a transaction was lost");
     let logs = store.logs(BlockNumber(2), BlockNumber(u64::MAX), &LogFilter::default(), 1_000, &|| false);
     if let Ok(logs) = logs {
@@ -174,13 +173,13 @@ fn look(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256
     seen
 }
 
-/// The state of the head, read as a request for `latest` does.
+/// Reads the state of the head, like a request for `latest`.
 fn look_at_state(store: &Store, heads: &[(B256, u64, usize); 2]) {
     let balance = loop {
         let head = store.head();
         let read = store.state_at(head.number()).and_then(|state: Arc<dyn StateReader>| {
             let balance = state.account(address(9))?.unwrap().balance;
-            // Of the head still, or of another block at its height.
+            // Still the head's, or that of another block at its height.
             Ok((store.canonical_hash(head.number())? == Some(head.header.hash())).then_some(balance))
         });
         match read {

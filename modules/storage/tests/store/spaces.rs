@@ -1,4 +1,4 @@
-//! Storage spaces of plugins: apart from one another, bounded, whole batches.
+//! Storage spaces of plugins: separate, bounded, with atomic commits.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ fn new_store() -> (tempfile::TempDir, Arc<Store>) {
 }
 
 #[test]
-fn no_space_sees_another_even_when_names_and_keys_run_together() {
+fn spaces_are_separate_even_if_name_and_key_concatenate_alike() {
     let (_folder, store) = new_store();
     commit(&store, "ab", vec![put("c", "of ab")]).unwrap();
     commit(&store, "a", vec![put("bc", "of a"), put("\u{7f}", "last of a")]).unwrap();
@@ -67,7 +67,7 @@ fn no_space_sees_another_even_when_names_and_keys_run_together() {
 }
 
 #[test]
-fn pages_go_both_ways_and_say_when_there_is_more() {
+fn pages_go_both_ways_and_report_whether_there_is_more() {
     let (_folder, store) = new_store();
     commit(&store, "m", ["a", "b", "c", "d"].iter().map(|key| put(key, "")).collect()).unwrap();
     commit(&store, "l", vec![put("z", "before")]).unwrap();
@@ -97,7 +97,7 @@ fn pages_go_both_ways_and_say_when_there_is_more() {
 }
 
 #[test]
-fn a_full_space_refuses_by_name_and_takes_what_makes_it_smaller() {
+fn a_full_space_refuses_by_name_and_accepts_changes_that_shrink_it() {
     let (_folder, store) = new_store();
     let limits = SpaceLimits { records: 2, bytes: 20 };
     store.commit("m", &changes(vec![put("a", "12345"), put("b", "12345")]), limits).unwrap();
@@ -118,7 +118,7 @@ fn a_full_space_refuses_by_name_and_takes_what_makes_it_smaller() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_with_both_sizes() {
+fn oversized_values_are_refused_with_both_sizes() {
     let (_folder, store) = new_store();
     let long = "k".repeat(SpaceLimits::KEY + 1);
     let value = "v".repeat(SpaceLimits::VALUE + 1);
@@ -137,7 +137,7 @@ fn what_is_too_large_is_refused_with_both_sizes() {
 }
 
 #[test]
-fn nothing_is_changed_when_something_else_is_there_than_expected() {
+fn a_failed_precondition_changes_nothing() {
     let (_folder, store) = new_store();
     let guarded = |expected: Option<&str>, value: &str| CommitRecords {
         expects: vec![(bytes("cursor"), expected.map(bytes))],
@@ -153,7 +153,7 @@ fn nothing_is_changed_when_something_else_is_there_than_expected() {
 }
 
 #[test]
-fn random_batches_leave_what_a_map_would_hold_and_count_it() {
+fn random_commits_match_a_map_and_its_counts() {
     let (folder, store) = new_store();
     let mut random = Random::new();
     let mut model: BTreeMap<Bytes, Bytes> = BTreeMap::new();
@@ -186,7 +186,7 @@ fn random_batches_leave_what_a_map_would_hold_and_count_it() {
     assert_eq!(all(&store, "m"), model.clone().into_iter().collect::<Vec<_>>(), "after a restart");
 }
 
-/// Tells a child process of this very program which folder to write to.
+/// Variable that names a child process's folder.
 const CHILD_FOLDER: &str = "TENON_SPACES_FOLDER";
 const CHILD_WRITES: &str = "writing";
 const BATCH: u64 = 40;
@@ -196,7 +196,7 @@ fn numbered(number: u64) -> CommitRecords {
     changes((0..BATCH).map(change).collect())
 }
 
-/// Commits for ever, until it is killed.
+/// Commits until it is killed.
 #[test]
 fn child_that_commits_until_it_is_killed() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -207,7 +207,7 @@ fn child_that_commits_until_it_is_killed() {
     }
 }
 
-/// The number that every record of a whole batch has.
+/// The number that every record of a batch has.
 fn last_number(store: &Store) -> u64 {
     let records = all(store, "m");
     let numbers: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Chains for tests: blocks with real roots, and a plain model of every state to compare with.
+//! Chains for tests: blocks with real roots, and a simple model of every state to compare with.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use tenon_storage::{Durability, Mode, Store, StoreOptions};
 /// The chain id of test chains.
 pub(crate) const CHAIN_ID: u64 = 31_337;
 
-/// A small generator whose seed is printed by failing tests and taken back from `TENON_SEED`.
+/// A small random generator whose seed failing tests print and `TENON_SEED` sets.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -108,16 +108,16 @@ pub(crate) fn open(path: &Path, mode: Mode) -> Arc<Store> {
     Store::open(path, options(mode)).unwrap()
 }
 
-/// Makes a chain block by block in a store of its own, and remembers every commit and every state.
+/// Makes a chain block by block in a store of its own, and records every commit and state.
 pub(crate) struct Maker {
     pub(crate) store: Arc<Store>,
     pub(crate) commits: Vec<BlockCommit>,
     pub(crate) states: Vec<Model>,
-    /// Marks the transactions of the next blocks, and with them the blocks.
+    /// Distinguishes the transactions, and so the blocks, that follow.
     pub(crate) mark: u64,
-    /// Marks the headers of one branch, so that those of two differ also where their transactions do not.
+    /// Distinguishes the headers of one branch, so that branches differ even with equal transactions.
     pub(crate) seal: u64,
-    /// The next blocks have the transactions of the block of this number.
+    /// Number of the block whose transactions the next blocks repeat.
     pub(crate) repeats: Option<u64>,
     _folder: TempDir,
 }
@@ -155,7 +155,7 @@ impl Maker {
         self.add(accounts, &logs)
     }
 
-    /// Takes blocks off.
+    /// Removes blocks.
     pub(crate) fn unwind(&mut self, number: u64) {
         self.store.unwind(BlockNumber(number)).unwrap();
         self.commits.truncate(number as usize + 1);
@@ -196,7 +196,7 @@ impl Maker {
         let senders = vec![address(0); transactions.len()];
         let block =
             Block { header: tenon_chain::seal(header), transactions, ommers: Vec::new(), withdrawals: None, size: 0 };
-        // Decoding gives the block its size.
+        // Decoding sets the block's size.
         let block = tenon_chain::decode_block(&mut tenon_chain::encode_block(&block).as_slice()).unwrap();
         BlockCommit {
             block: Arc::new(RecoveredBlock { block, senders }),
@@ -210,7 +210,7 @@ impl Maker {
     }
 }
 
-/// The code of the accounts that have any; they all have the same.
+/// The code of the accounts that have some; all share the same.
 fn codes(accounts: &[AccountChange]) -> Vec<(B256, Bytes)> {
     let has_code = accounts.iter().filter_map(|change| change.account).filter(Account::has_code);
     has_code.map(|account| (account.code_hash, Bytes::from_static(CODE))).collect()
@@ -299,12 +299,12 @@ pub(crate) fn fill(store: &Store, commits: &[BlockCommit]) {
     }
 }
 
-/// Compares every account and slot that any state has with what the store says at this height.
+/// Compares every account and slot of any state with the store's answers at this height.
 pub(crate) fn assert_state(store: &Store, number: u64, states: &[Model]) {
     assert_same_state(&*store.state_at(BlockNumber(number)).unwrap(), number, states);
 }
 
-/// Compares every account and slot that any state has with what this one says.
+/// Compares every account and slot of any state with this one's.
 pub(crate) fn assert_same_state(state: &dyn StateReader, number: u64, states: &[Model]) {
     let expected = &states[number as usize];
     for address in states.iter().flat_map(|state| state.accounts.keys()).collect::<BTreeSet<_>>() {
@@ -317,14 +317,14 @@ pub(crate) fn assert_same_state(state: &dyn StateReader, number: u64, states: &[
     }
 }
 
-/// Fails with the damage if the store is not whole.
+/// Fails with the inconsistency if the store has one.
 pub(crate) fn assert_whole(store: &Store) {
     let report = store.verify(&mut |_| {}, &|| false).unwrap();
     assert_eq!(report.damage, None);
     assert_eq!(report.blocks, store.head().number().0 + 1);
 }
 
-/// RocksDB 11 follows a null pointer where a list that tracks logs is opened for reading by options that do not.
+/// RocksDB 11 dereferences a null pointer if options without log tracking open a list that tracks logs read-only.
 fn engine_options() -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_track_and_verify_wals_in_manifest(true);
@@ -344,7 +344,7 @@ pub(crate) fn dump(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> 
     names.iter().map(|name| (name.clone(), records(name))).collect()
 }
 
-/// Overwrites a record of a closed database; `None` removes it.
+/// Overwrites a record of a closed database; `None` deletes it.
 pub(crate) fn overwrite(path: &Path, column: &str, key: &[u8], value: Option<&[u8]>) {
     let options = engine_options();
     let names = rocksdb::DB::list_cf(&options, path).unwrap();

@@ -1,5 +1,5 @@
-//! A list of tables, or a log, of which a part is missing is refused by name: the engine would open without the tables and
-//! say nothing.
+//! A list of tables, or a log, with a missing part is refused by name: the engine itself would silently open without
+//! the tables.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     support::{Maker, assert_whole, fill, open, options, overwrite},
 };
 
-/// A folder as a killed process leaves it: tables, and blocks that lie in the log only.
+/// A folder as left by a killed process: tables, and blocks that are only in the log.
 fn killed(maker: &Maker) -> TempDir {
     let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(original.path(), Mode::Archive);
@@ -31,13 +31,13 @@ fn killed(maker: &Maker) -> TempDir {
         if fs::metadata(list_of(copy.path())).unwrap().len() == recorded_length(copy.path()) {
             return copy;
         }
-        // Something was merged in the background since; the next write records it.
+        // A merge ran in the background since; the next write records it.
         std::thread::sleep(Duration::from_millis(10));
         store.keep("anything", b"").unwrap();
     }
 }
 
-/// How long the list of tables is according to the record.
+/// The list's length according to the record.
 fn recorded_length(folder: &Path) -> u64 {
     fs::read_to_string(folder.join("TABLES")).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
 }
@@ -77,7 +77,7 @@ fn shorten(file: &Path, left: u64) {
     fs::OpenOptions::new().write(true).open(file).unwrap().set_len(left).unwrap();
 }
 
-/// Why a folder is refused because of its list of tables.
+/// The problem for which a folder is refused.
 fn problem(folder: &Path) -> TableListProblem {
     match Store::open(folder, options(Mode::Archive)) {
         Err(OpenError::TableList { path, problem }) if path == folder => problem,
@@ -87,7 +87,7 @@ fn problem(folder: &Path) -> TableListProblem {
 }
 
 #[test]
-fn a_list_that_is_torn_at_any_byte_is_refused_with_both_lengths_and_nothing_is_changed() {
+fn a_list_truncated_at_any_byte_is_refused_with_both_lengths_and_nothing_is_changed() {
     let maker = chain();
     for folder in [killed(&maker), closed(&maker)] {
         let list = list_of(folder.path());
@@ -111,7 +111,7 @@ fn a_list_that_is_torn_at_any_byte_is_refused_with_both_lengths_and_nothing_is_c
 }
 
 #[test]
-fn a_list_that_was_changed_within_or_that_lost_its_file_is_refused() {
+fn a_modified_list_or_a_missing_one_is_refused() {
     let maker = chain();
     let folder = closed(&maker);
     let list = list_of(folder.path());
@@ -119,7 +119,7 @@ fn a_list_that_was_changed_within_or_that_lost_its_file_is_refused() {
     let whole = fs::read(&list).unwrap();
     let known = whole.len() as u64;
 
-    // Zeroes instead of the end: the engine skips them.
+    // Zeros instead of the end: the engine skips them.
     let mut zeroed = whole.clone();
     zeroed[whole.len() / 2..].fill(0);
     fs::write(&list, zeroed).unwrap();
@@ -145,7 +145,7 @@ fn an_older_list_or_none_is_refused() {
     assert_eq!(problem(folder.path()), TableListProblem::Older { found: name(&old), known: name(&new) });
     fs::remove_file(folder.path().join("CURRENT")).unwrap();
     assert_eq!(problem(folder.path()), TableListProblem::Unnamed);
-    // Without a record too: a new database would be begun over the tables of the old one.
+    // Also without a record: the engine would create a new database over the old tables.
     fs::remove_file(folder.path().join("TABLES")).unwrap();
     assert_eq!(problem(folder.path()), TableListProblem::Unnamed);
     fs::write(folder.path().join("CURRENT"), format!("{}\n", name(&new))).unwrap();
@@ -153,12 +153,12 @@ fn an_older_list_or_none_is_refused() {
 }
 
 #[test]
-fn a_record_that_is_missing_damaged_or_older_refuses_nothing_and_is_made_again() {
+fn a_missing_damaged_or_older_record_refuses_nothing_and_is_rewritten() {
     let maker = chain();
     let folder = killed(&maker);
     let record = fs::read(folder.path().join("TABLES")).unwrap();
     let flipped: Vec<u8> = record.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == 20)).collect();
-    // As after a process that was killed before it recorded the list of this opening.
+    // As left by a process that was killed before it recorded the list of this opening.
     let older = fs::read(closed(&maker).path().join("TABLES")).unwrap();
     for record in [None, Some(&[][..]), Some(&record[..record.len() / 2]), Some(&flipped), Some(&older)] {
         let copy = copy_of(&folder);
@@ -168,7 +168,7 @@ fn a_record_that_is_missing_damaged_or_older_refuses_nothing_and_is_made_again()
             None => fs::remove_file(&path).unwrap(),
         }
 
-        // A record of another list with the same name is not this one's.
+        // A record of another list with the same name does not match this one.
         if record == Some(&older) {
             let list = list_of(copy.path());
             let later = copy.path().join("MANIFEST-000900");
@@ -185,7 +185,7 @@ fn a_record_that_is_missing_damaged_or_older_refuses_nothing_and_is_made_again()
 }
 
 #[test]
-fn what_is_left_is_taken_when_the_operator_removes_the_record() {
+fn a_truncated_database_opens_after_the_operator_removes_the_record() {
     let maker = chain();
     let folder = closed(&maker);
     let list = list_of(folder.path());
@@ -203,7 +203,7 @@ fn what_is_left_is_taken_when_the_operator_removes_the_record() {
 }
 
 #[test]
-fn a_record_that_cannot_be_written_stops_no_block() {
+fn a_record_that_cannot_be_written_blocks_no_commit() {
     let maker = chain();
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("TABLES.new")).unwrap();
@@ -212,7 +212,7 @@ fn a_record_that_cannot_be_written_stops_no_block() {
     store.flush().unwrap();
     assert!(!folder.path().join("TABLES").exists());
 
-    // There is room again: what follows is recorded, without a new start.
+    // Space is available again: later writes are recorded, without a restart.
     fs::remove_dir(folder.path().join("TABLES.new")).unwrap();
     maker.commits[20..40].iter().for_each(|commit| store.commit(commit).unwrap());
     store.flush().unwrap();
@@ -222,8 +222,8 @@ fn a_record_that_cannot_be_written_stops_no_block() {
     assert_eq!(ending(folder.path(), &maker), Ending::Whole);
 }
 
-/// A folder with several logs, whose store is open: memory tables so small that the columns are written to tables at
-/// different times.
+/// A folder with several logs, whose store is open: memory tables so small that the columns are flushed at different
+/// times.
 fn with_several_logs(maker: &Maker) -> (TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
     let small = StoreOptions { write_buffer_bytes: 256 << 10, ..options(Mode::Archive) };
@@ -232,7 +232,7 @@ fn with_several_logs(maker: &Maker) -> (TempDir, Arc<Store>) {
     (folder, store)
 }
 
-/// What becomes of a copy of a folder whose log at this place is missing, or of this length.
+/// Opens a copy of a folder whose log at this position is missing, or truncated to this length.
 fn without_log(folder: &TempDir, at: usize, left: Option<u64>, maker: &Maker) -> Ending {
     let copy = copy_of(folder);
     let log = &logs(copy.path())[at];
@@ -244,10 +244,10 @@ fn without_log(folder: &TempDir, at: usize, left: Option<u64>, maker: &Maker) ->
 }
 
 #[test]
-fn an_older_log_that_is_missing_or_shorter_is_refused_and_a_newest_one_that_is_shorter_leaves_a_whole_block() {
+fn a_missing_or_truncated_older_log_is_refused_and_a_truncated_newest_one_leaves_a_whole_block() {
     let maker = chain();
     let (open, _store) = with_several_logs(&maker);
-    // Closed logs are known to the engine once it has synced them, which it does in the background.
+    // The engine records closed logs once it has synced them, which it does in the background.
     let folder = (0..600).find_map(|_| {
         let copy = copy_of(&open);
         let logs = logs(copy.path());
@@ -290,7 +290,7 @@ fn a_hole_among_the_last_blocks_is_refused_with_its_height() {
 }
 
 #[test]
-fn the_newest_log_cannot_be_removed_unnoticed() {
+fn removing_the_newest_log_is_detected() {
     let maker = chain();
     let folder = killed(&maker);
     let log = logs(folder.path()).pop().unwrap();
@@ -302,7 +302,7 @@ fn the_newest_log_cannot_be_removed_unnoticed() {
 }
 
 #[test]
-fn a_database_that_is_opened_and_closed_again_and_again_is_never_refused() {
+fn a_database_that_is_repeatedly_opened_and_closed_is_never_refused() {
     let maker = chain();
     let folder = tempfile::tempdir().unwrap();
     let small = || StoreOptions { write_buffer_bytes: 256 << 10, ..options(Mode::Archive) };
@@ -313,7 +313,7 @@ fn a_database_that_is_opened_and_closed_again_and_again_is_never_refused() {
                 None => store.initialise(commit, crate::support::CHAIN_ID).unwrap(),
                 Some(_) => store.commit(commit).unwrap(),
             }
-            // A kill at this instant.
+            // Simulates a kill at this instant.
             let copy = tempfile::tempdir().unwrap();
             copy_folder(folder.path(), copy.path());
             let copied = Store::open(copy.path(), small()).unwrap();

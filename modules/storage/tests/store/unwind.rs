@@ -1,4 +1,4 @@
-//! Taking blocks off leaves what a database has that never had them.
+//! After an unwind the database equals one that never had those blocks.
 
 use alloy_primitives::U256;
 
@@ -6,11 +6,11 @@ use crate::support::{Maker, Random, assert_same_state, assert_state, assert_whol
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, LogFilter, StoreError};
 use tenon_storage::Mode;
 
-/// Columns in which blocks of abandoned branches stay: as side blocks, or as what their trie and code was.
+/// Columns that keep records of abandoned branches: side blocks, and their trie nodes and code.
 const KEEPS_SIDE_BLOCKS: [&str; 6] = ["headers", "header_numbers", "bodies", "receipts", "trie", "codes"];
 
 #[test]
-fn unwinding_gives_what_a_fresh_build_gives() {
+fn unwinding_equals_a_fresh_build() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..40 {
@@ -64,7 +64,7 @@ fn a_chain_that_was_unwound_and_committed_again_is_the_same_to_the_byte() {
 }
 
 #[test]
-fn another_branch_takes_the_place_of_the_old_one() {
+fn another_branch_replaces_the_old_one() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..10 {
@@ -82,7 +82,7 @@ fn another_branch_takes_the_place_of_the_old_one() {
     for commit in &old[7..] {
         let hash = commit.block.hash();
         assert_eq!(store.block(hash).unwrap().as_deref(), Some(&*commit.block));
-        // What was canonical once can still be asked about.
+        // Formerly canonical blocks can still be queried.
         assert_eq!(store.receipts(hash).unwrap().as_deref(), Some(&*commit.receipts));
         let state = store.state_of_branch(&commit.block.header).unwrap().unwrap();
         assert_same_state(&*state, commit.block.header.number, &old_states);
@@ -129,7 +129,7 @@ fn a_side_block_that_never_was_canonical_has_a_state_and_receipts_once_it_was_ex
     }
     (0..=5).for_each(|number| assert_state(store, number, &maker.states));
     assert_whole(store);
-    // The other branch becomes the chain, as if nothing had been kept of it.
+    // The other branch becomes canonical, as if nothing of it had been stored.
     store.unwind(BlockNumber(0)).unwrap();
     other.commits[1..].iter().for_each(|commit| store.commit(commit).unwrap());
     (0..=5).for_each(|number| assert_state(store, number, &other.states));
@@ -192,7 +192,7 @@ fn a_transaction_that_was_on_the_chain_before_is_found_there_again() {
 }
 
 #[test]
-fn refuses_to_unwind_upwards() {
+fn refuses_to_unwind_to_a_height_above_the_head() {
     let maker = Maker::new();
 
     assert_eq!(maker.store.unwind(BlockNumber(1)), Err(StoreError::UnknownBlock { what: "1".into() }));

@@ -1,4 +1,4 @@
-//! Who may send transactions that cost nothing: the masternodes of the head's epoch, as headers list them.
+//! The addresses that may send free transactions: the masternodes of the head's epoch, as listed by headers.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use parking_lot::Mutex;
 use tenon_api::{Address, B256, BlockNumber, ChainReader, Header, StoreError};
 use tenon_chain::NativeConsensus;
 
-/// Bytes of free text and of the seal around the list of a v1 checkpoint's extra data.
+/// Bytes of vanity and of the seal around the list in a v1 checkpoint's extra data.
 const VANITY_BYTES: usize = 32;
 const SEAL_BYTES: usize = 65;
 
-/// Finds the masternodes of an epoch and remembers the last list.
+/// Finds the masternodes of an epoch and caches the last list.
 pub(super) struct Masternodes {
     epoch: u64,
     switch_block: u64,
-    /// The masternodes as of the head of this hash. Held for a look-up or an insertion only.
+    /// The masternodes as of the head with this hash. Locked for a look-up or an insertion only.
     last: Mutex<Option<(B256, Arc<[Address]>)>>,
 }
 
@@ -23,7 +23,7 @@ impl Masternodes {
         Self { epoch: consensus.epoch, switch_block: consensus.switch_block, last: Mutex::new(None) }
     }
 
-    /// Whether an address is one of the masternodes of the head's epoch.
+    /// Returns whether an address is a masternode of the head's epoch.
     pub(super) fn contains(
         &self,
         address: Address,
@@ -40,7 +40,7 @@ impl Masternodes {
         Ok(is_one)
     }
 
-    /// The list of the header that opened the head's epoch; an empty one where it is not stored.
+    /// The list in the header that opened the head's epoch; empty if that header is not stored.
     fn list(&self, head: &tenon_api::SealedHeader, chain: &dyn ChainReader) -> Result<Vec<Address>, StoreError> {
         let mut number = head.number;
         let mut header = Arc::new(head.clone());
@@ -57,7 +57,7 @@ impl Masternodes {
         Ok(Vec::new())
     }
 
-    /// The masternodes that a header lists itself.
+    /// The masternodes listed in a header itself.
     fn listed(&self, header: &Header) -> Option<Vec<Address>> {
         let is_v2 = header.number > self.switch_block;
         let bytes: &[u8] = if is_v2 {

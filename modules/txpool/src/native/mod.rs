@@ -1,5 +1,5 @@
-//! What native chains ask of a transaction before it may wait (`docs/spec/chain.md` 9): their own prices, their own
-//! words, transactions of masternodes, and tokens that pay for their holders.
+//! The pool's rules of native chains (`docs/spec/chain.md` 9): minimum prices, error texts, transactions of
+//! masternodes, and tokens that pay for their holders.
 
 mod masternodes;
 mod problem;
@@ -19,18 +19,18 @@ pub(crate) use problem::in_native_words;
 use crate::{PoolError, Source, entry::Terms, senders::Senders};
 use masternodes::Masternodes;
 
-/// The longest transaction, canonical bytes.
+/// Maximum size of a transaction, canonical bytes.
 const MAX_TRANSACTION_BYTES: u64 = 64 * 1024;
-/// How far a nonce may lie above the next pending one.
+/// Maximum distance of a nonce above the next pending one.
 const NONCE_AHEAD: u64 = 10;
 
-/// Whether a transaction goes to the block signers or the randomize contract: those of masternodes cost nothing.
+/// Returns whether a transaction goes to the block signer or the randomize contract: masternodes send those for free.
 pub(crate) fn is_special(transaction: &Transaction) -> bool {
     let special = [Address::with_last_byte(0x89), Address::with_last_byte(0x90)];
     transaction.to.is_some_and(|receiver| special.contains(&receiver))
 }
 
-/// What tokens can pay, wei, by token.
+/// What each token can pay, wei.
 type Capacities = Arc<BTreeMap<Address, U256>>;
 
 /// The rules of one native chain.
@@ -39,25 +39,25 @@ pub(crate) struct NativeRules {
     settings: NativeSettings,
     masternodes: Masternodes,
     senders: Arc<Senders>,
-    /// What tokens can pay after the block of this hash. Held for a look-up or an insertion only.
+    /// What tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
     capacities: Mutex<Option<(B256, Capacities)>>,
 }
 
 impl NativeRules {
-    /// The rules of this chain; none of a chain that is not native.
+    /// The rules of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>, senders: Arc<Senders>) -> Option<Self> {
         let settings = spec.native.clone()?;
         let masternodes = Masternodes::new(&settings.consensus);
         Some(Self { spec: Arc::clone(spec), settings, masternodes, senders, capacities: Mutex::new(None) })
     }
 
-    /// What one gas costs at least, and what a token pays for one, as of a head.
+    /// The minimum price per gas, and what a token pays per gas, as of a head.
     pub(crate) fn gas_price(&self, head: u64) -> U256 {
-        U256::from(self.settings.heights.least_price(head))
+        U256::from(self.settings.heights.min_price(head))
     }
 
-    /// The checks of `docs/spec/chain.md` 9.2, in its order, but for those of replacements. `next_nonce` tells the next
-    /// nonce of a sender who has transactions here. Gives the sender and what the transaction means for the pool.
+    /// The checks of `docs/spec/chain.md` 9.2, in its order, except those of replacements. `next_nonce` returns the
+    /// next nonce of a sender with transactions in the pool. Returns the sender and the transaction's terms.
     pub(crate) fn check(
         &self,
         transaction: &Transaction,
@@ -71,14 +71,15 @@ impl NativeRules {
         self.check_form(transaction, size, &head.header)?;
         let rules = self.permissive(&head.header);
         let sender = self.senders.sender(&rules, transaction).map_err(|_| NativeProblem::Sender)?;
-        // The pool is asked before the chain, which it follows: what leaves the pool for a block meanwhile is counted by the
-        // account then. The other way round it would be counted by neither, and the nonce would seem too high.
+        // The pool is read before the chain, which it follows: a transaction that a block takes out of the pool
+        // meanwhile is then counted by the account. In the other order neither would count it, and the nonce would seem
+        // too high.
         let waiting = next_nonce(sender).unwrap_or_default();
         let head = chain.head();
         let state = chain.state_at(head.number())?;
         let is_special = is_special(transaction);
         let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
-        // The reference looks at an interface's prices last: its least price comes first there.
+        // For transactions from an interface the reference checks prices last, starting with its minimum price.
         if !source.is_interface() && !is_privileged {
             self.check_price(transaction, &head.header, min_tip)?;
         }
@@ -129,7 +130,7 @@ impl NativeRules {
         Ok(())
     }
 
-    /// Who signed, whatever the block's rules say of signatures: of this chain or of none.
+    /// The signer rules of a check that accepts this chain's id or none, whatever the block's rules say.
     fn permissive(&self, _head: &Header) -> SignerRules {
         SignerRules {
             chain_id: self.spec.chain_id,
@@ -139,7 +140,7 @@ impl NativeRules {
         }
     }
 
-    /// Who signed for the chain that the transaction names, which may be another one (`docs/spec/chain.md` 2.3).
+    /// The signer rules of the chain id in the transaction, which may be another one (`docs/spec/chain.md` 2.3).
     fn own_signer(&self, transaction: &Transaction) -> SignerRules {
         SignerRules {
             chain_id: transaction.chain_id.unwrap_or(self.spec.chain_id),
@@ -149,7 +150,7 @@ impl NativeRules {
         }
     }
 
-    /// Check 8, which the reference spares what came over its interfaces.
+    /// Check 8, which the reference skips for transactions from its interfaces.
     fn check_price(&self, transaction: &Transaction, head: &Header, min_tip: U256) -> Result<(), NativeProblem> {
         let is_underpriced = match self.spec.next_base_fee(head) {
             Some(base_fee) => transaction.max_fee_per_gas() < U256::from(base_fee),
@@ -180,7 +181,7 @@ impl NativeRules {
         Ok(terms)
     }
 
-    /// What a transaction may cost its sender: all that its token does not pay.
+    /// Maximum cost of a transaction to its sender: what its token does not pay.
     pub(crate) fn cost(
         &self,
         transaction: &Transaction,
@@ -225,7 +226,7 @@ impl NativeRules {
     }
 }
 
-/// The checks of the interface, before the pool's own.
+/// The interface's checks, before the pool's own.
 pub(crate) fn check_submission(transaction: &Transaction) -> Result<(), PoolError> {
     if is_special(transaction) { Err(NativeProblem::SpecialByInterface.into()) } else { Ok(()) }
 }

@@ -1,20 +1,22 @@
+//! Refusals of native chains, in the reference's words.
+
 use tenon_api::Address;
 
 use crate::PoolError;
 
-/// Why a native chain's pool refuses a transaction, in the reference's words (`docs/spec/chain.md` 9.2, 9.3).
+/// Why a native chain's pool refuses a transaction, with the reference's texts (`docs/spec/chain.md` 9.2, 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NativeProblem {
-    /// A type that the chain does not have, or not yet.
+    /// The chain does not have this type, or not yet.
     #[error("transaction type not supported")]
     Type,
     /// Longer than 64 KiB.
     #[error("oversized data")]
     Oversized,
-    /// The sender may not send.
+    /// The sender is on the denylist.
     #[error("reject transaction with sender in black-list: {}", native_text(*.0))]
     DeniedSender(Address),
-    /// The receiver may not receive.
+    /// The receiver is on the denylist.
     #[error("reject transaction with receiver in black-list: {}", native_text(*.0))]
     DeniedReceiver(Address),
     /// More gas than the head's limit.
@@ -23,13 +25,13 @@ pub enum NativeProblem {
     /// The tip is above the fee cap.
     #[error("max priority fee per gas higher than max fee per gas")]
     TipAboveFeeCap,
-    /// The signature gives no sender on this chain.
+    /// No sender on this chain can be recovered from the signature.
     #[error("invalid sender")]
     Sender,
-    /// Below the base fee, or below what this pool asks, or cheaper than all that fill it.
+    /// Below the base fee, below the pool's minimum, or below all transactions in a full pool.
     #[error("transaction underpriced")]
     Underpriced,
-    /// The account is past this nonce.
+    /// The account's nonce is already higher.
     #[error("nonce too low")]
     NonceTooLow,
     /// Too far above the next pending nonce.
@@ -38,24 +40,24 @@ pub enum NativeProblem {
     /// Neither the sender nor its token can pay.
     #[error("insufficient funds for gas * price + value")]
     Funds,
-    /// Not enough gas to begin with.
+    /// The gas limit is below the intrinsic gas.
     #[error("intrinsic gas too low")]
     IntrinsicGas,
-    /// No price at all.
+    /// The gas price is zero.
     #[error("zero gas price")]
     ZeroGasPrice,
-    /// Below the chain's least price.
+    /// Below the chain's minimum gas price.
     #[error("under min gas price")]
     MinGasPrice,
-    /// A masternode's transaction with this nonce waits already.
+    /// A masternode's transaction with this nonce is already in the pool.
     #[error("duplicate a special transaction")]
     DuplicateSpecial,
-    /// Transactions of masternodes come from masternodes, not from users.
+    /// Special transactions must come from masternodes, not through an interface.
     #[error("don't allow transaction sent to BlockSigners & RandomizeSMC smart contract via API")]
     SpecialByInterface,
 }
 
-/// The same refusal in the words of a native chain, where it has words of its own.
+/// Translates an error into the native chain's text, if it has one.
 pub(crate) fn in_native_words(error: PoolError) -> PoolError {
     match error {
         PoolError::TypeNotActive(_) => NativeProblem::Type.into(),

@@ -1,4 +1,4 @@
-//! The pool of a native chain: words, prices, masternodes, tokens.
+//! Tests of native chains' rules: error texts, prices, masternodes, tokens.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const CHAIN: u64 = 5151;
-/// The least price from `gas50x` on.
+/// The minimum price from `gas50x` on.
 const PRICE: u64 = 12_500_000_000;
 
 /// Rules of this network id; 5151 has every fork at block 0.
@@ -73,10 +73,10 @@ fn answer(pool: &Pool, raw: &[u8], source: Source) -> String {
 }
 
 #[test]
-fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
+fn a_block_that_arrives_during_a_nonce_check_does_not_make_the_nonce_too_high() {
     let chain = chain();
     let rules = NativeRules::of(&spec(CHAIN), Arc::default()).unwrap();
-    // The sender's sixteen transactions leave the pool for a block at this very moment.
+    // The sender's sixteen transactions move from the pool into a block at this moment.
     let next_nonce = |sender| {
         chain.change_account(sender, |account| account.nonce = 16);
         None
@@ -90,7 +90,7 @@ fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
 }
 
 #[test]
-fn refuses_in_the_words_of_the_reference() {
+fn refuses_with_the_references_error_texts() {
     let chain = chain();
     chain.change_account(address(1), |account| account.nonce = 5);
     chain.change_account(address(2), |account| account.balance = U256::from(21_000) * U256::from(PRICE) - U256::ONE);
@@ -140,7 +140,7 @@ fn refuses_in_the_words_of_the_reference() {
     ] {
         assert_eq!(answer(&pool, &taken, Source::Operator), "taken");
     }
-    // From others a price below the base fee is refused before the nonce and the least price are looked at.
+    // From others, a price below the base fee is refused before the nonce and the minimum price are checked.
     assert_eq!(answer(&pool, &signed(1, legacy(4, PRICE - 1)), Source::Peer), "transaction underpriced");
     assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Source::Peer), "replacement transaction underpriced");
 }
@@ -155,7 +155,7 @@ fn takes_ten_nonces_above_the_pending_one() {
 }
 
 #[test]
-fn weighs_transactions_together_against_their_senders_balance() {
+fn checks_the_balance_against_all_pending_transactions_together() {
     let chain = chain();
     let one = U256::from(21_000 * PRICE);
     chain.change_account(address(2), |account| account.balance = one * U256::from(5) / U256::from(2));
@@ -164,7 +164,7 @@ fn weighs_transactions_together_against_their_senders_balance() {
         for nonce in 0..2 {
             assert_eq!(answer(&pool, &signed(2, legacy(nonce, PRICE)), source), "taken");
         }
-        // Alone it could be paid.
+        // It could be paid alone.
         assert_eq!(answer(&pool, &signed(2, legacy(2, PRICE)), source), "insufficient funds for gas * price + value");
         assert_eq!((pool.status().pending, pool.status().queued), (2, 0));
     }
@@ -173,13 +173,13 @@ fn weighs_transactions_together_against_their_senders_balance() {
 #[test]
 fn a_masternodes_transactions_cost_nothing_and_are_never_replaced() {
     let pool = open(&chain());
-    // Nobody else may send them for nothing.
+    // Others may not send them for free.
     assert_eq!(answer(&pool, &signed(0, signing(0, 0)), Source::Peer), "transaction underpriced");
     assert_eq!(answer(&pool, &signed(0, signing(0, PRICE)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(0, 1)), Source::Peer), "duplicate a special transaction");
     assert_eq!(answer(&pool, &signed(7, legacy(0, 9 * PRICE)), Source::Peer), "replacement transaction underpriced");
-    // It takes the place of an ordinary one, whatever that one pays.
+    // It replaces an ordinary one, whatever that one pays.
     assert_eq!(answer(&pool, &signed(7, legacy(1, 9 * PRICE)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "taken");
 
@@ -216,7 +216,7 @@ fn advance_empty(chain: &MemoryChain, validators: &[u8]) {
 }
 
 #[test]
-fn refuses_who_is_on_the_denylist() {
+fn refuses_addresses_on_the_denylist() {
     // Every id but 5151 has the list; here its rules begin with block 38,383,838.
     let spec = spec(4243);
     let denied = spec.native.as_ref().unwrap().denylist[0];
@@ -250,7 +250,7 @@ fn types_and_prices_come_with_their_forks() {
     assert_eq!(rules.check_gas(&cheap, &head(80_370_000)), Err(NativeProblem::MinGasPrice));
     let cheaper = sign(0, legacy(0, 249_999_999));
     assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativeProblem::MinGasPrice));
-    // Before there is a base fee, a remote one must pay the pool's own least tip.
+    // Before there is a base fee, a remote transaction must pay the pool's minimum tip.
     let min_tip = U256::from(7);
     assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), min_tip), Err(NativeProblem::Underpriced));
     assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), min_tip), Ok(()));
@@ -315,8 +315,9 @@ fn a_token_pays_for_its_holders() {
         let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
         assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
         // Its own price does not matter, the sponsored one does.
-        let dear = Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
-        assert_eq!(rules.terms(&dear, address(0), false, false, &head, &state).unwrap().cost, wanted);
+        let expensive =
+            Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
+        assert_eq!(rules.terms(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
     }
 }
 
@@ -325,10 +326,10 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     for (balance, wanted) in [(0, true), (9, false), (10, true)] {
         let (state, token) = registered(10, balance, U256::from(u64::MAX));
         assert_eq!(tokens::can_pay_fee(address(0), token, &state).unwrap(), wanted, "{balance}");
-        // Nothing of the token at all: the call fails, and that is its sender's business.
+        // Without any of the token the call would fail, at its sender's expense, so the pool does not refuse it.
         assert!(tokens::can_pay_fee(address(1), token, &state).unwrap());
     }
-    // What is transferred does not count, nor does data too short for a selector.
+    // The amount transferred is ignored, as is data too short for a selector.
     let (state, token) = registered(10, 10, U256::from(u64::MAX));
     let rules = NativeRules::of(&spec(CHAIN), Arc::default()).unwrap();
     let head = chain().head();
@@ -342,9 +343,10 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     assert_eq!(refusal, "insufficient funds for gas * price + value");
 }
 
-/// What a token's deposit no longer covers falls to the sender, and leaves the pool when it can't pay.
+/// Costs that a token's deposit no longer covers fall to the sender; the transaction leaves the pool when the sender
+/// cannot pay.
 #[test]
-fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
+fn sponsored_transactions_leave_when_neither_token_nor_sender_can_pay() {
     let mut state = crate::state::PoolState::new(
         crate::state::PoolHead { number: 1, hash: B256::ZERO, gas_limit: 30_000_000, prices: BlockPrices::default() },
         &PoolOptions::default(),
@@ -373,7 +375,7 @@ fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
 }
 
 #[test]
-fn blocks_take_sponsored_and_other_transactions_along() {
+fn blocks_include_sponsored_and_other_transactions() {
     let chain = chain();
     let pool = open(&chain);
     assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Source::Operator), "taken");

@@ -11,8 +11,8 @@ const TOKENS_STATE: u64 = 2;
 /// `balances` and `minFee` of a token.
 const BALANCES: u64 = 0;
 const MIN_FEE: u64 = 1;
-/// More tokens than this are not read: each costs a deposit.
-const MOST_TOKENS: u64 = 1 << 20;
+/// Maximum number of tokens that are read; each costs its issuer a deposit.
+const MAX_TOKENS: u64 = 1 << 20;
 
 fn slot(number: u64) -> B256 {
     B256::from(U256::from(number))
@@ -25,7 +25,7 @@ fn entry(address: Address, mapping: u64) -> B256 {
 /// What every registered token can pay, wei.
 pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTreeMap<Address, U256>, StoreError> {
     let count = state.storage(issuer, slot(TOKENS))?;
-    let count = u64::try_from(count).unwrap_or(MOST_TOKENS).min(MOST_TOKENS);
+    let count = u64::try_from(count).unwrap_or(MAX_TOKENS).min(MAX_TOKENS);
     let first = U256::from_be_bytes(keccak256(slot(TOKENS)).0);
     let mut capacities = BTreeMap::new();
     for index in 0..count {
@@ -38,11 +38,11 @@ pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTr
     Ok(capacities)
 }
 
-/// Whether the sender's balance of the token covers the token's fee. A sender that has none of the token passes: the
-/// call will fail and costs it nothing.
+/// Returns whether the sender's balance of the token covers the token's fee. A sender without any of the token passes:
+/// the call will fail and cost it nothing.
 ///
-/// What the call transfers counts for nothing, whatever the specification says: the reference compares selectors with
-/// constants that are empty (recorded pool of the chain `local`, submission 38).
+/// The amount that the call transfers is ignored, contrary to the specification: the reference compares selectors with
+/// empty constants (recorded pool of the chain `local`, submission 38).
 pub(super) fn can_pay_fee(sender: Address, token: Address, state: &dyn StateReader) -> Result<bool, StoreError> {
     let balance = state.storage(token, entry(sender, BALANCES))?;
     Ok(balance.is_zero() || balance >= state.storage(token, slot(MIN_FEE))?)

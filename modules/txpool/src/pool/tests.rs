@@ -1,4 +1,4 @@
-//! The pool over a chain in memory: words of refusal, the chain's progress, the journal, the bus.
+//! Tests of the pool over a chain in memory: error texts, progress of the chain, the journal, the bus.
 
 use tenon_api::{Account, Bytes, Failure, Header, TransactionPayload, messages::SubmitTransaction};
 use tenon_bus::{CallContext, ClientId, Delivery, Origin, Transport};
@@ -29,7 +29,7 @@ fn rich(nonce: u64) -> Account {
 }
 
 #[test]
-fn refuses_in_the_words_that_clients_look_for() {
+fn refuses_with_the_texts_that_clients_match() {
     let chain = fake_chain::chain();
     chain.change_account(address(1), |account| account.nonce = 5);
     chain.change_account(address(2), |account| account.balance = U256::from(20_999));
@@ -90,8 +90,8 @@ fn refuses_in_the_words_that_clients_look_for() {
     ];
     let pool = open(&chain);
     for (raw, wanted) in cases {
-        let words = refusal(&pool, &raw);
-        assert!(words.starts_with(wanted), "{words:?} instead of {wanted:?}");
+        let text = refusal(&pool, &raw);
+        assert!(text.starts_with(wanted), "{text:?} instead of {wanted:?}");
     }
     assert_eq!(pool.status(), PoolStatus::default());
 }
@@ -113,7 +113,7 @@ fn gas_beyond_the_block_and_types_before_their_fork_are_refused() {
 }
 
 #[test]
-fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
+fn refuses_duplicates_and_cheap_replacements() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
     let raw = signed(0, transfer(0, 100, 100));
@@ -128,7 +128,7 @@ fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
 }
 
 #[test]
-fn everyone_pays_the_least_tip() {
+fn every_source_pays_the_minimum_tip() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
 
@@ -142,7 +142,7 @@ fn everyone_pays_the_least_tip() {
 }
 
 #[test]
-fn local_is_what_the_operator_or_an_account_of_the_node_sends() {
+fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let journal = Some(folder.path().join("transactions.journal"));
@@ -172,7 +172,7 @@ fn local_is_what_the_operator_or_an_account_of_the_node_sends() {
 
 /// The real program with a pool of the usual size: `tests/faults/test_pool.py`.
 #[test]
-fn free_transactions_never_keep_an_honest_one_out() {
+fn free_transactions_never_displace_a_paying_one() {
     for min_tip in [1, 0] {
         let chain = fake_chain::chain();
         let options = PoolOptions { min_tip: U256::from(min_tip), global_slots: 40, ..PoolOptions::default() };
@@ -189,7 +189,7 @@ fn free_transactions_never_keep_an_honest_one_out() {
 }
 
 #[test]
-fn a_higher_least_tip_drops_what_is_cheaper_and_not_local() {
+fn a_higher_minimum_tip_drops_cheaper_transactions_that_are_not_local() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
     for (account, nonce, tip, source) in [
@@ -230,7 +230,7 @@ fn unprotected_transactions_are_the_operators_choice() {
 }
 
 #[test]
-fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
+fn a_block_removes_its_transactions_and_makes_the_next_ones_pending() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
     let mined = sign(0, transfer(0, 9, 9));
@@ -249,7 +249,7 @@ fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
 }
 
 #[test]
-fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
+fn a_submission_sees_the_chain_before_the_pool_is_notified_of_the_block() {
     let chain = fake_chain::chain();
     chain.change_account(address(3), |account| account.balance = U256::ZERO);
     let pool = open(&chain);
@@ -265,7 +265,7 @@ fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
 }
 
 #[test]
-fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
+fn transactions_of_an_abandoned_branch_return_and_those_of_a_reset_head_do_not() {
     let chain = fake_chain::chain();
     let genesis = chain.head().header.as_ref().clone();
     let pool = open(&chain);
@@ -328,7 +328,7 @@ fn with_blob(version: u8) -> (Transaction, BlobSidecar) {
 }
 
 #[test]
-fn blobs_are_taken_with_proofs_that_hold_and_refused_without() {
+fn blobs_are_accepted_with_valid_proofs_only() {
     let chain = fake_chain::chain();
     let raw = |(transaction, sidecar): &(Transaction, BlobSidecar)| {
         tenon_chain::encode_pooled_transaction(transaction, sidecar)
@@ -382,7 +382,7 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
 }
 
 #[tokio::test]
-async fn what_comes_over_the_network_is_not_local_and_all_else_is() {
+async fn only_transactions_from_the_network_are_not_local() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let options = PoolOptions { journal: Some(folder.path().join("transactions.journal")), ..PoolOptions::default() };
@@ -402,7 +402,7 @@ async fn what_comes_over_the_network_is_not_local_and_all_else_is() {
 }
 
 #[test]
-fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
+fn a_truncated_list_of_the_best_never_contains_mined_transactions() {
     let chain = fake_chain::chain();
     let small = Header { gas_limit: 21_000, ..chain.head().header.header().clone() };
     chain.push_header(tenon_chain::seal(small));
@@ -413,7 +413,7 @@ fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
     let nonces = || pool.best(Some(1)).iter().map(|best| best.transaction.nonce).collect::<Vec<_>>();
     assert_eq!(nonces(), [0, 1]);
 
-    // Two blocks of which the pool has heard nothing.
+    // The pool has not seen the events of these two blocks.
     let first = advance(&chain, &[], &[(address(0), rich(1))]);
     let second = advance(&chain, &[], &[(address(0), rich(2))]);
 

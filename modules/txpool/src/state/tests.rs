@@ -1,4 +1,4 @@
-//! The pool's contents under random operations, and the rules of replacement, room and order by example.
+//! Tests of the pool's contents under random operations, and of replacement, eviction and order by example.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ fn account(nonce: u64, balance: U256) -> AccountView {
     AccountView { nonce, balance, is_delegated: false, as_of: 0 }
 }
 
-/// Not signed: the state never looks at signatures. The hash is made unique by everything that differs.
+/// Not signed: the state never checks signatures. The hash is derived from all fields that differ.
 fn entry(sender: u8, transaction: Transaction, slots: u64, is_local: bool) -> Entry {
     let mut transaction = transaction;
     transaction.input = vec![sender].into();
@@ -42,7 +42,7 @@ fn insert(state: &mut PoolState, entry: Entry, account: AccountView) -> Result<C
 }
 
 impl PoolState {
-    /// Everything that must hold between two operations.
+    /// Checks all invariants between two operations.
     fn check(&self) {
         let (mut pending, mut queued, mut slots, mut local, mut entries) = (0, 0, 0, 0, 0);
         for (address, sender) in &self.senders {
@@ -117,7 +117,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn nothing_that_happens_to_the_pool_breaks_what_must_hold(
+    fn random_operations_keep_all_invariants(
         operations in proptest::collection::vec(operation(), 1..120),
     ) {
         let mut state = empty();
@@ -159,7 +159,7 @@ proptest! {
             }
             state.check();
             for recovered in &changes.became_pending {
-                // A later step of the same operation may have taken it away again, but it was taken in once.
+                // A later step of the same operation may have removed it again, but it was inserted once.
                 prop_assert!(recovered.transaction.nonce < 8);
             }
             let best = state.best(U256::ZERO).transactions;
@@ -176,7 +176,7 @@ proptest! {
 }
 
 #[test]
-fn a_gap_that_closes_makes_everything_behind_it_pending_in_order() {
+fn closing_a_gap_makes_all_later_nonces_pending_in_order() {
     let mut state = empty();
     let rich = account(0, PLENTY);
     for nonce in [2, 1] {
@@ -194,7 +194,7 @@ fn a_gap_that_closes_makes_everything_behind_it_pending_in_order() {
 }
 
 #[test]
-fn a_replacement_pays_a_tenth_more_in_both_prices() {
+fn a_replacement_must_raise_both_prices_by_a_tenth() {
     let cases =
         [((109, 110), false), ((110, 109), false), ((110, 110), true), ((200, 100), false), ((100, 100), false)];
     for ((fee, tip), is_taken) in cases {
@@ -217,7 +217,7 @@ fn a_replacement_pays_a_tenth_more_in_both_prices() {
 }
 
 #[test]
-fn a_full_pool_gives_up_its_cheapest_for_a_dearer_one_and_never_a_local_one() {
+fn a_full_pool_evicts_its_cheapest_transaction_but_never_a_local_one() {
     let mut state = empty();
     for sender in 0..6_u8 {
         let price = 10 + u64::from(sender);
@@ -233,7 +233,7 @@ fn a_full_pool_gives_up_its_cheapest_for_a_dearer_one_and_never_a_local_one() {
 }
 
 #[test]
-fn local_transactions_have_a_share_of_the_pool_and_beyond_it_are_like_others() {
+fn local_transactions_beyond_their_share_are_treated_like_others() {
     let mut state = empty();
     for nonce in 0..8 {
         insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
@@ -244,7 +244,7 @@ fn local_transactions_have_a_share_of_the_pool_and_beyond_it_are_like_others() {
         state.insert(entry, account(0, PLENTY), &options(), &mut changes)
     };
 
-    // Taken, but not as local: the cheapest of them gives way when the pool is full.
+    // Accepted, but not as local: the cheapest of them is evicted when the pool is full.
     for sender in 2..6 {
         assert_eq!(insert_local(sender, 9 + u64::from(sender)), Ok(false));
     }
@@ -252,19 +252,19 @@ fn local_transactions_have_a_share_of_the_pool_and_beyond_it_are_like_others() {
     assert_eq!(insert_local(6, 12), Ok(false));
     assert_eq!(state.next_nonce(Address::repeat_byte(2)), None);
 
-    // A replacement takes the place of the one that it replaces.
+    // A replacement takes the slot of the one that it replaces.
     let dearer = insert(&mut state, entry(1, transfer(7, 19, 19), 1, LOCAL), account(0, PLENTY));
     assert!(dearer.is_ok());
     assert_eq!(state.local().len(), 8);
 }
 
 #[test]
-fn what_can_not_be_executed_gives_way_to_what_can_and_never_the_other_way_round() {
+fn queued_transactions_are_evicted_for_executable_ones_and_never_the_reverse() {
     let mut state = empty();
-    let dear = |nonce| transfer(nonce, 900, 900);
+    let expensive = |nonce| transfer(nonce, 900, 900);
     for sender in 1..=2 {
         for nonce in 1..=6 {
-            insert(&mut state, entry(sender, dear(nonce), 1, FOREIGN), account(0, PLENTY)).unwrap();
+            insert(&mut state, entry(sender, expensive(nonce), 1, FOREIGN), account(0, PLENTY)).unwrap();
         }
     }
     assert_eq!(state.status(), PoolStatus { pending: 0, queued: 12 });
@@ -273,13 +273,13 @@ fn what_can_not_be_executed_gives_way_to_what_can_and_never_the_other_way_round(
         insert(&mut state, entry(sender, transfer(0, 1, 1), 1, FOREIGN), account(0, PLENTY)).unwrap();
     }
     assert_eq!(state.status(), PoolStatus { pending: 12, queued: 0 });
-    let gapped = insert(&mut state, entry(15, dear(1), 1, FOREIGN), account(0, PLENTY));
+    let gapped = insert(&mut state, entry(15, expensive(1), 1, FOREIGN), account(0, PLENTY));
     assert_eq!(gapped.unwrap_err(), PoolError::Full);
     insert(&mut state, entry(15, transfer(0, 2, 2), 1, FOREIGN), account(0, PLENTY)).unwrap();
 }
 
 #[test]
-fn a_masternodes_special_transaction_is_taken_into_a_full_pool_and_stays() {
+fn a_masternodes_special_transaction_enters_a_full_pool_and_stays() {
     let mut state = empty();
     let privileged =
         |sender| Entry { is_special: true, is_privileged: true, ..entry(sender, transfer(0, 0, 0), 1, FOREIGN) };
@@ -295,9 +295,9 @@ fn a_masternodes_special_transaction_is_taken_into_a_full_pool_and_stays() {
     assert_eq!(state.next_nonce(Address::repeat_byte(13)), Some(1));
 }
 
-/// A token pays, so that any number of them cost their senders nothing.
+/// A token pays, so any number of them costs their senders nothing.
 #[test]
-fn at_the_same_price_a_sponsored_transaction_gives_way_to_one_whose_sender_pays() {
+fn at_equal_price_a_sponsored_transaction_is_evicted_for_one_whose_sender_pays() {
     let mut state = empty();
     let sponsored = |sender| Entry {
         sponsor: Some(Address::repeat_byte(0x77)),
@@ -315,7 +315,7 @@ fn at_the_same_price_a_sponsored_transaction_gives_way_to_one_whose_sender_pays(
 }
 
 #[test]
-fn one_sender_can_not_fill_the_pool_from_outside() {
+fn one_remote_sender_cannot_fill_the_pool() {
     let mut state = empty();
     for nonce in 0..6 {
         insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, FOREIGN), account(0, PLENTY)).unwrap();
@@ -328,7 +328,7 @@ fn one_sender_can_not_fill_the_pool_from_outside() {
 }
 
 #[test]
-fn what_can_not_be_paid_together_is_refused_and_what_becomes_unaffordable_leaves() {
+fn refuses_transactions_beyond_the_balance_and_drops_those_that_become_unaffordable() {
     let mut state = empty();
     let cost = U256::from(21_000 * 9);
     let twice = account(0, cost * U256::from(2));
@@ -365,7 +365,7 @@ fn a_delegated_account_has_one_transaction_in_flight() {
 #[test]
 fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
     let mut state = empty();
-    // Sender 1: a poor transaction holds a rich one back. Sender 2: middling. Sender 3: below the base fee.
+    // Sender 1: a low tip blocks a high one. Sender 2: medium. Sender 3: below the base fee.
     for (sender, nonce, fee, tip) in [(1, 0, 30, 2), (1, 1, 90, 50), (2, 0, 20, 5), (3, 0, 9, 9), (3, 1, 99, 99)] {
         insert(&mut state, entry(sender, transfer(nonce, fee, tip), 1, LOCAL), account(0, PLENTY)).unwrap();
     }
@@ -381,7 +381,7 @@ fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
 }
 
 #[test]
-fn what_waits_behind_a_gap_grows_old() {
+fn transactions_behind_a_gap_expire() {
     let mut state = empty();
     insert(&mut state, entry(1, transfer(0, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
     insert(&mut state, entry(1, transfer(5, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
@@ -396,7 +396,7 @@ fn what_waits_behind_a_gap_grows_old() {
 const LIFETIME: Duration = Duration::from_secs(3 * 3600);
 
 #[test]
-fn what_no_block_takes_at_its_price_grows_old_with_all_that_it_holds_back() {
+fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
     let mut state = empty();
     for (sender, nonce, price) in [(1, 0, 20), (1, 1, 9), (1, 2, 20), (2, 0, 20)] {
         insert(&mut state, entry(sender, transfer(nonce, price, price), 1, LOCAL), account(0, PLENTY)).unwrap();
@@ -413,7 +413,7 @@ fn what_no_block_takes_at_its_price_grows_old_with_all_that_it_holds_back() {
 
     assert_eq!(look(10, begun), (4, 0));
     assert_eq!(look(10, begun + LIFETIME), (4, 0));
-    // Payable in between: its time begins again.
+    // It was payable in between, so its time begins again.
     assert_eq!(look(9, begun + LIFETIME), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 2), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));

@@ -1,4 +1,4 @@
-//! `BasicTests`: single functions. The form of the content tells which.
+//! `BasicTests`: single functions. The form of the content determines which.
 
 use std::collections::BTreeMap;
 
@@ -91,8 +91,8 @@ impl HexPrefixCase {
 }
 
 impl KeyCase {
-    /// The key is the hash of the seed. The signature is not judged: what it signs is in no file, and it is not
-    /// the hash of the empty string.
+    /// The key is the hash of the seed. The signature is not judged: the signed data is in no file, and is not the hash
+    /// of the empty string.
     fn run(&self) -> Check {
         let key = keccak256(&self.seed);
         require_equal("key", key, self.key)?;

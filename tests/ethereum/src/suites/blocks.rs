@@ -1,4 +1,4 @@
-//! `BlockchainTests`: a chain imported block by block into a database, as a node imports it.
+//! `BlockchainTests`: a chain imported block by block into a database, like by a node.
 
 use std::sync::Arc;
 
@@ -52,10 +52,10 @@ struct BlockFile {
     expect_exception: Option<String>,
 }
 
-/// How consensus begins to say that the transactions are not those of the header.
+/// Beginning of the consensus error that the transactions do not match the header.
 const WRONG_TRANSACTIONS_ROOT: &str = "transactions root: found";
 
-/// Where folders cost no disk, if the system has such a place. Opening a database there takes a fifth of the time.
+/// A memory file system, if the system has one. Opening a database there takes a fifth of the time.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
@@ -65,11 +65,11 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
     Ok(cases_of(text)?.into_par_iter().filter_map(run_one).collect())
 }
 
-/// A database in a folder of its own, and the importer over it.
+/// A database in its own folder, and the importer over it.
 struct Node {
     store: Arc<Store>,
     importer: Importer,
-    // Dropped last: the database must be closed before its folder goes.
+    // Dropped last: the database must be closed before its folder is removed.
     _folder: TempDir,
 }
 
@@ -120,7 +120,7 @@ impl ChainCase {
         Ok(passed)
     }
 
-    /// The chain's beginning, whose block must be the one that the case gives.
+    /// The chain's genesis, whose block must equal the case's.
     fn genesis(&self) -> Result<Genesis, Unmet> {
         let wanted = &self.genesis_block_header;
         let genesis = Genesis {
@@ -198,15 +198,15 @@ impl BlockFile {
         }
     }
 
-    /// Many cases put a transaction that is not valid into a block whose header was made without it. The block is
-    /// refused for its transactions root, and then once more with a mended header for the reason that the case names.
+    /// Many cases put an invalid transaction into a block whose header was made without it. The block is refused for
+    /// its transactions root, and then once more with a corrected header for the reason in the case.
     fn judge(&self, refusal: Refusal, importer: &Importer) -> Check {
         let Some(exception) = &self.expect_exception else { return Ok(Passed { not_compared: 1 }) };
         let judged = judge_refusal(exception, &refusal.words);
         match (judged, refusal.block) {
             (Err(_), Some(block)) if refusal.words.contains(WRONG_TRANSACTIONS_ROOT) => {
                 match importer.insert(mended(*block)) {
-                    // A block of a branch whose state is not there is executed when the branch wins.
+                    // A side block whose parent's state is missing is executed when its branch wins.
                     Ok(InsertOutcome::SideBranch) => Ok(Passed { not_compared: 1 }),
                     Ok(_) => Err(Difference::new("import with a mended header", "accepted", exception).into()),
                     Err(error) => judge_refusal(exception, &error.to_string()),
@@ -217,7 +217,7 @@ impl BlockFile {
     }
 }
 
-/// The block with a header that says of its transactions what is true.
+/// The block with a header that matches its transactions.
 fn mended(block: Block) -> Block {
     let blob_gas: u64 = block.transactions.iter().map(|transaction| blob_gas_used(transaction)).sum();
     let header = Header {

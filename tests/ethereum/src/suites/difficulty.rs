@@ -49,7 +49,7 @@ fn run_network(network: &str, steps: &RawValue, cases: &Cases<'_>) -> FileReport
     Ok(steps.into_iter().filter_map(run_step).collect())
 }
 
-/// The older form: steps without the name of a network, which the file's name has instead.
+/// The older form: steps without the name of a network, which is in the file's name instead.
 pub(super) fn run_unnamed(steps: BTreeMap<String, DifficultyCase>, cases: &Cases<'_>) -> FileReports {
     let heights: &[(Fork, u64)] = if cases.path.contains("Ropsten") {
         &[(Fork::Homestead, 0), (Fork::Byzantium, 1_700_000), (Fork::Constantinople, 4_230_000)]
@@ -63,7 +63,7 @@ pub(super) fn run_unnamed(steps: BTreeMap<String, DifficultyCase>, cases: &Cases
     Ok(steps.into_iter().filter_map(|(name, step)| cases.run(&name, || step.run(&spec))).collect())
 }
 
-/// Some files are named after the EIP that delays the bomb instead of the fork that brings it.
+/// Some files are named after the EIP that delays the bomb instead of its fork.
 fn chain(network: &str) -> Result<ChainSpec, Unmet> {
     let fork = if network == "EIP2384" { "MuirGlacier" } else { network };
     Ok(at_fork(fork)?.1)
@@ -85,7 +85,7 @@ impl DifficultyCase {
             ..Header::default()
         };
         if parent.difficulty < U256::from(MINIMUM_DIFFICULTY) {
-            // No such parent exists: a header below the minimum is not valid (`docs/spec/conformance.md` 6.4).
+            // No such parent exists: a header below the minimum is invalid (`docs/spec/conformance.md` 6.4).
             return Ok(Passed { not_compared: 1 });
         }
         let found = spec.ethash_difficulty(&parent, self.current_timestamp.to_u64());

@@ -1,4 +1,4 @@
-//! Headers as the block tests write them.
+//! Headers in the block tests' form.
 
 use alloy_primitives::{Address, B64, B256, Bloom};
 use serde::Deserialize;
@@ -66,7 +66,7 @@ impl HeaderFile {
         })
     }
 
-    /// The first member in which a decoded header differs.
+    /// Finds the first member in which a decoded header differs.
     pub(super) fn compare(&self, found: &Header) -> Result<(), Difference> {
         let wanted = self.header()?;
         for ((name, found), (_, wanted)) in members(found).into_iter().zip(members(&wanted)) {

@@ -1,4 +1,4 @@
-//! One file a suite: its case form and its rule (`docs/spec/conformance.md` 6).
+//! One file per suite: its case format and its rule (`docs/spec/conformance.md` 6).
 
 mod basic;
 mod blocks;
@@ -21,13 +21,13 @@ use crate::{
     outcome::{Check, Unmet},
 };
 
-/// The suites, by the folders in which they stand.
+/// The suites, by folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Suite {
-    /// One transaction over a state.
+    /// One transaction on a state.
     #[serde(rename = "GeneralStateTests")]
     GeneralState,
-    /// Chains whose blocks are all good, but for those that are not.
+    /// Chains of valid blocks, with exceptions.
     #[serde(rename = "BlockchainTests/ValidBlocks")]
     ValidBlocks,
     /// Chains with a block that must be refused.
@@ -39,13 +39,13 @@ pub enum Suite {
     /// State tests with a block around the transaction.
     #[serde(rename = "BlockchainTests/GeneralStateTests")]
     StateBlocks,
-    /// Decoding and judging a transaction on its own.
+    /// Decoding and judging a single transaction.
     #[serde(rename = "TransactionTests")]
     Transactions,
     /// Roots, order and proofs of tries.
     #[serde(rename = "TrieTests")]
     Tries,
-    /// RLP of no particular type.
+    /// Untyped RLP.
     #[serde(rename = "RLPTests")]
     Rlp,
     /// Ethash difficulty.
@@ -68,7 +68,7 @@ pub enum Suite {
     ProofOfWork,
 }
 
-/// What keeps the runner from judging an ABI case.
+/// Why ABI cases are not run.
 const NO_ABI: &str = "encoding of contract calls: the node takes call data as bytes";
 const NO_PROOF_OF_WORK: &str = "checking ethash proofs of work: no chain of this node is mined";
 
@@ -111,7 +111,7 @@ impl Suite {
         }
     }
 
-    /// The folder in the releases of `ethereum/execution-spec-tests`, of the suites that they have.
+    /// The folder in the releases of `ethereum/execution-spec-tests`, for the suites that they contain.
     const fn spec_tests_folder(self) -> Option<&'static str> {
         match self {
             Self::GeneralState => Some("state_tests"),
@@ -121,7 +121,7 @@ impl Suite {
         }
     }
 
-    /// The suite of a file and where its folder begins in the path; none when it belongs to no suite.
+    /// The suite of a file and the offset of its folder in the path; `None` if it belongs to no suite.
     pub fn in_path(path: &str) -> Option<(Self, usize)> {
         let mut starts = std::iter::once(0).chain(path.match_indices('/').map(|(slash, _)| slash + 1));
         let is_of = |suite: &Self, start: usize| {
@@ -131,7 +131,7 @@ impl Suite {
         starts.find_map(|start| Self::ALL.into_iter().find(|suite| is_of(suite, start)).map(|suite| (suite, start)))
     }
 
-    /// Runs the wanted cases of one file.
+    /// Runs the selected cases of one file.
     pub(crate) fn run(self, file: &CaseFile, selection: &Selection) -> Vec<CaseReport> {
         let cases = Cases { suite: self, path: &file.path, selection };
         let reports =
@@ -162,7 +162,7 @@ impl fmt::Display for Suite {
     }
 }
 
-/// No suite has this name.
+/// There is no suite with this name.
 #[derive(Debug, thiserror::Error)]
 #[error("no suite {name}; there are: {all}", all = Suite::ALL.map(Suite::folder).join(", "))]
 pub struct UnknownSuite {
@@ -178,7 +178,7 @@ impl FromStr for Suite {
     }
 }
 
-/// What came of the cases of a file, or why it has none.
+/// Results of a file's cases, or why it has none.
 type FileReports = Result<Vec<CaseReport>, Unmet>;
 
 /// The file whose cases are running.
@@ -193,7 +193,7 @@ impl Cases<'_> {
         format!("{}: {case}", self.path)
     }
 
-    /// Runs one case of the file, if it is wanted.
+    /// Runs one case of the file, if it is selected.
     fn run(&self, case: &str, check: impl FnOnce() -> Check) -> Option<CaseReport> {
         self.selection.run(self.suite, self.name(case), check)
     }
@@ -212,24 +212,24 @@ impl Cases<'_> {
     }
 }
 
-/// The cases of a file by name, without what it says about itself (`_info`).
+/// The cases of a file by name, without the file's metadata (`_info`).
 fn cases_of(text: &[u8]) -> Result<BTreeMap<String, &RawValue>, Unmet> {
     let mut file: BTreeMap<String, &RawValue> = parse(text)?;
     file.retain(|name, _| !name.starts_with('_') && !name.starts_with("//"));
     Ok(file)
 }
 
-/// Reads JSON of the suites.
+/// Parses JSON of the suites.
 fn parse<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Unmet> {
     serde_json::from_slice(text).map_err(unreadable)
 }
 
-/// Reads one case of a file.
+/// Parses one case of a file.
 fn parse_case<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unmet> {
     serde_json::from_str(raw.get()).map_err(unreadable)
 }
 
-/// JSON of another form is a case of another suite or of a newer format; what is no JSON is a broken file.
+/// JSON of another form is a case of another suite or of a newer format; anything else is a broken file.
 fn unreadable(error: serde_json::Error) -> Unmet {
     if error.is_data() {
         let words = error.to_string();
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_tells_its_suite_by_whole_folders() {
+    fn a_path_determines_its_suite_by_whole_folders() {
         let suite = |path| Suite::in_path(path).map(|(suite, start)| (suite.folder(), start));
 
         assert_eq!(suite("GeneralStateTests/a.json"), Some(("GeneralStateTests", 0)));

@@ -44,7 +44,7 @@ impl RlpCase {
     }
 }
 
-/// The item that a JSON value stands for: text, a number, a decimal number after `#`, or a list.
+/// The item represented by a JSON value: text, a number, a decimal number after `#`, or a list.
 fn item(value: &Value) -> Result<RlpItem, Difference> {
     let unknown = || Difference::new("input", value, "text, number or list");
     match value {

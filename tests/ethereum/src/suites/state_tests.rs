@@ -1,4 +1,4 @@
-//! `GeneralStateTests`: one transaction over a state, under every fork that the case lists.
+//! `GeneralStateTests`: one transaction on a state, under every fork listed in the case.
 
 use std::{collections::BTreeMap, fmt::Display, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     outcome::{Check, Passed, Unmet, require_equal},
 };
 
-/// Base fee of cases that give none.
+/// Base fee of cases without one.
 const DEFAULT_BASE_FEE: u64 = 10;
 
 #[derive(Deserialize)]
@@ -116,7 +116,7 @@ fn run_case(name: &str, case: &StateCase, cases: &Cases<'_>) -> FileReports {
     Ok(entries.into_par_iter().filter_map(run_entry).collect())
 }
 
-/// The state of `pre`, built as a genesis state is.
+/// The state of `pre`, built like a genesis state.
 fn state_before(pre: &StateFile) -> Result<StateBefore, Difference> {
     let alloc = pre.iter().map(|(address, account)| (*address, account.into())).collect();
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Frontier));
@@ -149,10 +149,10 @@ fn run_entry(case: &StateCase, fork: &str, post: &PostFile, before: &StateBefore
     }
 }
 
-/// A transaction that may not run.
+/// A transaction that was refused.
 struct Refusal {
     words: String,
-    /// The root of the state after it; none when the bytes were refused before there was a state.
+    /// The state root after it; `None` if the bytes were refused before there was a state.
     state_root: Option<B256>,
 }
 
@@ -162,7 +162,7 @@ impl Refusal {
     }
 }
 
-/// The logs and the state root after the transaction, or why it may not run; the difference if it is not the case's.
+/// The logs and the state root after the transaction, or why it was refused; or the difference from the case.
 fn execute(
     case: &StateCase,
     fork: Fork,
@@ -203,7 +203,7 @@ fn execute(
 }
 
 impl Environment {
-    /// The header whose block the transaction stands in.
+    /// The header of the transaction's block.
     fn header(&self, fork: Fork) -> Header {
         let is_merged = fork >= Fork::Paris;
         let difficulty = self.current_difficulty.unwrap_or_default().saturated();
@@ -226,7 +226,7 @@ impl Environment {
     }
 }
 
-/// The type that a transaction's members tell, where no signed bytes do.
+/// The type determined by a transaction's members, if there are no signed bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UnsignedKind {
     Legacy,
@@ -235,7 +235,7 @@ enum UnsignedKind {
     Blob,
 }
 
-/// The transaction that the indexed values describe.
+/// The transaction described by the indexed values.
 struct Message {
     kind: UnsignedKind,
     chain_id: u64,
@@ -291,7 +291,7 @@ impl MessageFile {
 }
 
 impl Message {
-    /// The signed bytes must say the same.
+    /// The signed bytes must be equivalent.
     fn compare(&self, transaction: &Transaction) -> Result<(), Difference> {
         let number = |number: Number| number.saturated();
         let show = |to: Option<Address>| to.map_or_else(|| "a new contract".to_owned(), |to| to.to_string());
@@ -317,7 +317,7 @@ impl Message {
         Ok(())
     }
 
-    /// Old cases have no signed bytes. The members that they give tell the type.
+    /// Old cases have no signed bytes. The given members determine the type.
     fn unsigned(&self) -> Transaction {
         Transaction {
             hash: B256::ZERO,

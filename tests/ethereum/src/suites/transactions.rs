@@ -1,4 +1,4 @@
-//! `TransactionTests`: a transaction alone, judged under every fork.
+//! `TransactionTests`: a single transaction, judged under every fork.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -67,9 +67,9 @@ fn judge(encoded: &[u8], fork: &str, wanted: &ResultFile) -> Check {
     }
 }
 
-/// Decodes the transaction, recovers its sender, and has it executed by somebody who has all money and the right nonce,
-/// so that only a rule about the transaction itself can refuse it. The value that it sends is left out: whether that
-/// is there is a question to the account.
+/// Decodes the transaction, recovers its sender, and executes it with an unlimited balance and the right nonce, so that
+/// only a rule on the transaction itself can refuse it. Its value is set to zero: whether that is available depends on
+/// the account.
 fn accept(encoded: &[u8], fork: Fork, spec: ChainSpec) -> Result<(Transaction, Address), String> {
     let transaction = decode_transaction(encoded).map_err(|error| error.to_string())?;
     let sender = spec.signer_rules(0, 0).sender(&transaction).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ fn accept(encoded: &[u8], fork: Fork, spec: ChainSpec) -> Result<(Transaction, A
     let transition =
         executor.transition(&header, &without_value, sender, &state_of(&commit)).map_err(|error| error.to_string())?;
     match transition.receipt.map_err(|rejection| rejection.to_string()) {
-        // More than there is, but a transaction all the same.
+        // More than exists, but still a valid transaction.
         Err(words) if words.contains(PRICE_TOO_HIGH) => Ok((transaction, sender)),
         Err(words) => Err(words),
         Ok(_) => Ok((transaction, sender)),

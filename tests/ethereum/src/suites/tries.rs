@@ -1,4 +1,4 @@
-//! `TrieTests`: roots in order and in any order, plain and secure, neighbours of keys, and proofs of all of it.
+//! `TrieTests`: roots in given and in any order, plain and secure, neighbours of keys, and proofs of everything.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -16,7 +16,7 @@ use crate::{
     outcome::{Check, Passed, require_equal},
 };
 
-/// A key and its new value; none deletes it.
+/// A key and its new value; `None` deletes it.
 type Step = (Vec<u8>, Option<Vec<u8>>);
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ enum Steps {
 }
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    // The file's name says which kind of trie it is about; the cases do not.
+    // The file's name determines the kind of trie; the cases do not.
     let is_secure = cases.path.to_ascii_lowercase().contains("secure");
     let run_one = |(name, raw): (String, &RawValue)| {
         cases.run(&name, || match parse_case::<TrieCase>(raw)? {
@@ -59,7 +59,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, Difference> {
     }
 }
 
-/// A trie, the nodes that it has stored, and what must be in it.
+/// A trie, its stored nodes, and its expected contents.
 struct Trie {
     nodes: Nodes,
     root: B256,
@@ -84,14 +84,14 @@ impl Trie {
         Ok(())
     }
 
-    /// The value of a key, with a proof that another implementation accepts.
+    /// Checks a key's proof with another implementation.
     fn check_proof(&self, key: &[u8]) -> Result<(), Difference> {
         let wanted = self.content.get(key);
         let (value, proof) = prove_key(&self.nodes, self.root, key).map_err(unreadable)?;
         let show = |value: Option<&Vec<u8>>| value.map_or_else(|| "none".to_owned(), hex::encode);
         let field = format!("value of {}", hex::encode(key));
         require_equal(field, show(value.as_ref()), show(wanted))?;
-        // The verifier knows no values in branches, which only keys of different lengths make.
+        // The verifier does not support values in branches, which only keys of different lengths cause.
         let has_one_length = self.content.keys().all(|other| other.len() == key.len());
         if !has_one_length {
             return Ok(());
@@ -137,7 +137,7 @@ fn any_order(steps: &[Step], is_secure: bool, root: B256) -> Check {
     Ok(Passed::default())
 }
 
-/// The keys just before and just after a probe, as a walk over the trie comes by them.
+/// The keys just before and just after a probe, in the order of a walk of the trie.
 fn neighbours(keys: &[String], tests: &[[String; 3]]) -> Check {
     let mut trie = Trie::new();
     trie.apply(&keys.iter().map(|key| (key.clone().into_bytes(), Some(vec![1]))).collect())?;

@@ -1,7 +1,6 @@
-//! A plugin with state, for the tests of the life cycle: it counts, hands its count over, and follows an event.
+//! A plugin with state, for the tests of the life cycle: it counts, hands its count over, and subscribes to an event.
 //!
-//! It owns the count. What must always hold: whoever counts gets a number that nobody else got, also while the plugin is
-//! being replaced.
+//! It owns the count. Invariant: every caller gets a unique number, even while the plugin is being replaced.
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! A plugin that tries to get beyond what it was granted, for the tests of the host and of the node. It asks for everything.
+//! A plugin that tries to exceed its grants, for the tests of the host and of the node. It asks for every capability.
 //!
-//! Every attempt answers `refused: …` or `got in: …`. Those of `intruder_endings` break rules for which its process is ended.
-//! `system` has the system calls and the frames that it writes to its socket by itself.
+//! Every attempt returns `refused: …` or `got in: …`. Those of `intruder_endings` break rules for which its process is
+//! ended. `system` contains the system calls and the frames that it writes to its socket itself.
 
 mod system;
 
@@ -29,7 +29,7 @@ fn table() -> Table<Intruder> {
 
 tenon_sdk::export!(Intruder, table);
 
-/// What it asks of the node, by the capability that this needs.
+/// Requests to the node, by the capability that they need.
 const QUESTIONS: [&str; 9] = [
     "ReadChain: the head",
     "ReadChain: events",
@@ -65,7 +65,7 @@ async fn attempt(context: IntruderContext, attempt: String) -> Result<String, Fa
     })
 }
 
-/// Asks the node; an answer of any kind but "not granted" means that the question got through.
+/// Sends a request; any answer but "not granted" means that it got through.
 async fn ask(context: &IntruderContext, question: &str) -> Result<(), Failure> {
     let unload = ChangeModule { name: "eth".to_owned(), change: ModuleChange::Unload, waits_for_drain: false };
     match question {
@@ -84,7 +84,7 @@ async fn ask(context: &IntruderContext, question: &str) -> Result<(), Failure> {
     }
 }
 
-/// The node has to look at what it was granted for each frame: a plugin need not use the SDK.
+/// The node must check the grants for each frame: a plugin need not use the SDK.
 async fn forge(_context: IntruderContext) -> Result<bool, Failure> {
     system::ask_by_hand(SetHead::TOPIC.0, SetHead::SCHEMA.into(), &[0]);
     Ok(true)

@@ -1,4 +1,4 @@
-//! What only unsafe code can try: system calls as numbers, and bytes on the socket to the node.
+//! Attempts that need unsafe code: raw system calls, and bytes on the socket to the node.
 
 use std::{
     ffi::{CStr, CString},
@@ -10,7 +10,7 @@ use std::{
 
 use libc::{AT_EMPTY_PATH, AT_FDCWD, O_CLOEXEC, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, c_int, c_long};
 
-/// An attempt: what it got, or the system's refusal.
+/// An attempt: its result, or the system's error.
 type Attempt = fn() -> io::Result<c_long>;
 
 /// The descriptor of the socket to the node: the first one that the process opens.
@@ -18,7 +18,7 @@ const SOCKET: c_int = 3;
 
 fn call(number: c_long, arguments: &[c_long]) -> io::Result<c_long> {
     let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
-    // SAFETY: every caller gives what the kernel expects: texts that end with zero, and buffers that are large enough.
+    // SAFETY: every caller passes what the kernel expects: zero-terminated texts, and buffers that are large enough.
     let outcome =
         unsafe { libc::syscall(number, argument(0), argument(1), argument(2), argument(3), argument(4), argument(5)) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome) }
@@ -28,8 +28,8 @@ fn at(path: &CStr) -> c_long {
     path.as_ptr() as c_long
 }
 
-/// Room for whatever the kernel would write, and nothing but zeroes to read.
-fn room() -> c_long {
+/// A zeroed buffer for anything that the kernel reads or writes.
+fn buffer() -> c_long {
     thread_local! {
         static ROOM: Box<[u64; 1024]> = Box::new([0; 1024]);
     }
@@ -44,14 +44,14 @@ fn open(path: &CStr, flags: c_int) -> io::Result<c_long> {
 }
 
 fn node() -> c_long {
-    // SAFETY: nothing is needed of it.
+    // SAFETY: the call has no preconditions.
     unsafe { libc::getppid() }.into()
 }
 
-/// The size of a file that it may not read, in the ways that Landlock does not guard.
+/// The size of a file that it may not read, by calls that Landlock does not restrict.
 fn size_by_descriptor() -> io::Result<c_long> {
     let descriptor = open(SECRET, O_PATH)?;
-    call(libc::SYS_newfstatat, &[descriptor, at(c""), room(), AT_EMPTY_PATH.into()])
+    call(libc::SYS_newfstatat, &[descriptor, at(c""), buffer(), AT_EMPTY_PATH.into()])
 }
 
 /// Files, other processes, the network, the kernel, its limits.
@@ -61,15 +61,17 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("read a system library", || open(c"/etc/ld.so.cache", O_RDONLY)),
     ("make a file", || open(c"/tmp/tenon-intruder", O_CREAT | O_WRONLY)),
     ("name a file without opening it", || open(SECRET, O_PATH)),
-    ("read the size of a file", || call(libc::SYS_newfstatat, &[HERE, at(SECRET), room(), 0])),
+    ("read the size of a file", || call(libc::SYS_newfstatat, &[HERE, at(SECRET), buffer(), 0])),
     ("read the size of a file, empty path allowed", || {
-        call(libc::SYS_newfstatat, &[HERE, at(SECRET), room(), AT_EMPTY_PATH.into()])
+        call(libc::SYS_newfstatat, &[HERE, at(SECRET), buffer(), AT_EMPTY_PATH.into()])
     }),
     ("read the size of a file by its descriptor", size_by_descriptor),
-    ("read the size of a file in the newer form", || call(libc::SYS_statx, &[HERE, at(SECRET), 0, 0x7ff, room()])),
+    ("read the size of a file in the newer form", || call(libc::SYS_statx, &[HERE, at(SECRET), 0, 0x7ff, buffer()])),
     ("see whether a file exists", || call(libc::SYS_faccessat, &[HERE, at(SECRET), 0])),
-    ("see where the node's program lies", || call(libc::SYS_readlinkat, &[HERE, at(c"/proc/self/exe"), room(), 4096])),
-    ("list a folder", || call(libc::SYS_getdents64, &[open(c"/etc", O_RDONLY)?, room(), 4096])),
+    ("see where the node's program lies", || {
+        call(libc::SYS_readlinkat, &[HERE, at(c"/proc/self/exe"), buffer(), 4096])
+    }),
+    ("list a folder", || call(libc::SYS_getdents64, &[open(c"/etc", O_RDONLY)?, buffer(), 4096])),
     ("remove a file", || call(libc::SYS_unlinkat, &[HERE, at(c"/tmp/tenon-intruder"), 0])),
     ("rename a file", || call(libc::SYS_renameat2, &[HERE, at(c"/tmp/a"), HERE, at(c"/tmp/b"), 0])),
     ("make a folder", || call(libc::SYS_mkdirat, &[HERE, at(c"/tmp/tenon-intruder"), 0o700])),
@@ -83,12 +85,12 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("open a TCP socket", || call(libc::SYS_socket, &[libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0])),
     ("open a Unix socket", || call(libc::SYS_socket, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0])),
     ("open a pair of sockets", || {
-        call(libc::SYS_socketpair, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, room()])
+        call(libc::SYS_socketpair, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, buffer()])
     }),
-    ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), room(), 2])),
+    ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), buffer(), 2])),
     ("start a process", || {
         let process = call(libc::SYS_clone, &[libc::SIGCHLD.into(), 0, 0, 0, 0])?;
-        // A second process must not go on as the plugin too.
+        // A second process must not continue as the plugin.
         if process == 0 {
             call(libc::SYS_exit_group, &[0])?;
         }
@@ -104,14 +106,14 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
         call(libc::SYS_fcntl, &[SOCKET.into(), SET_SIGNAL, libc::SIGKILL.into()])
     }),
     ("trace the node", || call(libc::SYS_ptrace, &[libc::PTRACE_ATTACH.into(), node(), 0, 0])),
-    ("read the node's memory", || call(libc::SYS_process_vm_readv, &[node(), room(), 1, room(), 1, 0])),
+    ("read the node's memory", || call(libc::SYS_process_vm_readv, &[node(), buffer(), 1, buffer(), 1, 0])),
     ("hold the node by a descriptor", || call(libc::SYS_pidfd_open, &[node(), 0])),
     ("raise its priority", || call(libc::SYS_setpriority, &[0, 0, -10])),
-    ("go round the filter by a ring", || call(libc::SYS_io_uring_setup, &[8, room()])),
-    ("load a program into the kernel", || call(libc::SYS_bpf, &[0, room(), 120])),
+    ("go round the filter by a ring", || call(libc::SYS_io_uring_setup, &[8, buffer()])),
+    ("load a program into the kernel", || call(libc::SYS_bpf, &[0, buffer(), 120])),
     ("use the kernel's keys", || call(libc::SYS_keyctl, &[0, -3, 1])),
     ("leave its name spaces", || call(libc::SYS_unshare, &[libc::CLONE_NEWUSER.into()])),
-    ("loosen its filter", || call(libc::SYS_seccomp, &[1, 1, room()])),
+    ("loosen its filter", || call(libc::SYS_seccomp, &[1, 1, buffer()])),
     ("use numbers of another kind", || call(0x4000_0000 + libc::SYS_getpid, &[])),
     ("raise its memory limit", || {
         let unlimited = [u64::MAX; 2];
@@ -120,7 +122,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("take more memory than it may", || map(libc::MAP_PRIVATE)),
     ("take more memory than it may, shared", || map(libc::MAP_SHARED)),
     ("open more descriptors than it may", || {
-        // As many as the node may have open; what is opened goes with the process.
+        // As many as the node may have open; they are closed with the process.
         (0..4096).try_fold(0, |_, _| call(libc::SYS_dup, &[SOCKET.into()])).inspect_err(|_| close_extra())
     }),
     ("do one of these while it is mapped", || {
@@ -148,12 +150,13 @@ fn close_extra() {
     }
 }
 
-/// What was tried before the library's own start, while the loader was at work.
+/// Attempts made before the library's own start, while the loader runs.
 static AT_LOAD: OnceLock<Vec<(&'static str, io::Result<c_long>)>> = OnceLock::new();
 
 extern "C" fn try_at_load() {
     const NEEDED_TO_MAP: [&str; 2] = ["read a system library", "loosen its filter"];
-    // Without a sandbox, as in the test that proves some attempts real, nothing is tried here: others would change the machine.
+    // Without a sandbox, as in the test that proves some attempts real, nothing is tried here: others would change the
+    // machine.
     if std::fs::metadata("/proc/self/exe").is_ok() {
         return;
     }
@@ -196,14 +199,14 @@ fn frame(kind: u8, id: u64, body: &[u8]) -> Vec<u8> {
     [&length[..], &[kind], &id.to_le_bytes(), body].concat()
 }
 
-/// Writes to the node past everything that watches over it, and gives the node time to look.
+/// Writes to the node, bypassing all checks in the plugin, and gives the node time to react.
 fn send(bytes: &[u8]) -> io::Result<c_long> {
     write(bytes, Instant::now() + Duration::from_secs(5));
     thread::sleep(Duration::from_secs(2));
     Ok(0)
 }
 
-/// Writes as much as it can before the time is over; says whether that was all.
+/// Writes as much as possible until `end`; returns whether everything was written.
 fn write(mut bytes: &[u8], end: Instant) -> bool {
     while !bytes.is_empty() && Instant::now() < end {
         match call(libc::SYS_write, &[SOCKET.into(), bytes.as_ptr() as c_long, bytes.len() as c_long]) {
@@ -218,15 +221,15 @@ fn question(id: u64, topic: u32, schema: u32, request: &[u8]) -> Vec<u8> {
     frame(0x87, id, &[&topic.to_le_bytes()[..], &schema.to_le_bytes(), &[0; 16], request].concat())
 }
 
-/// Sends a question in a frame of its own. The answer reaches nobody.
+/// Sends a request in a frame of its own. The answer is dropped.
 pub(crate) fn ask_by_hand(topic: u32, schema: u32, request: &[u8]) {
     write(&question(1 << 41, topic, schema, request), Instant::now() + Duration::from_secs(1));
 }
 
-/// Asks again and again for so many milliseconds and reads nothing meanwhile; gives how often it could.
+/// Sends requests for this many milliseconds without reading answers; returns how many.
 pub(crate) fn ask_without_reading(topic: u32, schema: u32, millis: u64) -> u64 {
     let end = Instant::now() + Duration::from_millis(millis);
-    // So few that the socket takes all of them or none: half a frame would end the process, and that is another attempt.
+    // Few enough that the socket accepts all or none: half a frame would end the process, which is another attempt.
     let questions: Vec<u8> = (0..50_u64).flat_map(|id| question((1 << 42) + id, topic, schema, &[])).collect();
     let mut asked = 0;
     while write(&questions, end) {

@@ -1,7 +1,7 @@
-//! A plugin that stores things and works on its own account, for the tests of both.
+//! A plugin with storage and background work, for the tests of both.
 //!
-//! It owns what it stores: what it is told, and how often its work ran. What must always hold: it does nothing that a
-//! well-behaved plugin would not do, unless its settings say so.
+//! It owns its records: what it is given, and how often its work ran. Invariant: it does only what a well-behaved
+//! plugin does, unless its settings say otherwise.
 
 #![deny(unsafe_code)]
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use tenon_sdk::prelude::*;
 
 struct Keeper {
-    /// Its own work fails twice, counted in storage.
+    /// Whether its work fails twice, counted in storage.
     fails: bool,
-    /// Its own work panics at first.
+    /// Whether its work panics at first.
     panics: bool,
 }
 
@@ -40,7 +40,7 @@ async fn usage(context: Context<Keeper>) -> Result<SpaceUsage, Failure> {
     context.storage().usage().await
 }
 
-/// Counts how often it was begun, then ticks.
+/// Counts its starts, then ticks.
 async fn work(context: Context<Keeper>) -> Result<(), Failure> {
     let storage = context.storage();
     let begun = storage.get("begun").await?.map_or(0, |value| value[0]);

@@ -1,7 +1,7 @@
-//! A plugin that does what plugins must not do, for the tests of the host: it panics, never answers, floods,
-//! asks for what it was not granted. What its safe code cannot do, `tests/plugins/broken.c` does.
+//! A misbehaving plugin, for the tests of the host: it panics, never answers, floods, requests what it was not granted.
+//! `tests/plugins/broken.c` does what its safe code cannot.
 //!
-//! It owns a counter of what has been dropped, so that a test can see that cancelling reached it.
+//! It owns a counter of dropped calls, so that a test can see the effect of cancellation.
 
 #![deny(unsafe_code)]
 
@@ -18,14 +18,14 @@ use tenon_sdk::prelude::*;
 
 #[derive(Default)]
 struct Misbehaving {
-    /// Calls and subscriptions that were dropped before their end.
+    /// Calls and subscriptions dropped before their end.
     dropped: Arc<AtomicU64>,
-    /// A context that is kept longer than its call.
+    /// A context kept beyond its call.
     kept: Mutex<Option<Context<Misbehaving>>>,
     settings: String,
-    /// What is counted for clients.
+    /// Memory counted for clients.
     held: Mutex<Vec<HeldMemory>>,
-    /// Memory that is never given back.
+    /// Memory that is never released.
     filled: Mutex<Vec<u8>>,
 }
 
@@ -111,7 +111,7 @@ async fn panic_in_drop(_context: Context<Misbehaving>) -> Result_<()> {
     pending().await
 }
 
-/// Counts when it is dropped.
+/// Counts its drops.
 struct CountDrop(Arc<AtomicU64>);
 
 impl Drop for CountDrop {
@@ -126,7 +126,7 @@ async fn abort(_context: Context<Misbehaving>) -> Result_<()> {
 
 async fn endless(context: Context<Misbehaving>) -> Result_<u64> {
     let mut turns = 0_u64;
-    // Somebody else could change it, for all that the compiler knows.
+    // Another thread could change it, as far as the compiler knows.
     while context.dropped.load(Ordering::Relaxed) < u64::MAX {
         turns = turns.wrapping_add(1);
     }

@@ -1,6 +1,8 @@
+//! Tests of the queue's decisions, with a clock that the test advances.
+
 use super::*;
 
-/// A waiting job is known by a word, a parked one by its own.
+/// Waiting and parked jobs are named by strings.
 type Words = State<&'static str, &'static str>;
 
 fn limits(places: usize) -> FairLimits {
@@ -15,7 +17,7 @@ fn through(number: u64, plugin: &str) -> Share {
     Share { plugin: Some(PluginId::of_name(plugin)), ..client(number) }
 }
 
-/// A clock that the test moves.
+/// A clock that the test advances.
 struct Clock(Instant);
 
 impl Clock {
@@ -44,7 +46,7 @@ fn granted(state: &mut Words, now: Instant) -> Option<(JobId, &'static str)> {
 const WAITS: Arrival<&'static str> = Arrival::Waits { displaced: None };
 
 #[test]
-fn alone_a_client_gets_every_place() {
+fn a_single_client_gets_every_place() {
     let (mut state, mut clock) = (Words::new(limits(3)), Clock::new());
     let now = clock.after(0);
 
@@ -55,7 +57,7 @@ fn alone_a_client_gets_every_place() {
 }
 
 #[test]
-fn a_place_goes_to_the_client_that_used_least_time_not_to_the_first_that_asked() {
+fn a_place_goes_to_the_client_with_least_used_time_not_to_the_first() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (long, _) = arrive(&mut state, client(1), clock.after(0), "first");
     for word in ["flood 1", "flood 2", "flood 3"] {
@@ -109,7 +111,7 @@ fn a_clients_plugins_share_what_it_has() {
 }
 
 #[test]
-fn time_that_a_client_used_while_alone_is_not_held_against_it() {
+fn time_used_by_a_single_client_does_not_count_later() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (alone, _) = arrive(&mut state, client(1), clock.after(0), "an hour");
     state.end(alone, clock.after(3_600_000));
@@ -123,7 +125,7 @@ fn time_that_a_client_used_while_alone_is_not_held_against_it() {
 }
 
 #[test]
-fn a_client_that_pauses_does_not_lose_its_debt() {
+fn a_client_that_pauses_keeps_its_used_time() {
     let (mut state, mut clock) = (Words::new(limits(3)), Clock::new());
     let heavy = [(); 2].map(|()| arrive(&mut state, client(1), clock.after(0), "heavy").0);
     let (light, _) = arrive(&mut state, client(2), clock.after(0), "light");
@@ -142,7 +144,7 @@ fn a_client_that_pauses_does_not_lose_its_debt() {
 }
 
 #[test]
-fn a_full_queue_displaces_the_youngest_job_of_the_client_that_has_most() {
+fn a_full_queue_displaces_the_youngest_job_of_the_client_with_most_jobs() {
     let (mut state, mut clock) = (Words::new(FairLimits { queue: 3, ..limits(1) }), Clock::new());
     arrive(&mut state, client(1), clock.after(0), "runs");
     for word in ["flood 1", "flood 2", "flood 3"] {
@@ -168,7 +170,7 @@ fn one_client_cannot_have_the_whole_queue() {
 }
 
 #[test]
-fn one_client_cannot_have_more_places_than_it_may() {
+fn one_client_cannot_exceed_its_number_of_places() {
     let (mut state, mut clock) = (Words::new(FairLimits { client_places: 1, ..limits(2) }), Clock::new());
     let (first, _) = arrive(&mut state, client(1), clock.after(0), "own 1");
 
@@ -180,7 +182,7 @@ fn one_client_cannot_have_more_places_than_it_may() {
 }
 
 #[test]
-fn a_job_gives_way_when_it_is_ahead_of_a_client_that_waits_and_comes_back_in_its_turn() {
+fn a_job_ahead_of_a_waiting_client_gives_way_and_continues_on_its_turn() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (long, _) = arrive(&mut state, client(1), clock.after(0), "long");
     arrive(&mut state, client(1), clock.after(0), "its next");
@@ -193,14 +195,14 @@ fn a_job_gives_way_when_it_is_ahead_of_a_client_that_waits_and_comes_back_in_its
     assert_eq!((word, state.counts()), ("short", (1, 1, 1)));
     state.end(short, clock.after(1));
 
-    // Before what its client has not begun.
+    // A parked job continues before its client's waiting jobs begin.
     assert_eq!(granted(&mut state, clock.after(0)), Some((0, "long goes on")));
     assert_eq!(state.counts(), (1, 0, 1));
     assert!(!state.is_contended());
 }
 
 #[test]
-fn no_more_jobs_are_parked_than_may_be() {
+fn the_number_of_parked_jobs_is_bounded() {
     let (mut state, mut clock) = (Words::new(FairLimits { parked: 1, ..limits(2) }), Clock::new());
     let (first, _) = arrive(&mut state, client(1), clock.after(0), "first");
     let (second, _) = arrive(&mut state, client(1), clock.after(0), "second");
@@ -214,7 +216,7 @@ fn no_more_jobs_are_parked_than_may_be() {
 }
 
 #[test]
-fn a_place_is_lent_to_a_client_without_any_and_made_up_for() {
+fn a_place_is_lent_to_a_client_without_any_and_compensated() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (stubborn, _) = arrive(&mut state, client(1), clock.after(0), "runs");
     arrive(&mut state, client(1), clock.after(0), "its next");
@@ -233,7 +235,7 @@ fn a_place_is_lent_to_a_client_without_any_and_made_up_for() {
 }
 
 #[test]
-fn jobs_that_leave_are_not_waited_for() {
+fn jobs_that_leave_the_queue_get_no_place() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (long, _) = arrive(&mut state, client(1), clock.after(0), "long");
     let (gone, _) = arrive(&mut state, client(2), clock.after(0), "gone");

@@ -1,8 +1,8 @@
 //! Eight lanes in one register of AVX-512, with the 52-bit products of IFMA.
 //!
-//! The intrinsics are called in `unsafe` blocks because methods of a trait cannot declare target features, and functions that do
-//! cannot be forced inline. Every method is inlined into a function that [`Lanes::call`] compiles for these instructions: there the intrinsics become
-//! single instructions.
+//! The intrinsics are called in `unsafe` blocks because trait methods cannot declare target features, and functions
+//! that do cannot be forced inline. Every method is inlined into a function that [`Lanes::call`] compiles for these
+//! instructions, where the intrinsics become single instructions.
 #![allow(unsafe_code, reason = "intrinsics: each block says what makes it sound")]
 
 use std::{
@@ -12,13 +12,13 @@ use std::{
 
 use super::{LANES, Lanes, Mask, Operation};
 
-/// Eight lanes in a register. Only code below [`is_supported`] names this type: `lib.rs` asks it before each batch, and tests
-/// ask it too.
+/// Eight lanes in a register. Only code guarded by [`is_supported`] uses this type: `lib.rs` checks it before each
+/// batch, and so do the tests.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Avx512(__m512i);
 
-/// Whether this processor and its operating system have the instructions.
+/// Returns whether the processor and the operating system support the instructions.
 pub(crate) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512ifma")
@@ -27,10 +27,10 @@ pub(crate) fn is_supported() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// Calls an intrinsic that works on values only.
+/// Calls an intrinsic that works only on values.
 macro_rules! intrinsic {
     ($call:expr) => {
-        // SAFETY: it touches no memory, and the processor has the instruction: see `Avx512`.
+        // SAFETY: it accesses no memory, and the processor has the instruction: see `Avx512`.
         unsafe { $call }
     };
 }

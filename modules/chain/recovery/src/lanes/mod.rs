@@ -1,7 +1,7 @@
-//! A vector of eight 64-bit lanes: what the arithmetic needs of it, and two kinds.
+//! A vector of eight 64-bit lanes: its interface, and two implementations.
 //!
-//! All code above is written for any [`Lanes`]. [`Portable`] runs everywhere and is what tests use on machines without the
-//! instructions; `Avx512` is what makes a batch fast.
+//! The arithmetic is generic over [`Lanes`]. [`Portable`] runs everywhere and serves tests on machines without the
+//! instructions; `Avx512` makes a batch fast.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Sub};
 
@@ -16,7 +16,7 @@ pub(crate) use portable::Portable;
 /// How many lanes a vector has.
 pub(crate) const LANES: usize = 8;
 
-/// One bit a lane; the lowest bit belongs to lane 0.
+/// One bit per lane; the lowest bit belongs to lane 0.
 pub(crate) type Mask = u8;
 
 /// Eight unsigned 64-bit numbers. All operations work lane by lane and wrap.
@@ -29,9 +29,9 @@ pub(crate) trait Lanes:
     fn from_array(numbers: [u64; LANES]) -> Self;
     /// Lane 0 first.
     fn to_array(self) -> [u64; LANES];
-    /// Shifts by a number of bits that is known when compiling.
+    /// Shifts by a number of bits known at compile time.
     fn shift_left<const BITS: u32>(self) -> Self;
-    /// Shifts by a number of bits that is known when compiling.
+    /// Shifts by a number of bits known at compile time.
     fn shift_right<const BITS: u32>(self) -> Self;
     /// Shifts all lanes by the same number of bits, less than 64.
     fn shift_right_by(self, bits: u32) -> Self;
@@ -39,9 +39,9 @@ pub(crate) trait Lanes:
     fn add_low_product(self, a: Self, b: Self) -> Self;
     /// `self + bits 52 to 103 of (low 52 bits of a × low 52 bits of b)`.
     fn add_high_product(self, a: Self, b: Self) -> Self;
-    /// Which lanes are zero.
+    /// The lanes that are zero.
     fn zero_lanes(self) -> Mask;
-    /// Takes `yes` in the lanes of the mask and `no` in the others.
+    /// Selects `yes` in the lanes of the mask and `no` in the others.
     fn select(mask: Mask, yes: Self, no: Self) -> Self;
     /// Looks up `table[index % N]` in each lane. `N` is a power of two.
     fn look_up<const N: usize>(table: &[u64; N], index: Self) -> Self;
@@ -51,15 +51,15 @@ pub(crate) trait Lanes:
     fn not_and(self, other: Self) -> Self;
     /// Exclusive or of three.
     fn xor3(self, second: Self, third: Self) -> Self;
-    /// Runs an operation as a function of its own, compiled for the instructions of these lanes. Its code exists once, however
-    /// many places call it, so that loops stay within the processor's caches of instructions.
+    /// Runs an operation as a function of its own, compiled for the instructions of these lanes. Its code exists once,
+    /// however many callers it has, so that loops fit into the instruction cache.
     fn call<O: Operation>(operation: O) -> O::Output;
 }
 
 /// A list of five, one for each limb, as `five!(i => limbs[i] + others[i])`.
 ///
-/// Vector code uses no closure and no `array::from_fn`: these are functions of their own, compiled without the instructions of the
-/// code around them, so that every operation in them would be a call through memory.
+/// Vector code uses no closures and no `array::from_fn`: these are separate functions, compiled without the target
+/// features of the surrounding code, so that every operation in them would be a call through memory.
 macro_rules! five {
     ($index:ident => $item:expr) => {
         [
@@ -88,10 +88,10 @@ macro_rules! five {
 }
 pub(crate) use five;
 
-/// What [`Lanes::call`] runs. Implementations are `#[inline(always)]`.
+/// An operation for [`Lanes::call`]. Implementations are `#[inline(always)]`.
 pub(crate) trait Operation {
-    /// What it answers.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Runs it.
     fn run(self) -> Self::Output;
 }

@@ -1,4 +1,4 @@
-//! Field, scalars, digits and hashes against big integers, with random numbers and with each limb at its bound.
+//! Tests field, scalars, digits and hashes against big integers, with random numbers and with each limb at its bound.
 
 use std::array;
 
@@ -19,7 +19,7 @@ fn limb(bound: u64) -> impl Strategy<Value = u64> {
     prop_oneof![0..bound, Just(bound - 1), Just(0), Just(bound / 2), Just(1)]
 }
 
-/// Five limbs in each lane, the fifth with a bound of its own.
+/// Five limbs in each lane; the fifth has a separate bound.
 fn limbs(top: u64) -> impl Strategy<Value = [[u64; 5]; LANES]> {
     proptest::array::uniform8(
         (proptest::array::uniform4(limb(1 << 52)), limb(top))
@@ -46,7 +46,7 @@ fn field_operations<L: Lanes>(a: &[[u64; 5]; LANES], b: &[[u64; 5]; LANES], c: &
     let [x, y, z] = [a, b, c].map(|lanes| Element::<L>(vectors(lanes)));
     let number = |lanes: &[[u64; 5]; LANES], lane: usize| number_of_words(&lanes[lane], 52);
     let (of_a, of_b, of_c) = (|lane| number(a, lane), |lane| number(b, lane), |lane| number(c, lane));
-    // Far above every element, so that no difference is below zero.
+    // Far above every element, so that no difference is negative.
     let zero = prime() << 16_u32;
 
     assert_equal(x.minus(y).reduce(), |lane| of_a(lane) + &zero - of_b(lane), "a − b");
@@ -118,7 +118,7 @@ fn scalar_operations<L: Lanes>(a: &[[u64; 4]; LANES], b: &[[u64; 4]; LANES]) {
     }
 }
 
-/// The number that digits of some bits stand for.
+/// The number represented by digits of some width.
 fn number_of_digits(half: &Half, width: u32) -> BigInt {
     let digits = number_of_words(&half.digits, 50);
     let mut sum = BigInt::default();
@@ -150,7 +150,7 @@ fn hashes<L: Lanes>(messages: &[[u64; 8]; LANES]) {
     }
 }
 
-/// Numbers around those where a rule changes.
+/// Numbers near each boundary of the algorithm.
 fn notable_scalars() -> Vec<[u64; 4]> {
     let one = BigUint::from(1_u8);
     let lambda = BigUint::parse_bytes(b"5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72", 16).unwrap();
@@ -177,7 +177,7 @@ fn notable_numbers_are_split_into_digits() {
 }
 
 #[test]
-fn numbers_at_the_prime_are_brought_below_it() {
+fn numbers_at_the_prime_are_reduced_below_it() {
     with_all_lanes!(numbers_at_the_prime());
 }
 

@@ -1,7 +1,7 @@
-//! Signatures made so that one sum of the ladder has equal or opposite points, at each of its steps.
+//! Constructed signatures for which one sum of the ladder has equal or opposite points, at each of its steps.
 //!
-//! With u1 and u2 chosen and R = k × G, every sum of the ladder is (a + b × k) × G for numbers that the digits give, and so is what is
-//! added next. A k for which both are equal, or opposite, is the solution of a linear equation modulo n.
+//! With u1 and u2 chosen and R = k × G, every sum of the ladder, and every summand, is (a + b × k) × G with numbers
+//! given by the digits. The k for which they are equal, or opposite, is the solution of a linear equation modulo n.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -45,7 +45,7 @@ fn digit(half: &Half, place: u32, width: u32) -> BigInt {
     if half.is_negative { -digit } else { digit }
 }
 
-/// What the ladder has before each of its additions, and what it adds.
+/// The ladder's sum before each of its additions, and the summand.
 fn steps(u1: &BigUint, u2: &BigUint) -> Vec<(Sum, Sum)> {
     let lambda = BigInt::parse_bytes(b"5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72", 16).unwrap();
     let factor = |half: usize| if half == 0 { BigInt::from(1) } else { lambda.clone() };
@@ -83,7 +83,8 @@ fn bytes_of(number: &BigUint) -> [u8; 32] {
     bytes
 }
 
-/// The message and signature for which the ladder computes u1 × G + u2 × (k × G); none when the x of that point is not below n.
+/// The message and signature for which the ladder computes u1 × G + u2 × (k × G); `None` if the x of that point is not
+/// below n.
 fn signature_of(u1: &BigUint, u2: &BigUint, k: &BigUint) -> Option<([u8; 32], Signature)> {
     let point =
         PublicKey::from_secret_key(SECP256K1, &SecretKey::from_byte_array(bytes_of(k)).ok()?).serialize_uncompressed();
@@ -100,7 +101,7 @@ fn random_scalar(random: &mut StdRng) -> BigUint {
     BigUint::from_bytes_be(&random.random::<[u8; 32]>()) % order()
 }
 
-/// A signature at whose step the sum equals what is added, or its negative.
+/// A signature for which the sum at this step equals the summand, or its negative.
 fn colliding(random: &mut StdRng, step: usize, is_opposite: bool) -> ([u8; 32], Signature) {
     loop {
         let (u1, u2) = (random_scalar(random), random_scalar(random));
@@ -123,7 +124,7 @@ fn collisions_are_left_to_the_library<L: Lanes>() {
     let mut seen = 0;
     for step in 0..count {
         for is_opposite in [false, true] {
-            // The first three steps add multiples of R alone, which collide for no R but the infinite one.
+            // The first three steps add multiples of R only, which collide only for an infinite R.
             if step < 3 {
                 continue;
             }
@@ -162,6 +163,6 @@ fn collisions_are_left_to_the_library<L: Lanes>() {
 }
 
 #[test]
-fn collisions_at_each_step_are_noticed_and_left_to_the_library() {
+fn collisions_at_each_step_are_detected_and_left_to_the_library() {
     with_all_lanes!(collisions_are_left_to_the_library());
 }

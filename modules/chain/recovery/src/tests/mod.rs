@@ -1,4 +1,5 @@
-//! The arithmetic against a slow model, and the ladder at its exceptions. What a caller sees is tested in `tests/`.
+//! Tests the arithmetic against a slow model, and the ladder at its exceptions. The public interface is tested in
+//! `tests/`.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -9,7 +10,7 @@ use num_bigint::BigUint;
 
 use crate::lanes::{self, LANES};
 
-/// Runs a generic test with portable lanes, and with those of the machine where it has them.
+/// Runs a generic test with portable lanes, and with the machine's vectors if it has them.
 macro_rules! with_all_lanes {
     ($test:ident ( $($argument:expr),* )) => {{
         $test::<$crate::lanes::Portable>($($argument),*);
@@ -31,7 +32,7 @@ fn order() -> BigUint {
     number_of_words(&crate::scalar::ORDER, 64)
 }
 
-/// The number that words of some bits stand for, the lowest first. They may have more bits than that.
+/// The number represented by words of some bits, lowest first. Words may have more bits than that.
 fn number_of_words(words: &[u64], bits: u32) -> BigUint {
     words.iter().rev().fold(BigUint::default(), |number, word| (number << bits) + BigUint::from(*word))
 }
@@ -43,7 +44,7 @@ fn words_of_number(number: &BigUint) -> [u64; 4] {
     words
 }
 
-/// The number of each lane that vectors of limbs stand for.
+/// The number of each lane represented by vectors of limbs.
 fn numbers_of<L: lanes::Lanes, const N: usize>(limbs: [L; N], bits: u32) -> [BigUint; LANES] {
     let limbs = limbs.map(L::to_array);
     std::array::from_fn(|lane| number_of_words(&limbs.map(|limb| limb[lane]), bits))

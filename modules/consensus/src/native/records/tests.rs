@@ -1,3 +1,5 @@
+//! Tests of the engine's records across restarts.
+
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
@@ -9,7 +11,7 @@ use tenon_api::{
 use super::*;
 use crate::native::{ContractCandidates, NativeEngine, recorded_state::ModelledChain};
 
-/// Records in memory, as they survive a restart.
+/// Records in memory, which survive a simulated restart.
 #[derive(Default)]
 struct MemoryRecords(Mutex<HashMap<String, Vec<u8>>>);
 
@@ -24,7 +26,7 @@ impl EngineRecords for MemoryRecords {
     }
 }
 
-/// A recorded chain as a node sees it that stands at a height and keeps the states of the head and its parent alone.
+/// A recorded chain as seen by a node at a height that keeps only the states of the head and its parent.
 struct Standing<'a> {
     chain: &'a ModelledChain,
     head: u64,
@@ -90,8 +92,8 @@ fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine 
     NativeEngine::keeping_with(&chain.chain.spec, source, clock, records).unwrap()
 }
 
-/// Whether something happens at a height that an engine might remember: gap blocks of both engines, epoch switches of
-/// both and the switch between the engines.
+/// Returns whether an engine might record something at a height: gap blocks of both engines, epoch switches of both,
+/// and the switch between the engines.
 fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
     let consensus = &chain.chain.spec.native.as_ref().unwrap().consensus;
     let header = chain.chain.at(number);
@@ -103,7 +105,7 @@ fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
     is_switch || (number + consensus.gap).is_multiple_of(consensus.epoch)
 }
 
-/// Verifies the whole chain with an engine that is started anew around every interesting height; gives how often, and
+/// Verifies the whole chain, restarting the engine around every interesting height; returns the number of restarts, and
 /// the height and reason of the first refusal.
 fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, String)>) {
     let chain = ModelledChain::read(name);
@@ -131,7 +133,7 @@ fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, Strin
 }
 
 #[test]
-fn an_engine_that_is_restarted_at_every_switch_and_gap_block_verifies_on_without_old_state() {
+fn an_engine_restarted_at_every_switch_and_gap_block_needs_no_old_state() {
     for (name, least) in [("local", 70), ("staged", 9), ("v1switch", 15)] {
         let (restarts, refusal) = verify_with_restarts(name, false);
         assert_eq!(refusal, None, "{name}");
@@ -139,16 +141,16 @@ fn an_engine_that_is_restarted_at_every_switch_and_gap_block_verifies_on_without
     }
 }
 
-/// That the test above would notice: an engine that forgets cannot judge the first list that it should compute.
+/// Proves that the test above can fail: an engine without records cannot compute the first list.
 #[test]
-fn an_engine_that_forgets_its_candidates_needs_the_old_state() {
+fn an_engine_without_records_needs_the_old_state() {
     let (_, refusal) = verify_with_restarts("local", true);
     let (number, reason) = refusal.unwrap();
     assert!(reason.contains("has been pruned"), "block {number}: {reason}");
 }
 
 #[test]
-fn candidates_of_another_branch_or_of_a_damaged_record_are_not_taken() {
+fn candidates_of_another_branch_or_of_a_damaged_record_are_ignored() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     let kept = KeptCandidates::new(Arc::new(ContractCandidates), Arc::clone(&records) as _, 60);
@@ -166,7 +168,7 @@ fn candidates_of_another_branch_or_of_a_damaged_record_are_not_taken() {
 }
 
 #[test]
-fn a_reader_knows_what_was_kept_and_keeps_nothing_itself() {
+fn a_reader_uses_records_and_writes_none() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     started(&chain, &records).v2().remember_candidates(chain.chain.at(630), &chain).unwrap();
@@ -183,7 +185,7 @@ fn a_reader_knows_what_was_kept_and_keeps_nothing_itself() {
 }
 
 #[test]
-fn the_part_in_the_voting_survives_a_restart_and_protects_what_was_committed() {
+fn the_part_in_the_voting_survives_a_restart_and_protects_the_committed_block() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     let engine = started(&chain, &records);
@@ -209,7 +211,7 @@ fn the_part_in_the_voting_survives_a_restart_and_protects_what_was_committed() {
 }
 
 #[test]
-fn a_damaged_part_in_the_voting_is_not_taken_for_none() {
+fn a_damaged_part_in_the_voting_is_an_error() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     records.keep(VOTING, &[0xc1]).unwrap();

@@ -1,13 +1,15 @@
+//! The total reward of an epoch.
+
 use tenon_api::U256;
 use tenon_chain::NativeSettings;
 
-/// Wei of a coin.
+/// Wei per coin.
 const WEI_PER_COIN: u64 = 1_000_000_000_000_000_000;
 /// Blocks of two seconds in a year.
 const BLOCKS_PER_YEAR: u64 = 15_768_000;
 
-/// What an epoch whose rewards are paid at this height is worth in all, wei: half from the third year on, a quarter
-/// from the sixth, until `tipNoHalvingMNReward`; the whole from there on (`docs/spec/chain.md` 4.3).
+/// Total reward of an epoch paid at this height, wei: half from the third year on, a quarter from the sixth, until
+/// `tipNoHalvingMNReward`; from there on the full reward (`docs/spec/chain.md` 4.3).
 pub fn epoch_reward(settings: &NativeSettings, number: u64) -> U256 {
     let whole = U256::from(settings.consensus.reward) * U256::from(WEI_PER_COIN);
     if number >= settings.heights.tip_no_halving_reward { whole } else { halved(whole, number, BLOCKS_PER_YEAR) }
@@ -26,9 +28,9 @@ mod tests {
     use super::*;
     use crate::native::recorded_chain::unpacked;
 
-    /// Heights around those at which the reward of a network changes; whole coins.
+    /// Heights around those at which the reward of a network changes; in coins.
     #[test]
-    fn the_networks_pay_what_their_history_says() {
+    fn the_networks_pay_their_historical_rewards() {
         let cases: [(&str, &[(u64, u64)]); 3] = [
             ("mainnet", &[(1_800, 5_000), (31_535_100, 5_000), (31_536_000, 2_500), (38_383_200, 2_500)]),
             ("mainnet", &[(38_383_838, 5_000), (38_384_100, 5_000), (78_840_000, 5_000), (100_000_000, 5_000)]),

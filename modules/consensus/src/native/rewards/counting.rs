@@ -1,4 +1,4 @@
-//! How many blocks of an epoch each of its masternodes signed (`docs/spec/chain.md` 4.3, "Counting signatures").
+//! Counts the blocks of an epoch that each of its masternodes signed (`docs/spec/chain.md` 4.3, "Counting signatures").
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,10 +16,10 @@ use crate::native::{
     v2::is_epoch_switch,
 };
 
-/// Signatures by masternode. Those who signed nothing are not in it.
+/// Signatures by masternode. Masternodes without signatures are absent.
 pub(super) type SignatureCounts = BTreeMap<Address, u64>;
 
-/// Counts for the rewards that this block pays.
+/// The counts for the rewards paid by this block.
 pub(super) fn signature_counts(
     settings: &NativeSettings,
     header: &Header,
@@ -35,13 +35,13 @@ pub(super) fn signature_counts(
     Ok(window.map(|window| window.counts(settings)).unwrap_or_default())
 }
 
-/// What was found on the way back over two epochs.
+/// Data collected while walking back over two epochs.
 struct Window {
     /// The masternodes of the rewarded epoch.
     masternodes: HashSet<Address>,
     /// Blocks of the rewarded epoch: number and hash.
     rewarded: Vec<(u64, B256)>,
-    /// Who signed which block, in both epochs.
+    /// Signers of each block, in both epochs.
     signatures: HashMap<B256, HashSet<Address>>,
 }
 
@@ -59,7 +59,7 @@ impl Window {
     }
 }
 
-/// Every 15th block, and every one before TIP2019. No v2 chain has blocks before TIP2019 that are paid.
+/// Every 15th block, and every block before TIP2019. No v2 chain pays for blocks before TIP2019.
 const fn is_counted(settings: &NativeSettings, number: u64) -> bool {
     number.is_multiple_of(MERGE_SIGN_RANGE)
         || (number <= settings.consensus.switch_block && number < settings.heights.tip2019)
@@ -73,7 +73,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// v1 (`docs/spec/chain.md` 4.3, left column): the epoch before the last one, with signatures from both; its
-    /// masternodes stand in the checkpoint before it.
+    /// masternodes are in the checkpoint before it.
     fn two_checkpoints(&self, header: &Header) -> Result<Option<Window>, RewardError> {
         let distance = self.settings.consensus.reward_checkpoint;
         let Some(opened_at) = header.number.checked_sub(2 * distance) else { return Ok(None) };
@@ -94,8 +94,8 @@ impl Walk<'_> {
     }
 
     /// v2 (right column; `docs/spec/consensus.md` 11): between the second and the first epoch switch before the block.
-    /// The first v2 block doesn't count as one; v1 checkpoints do. None when the chain has fewer, as the genesis block
-    /// ends the walk.
+    /// The first v2 block does not count as one; v1 checkpoints do. `None` if the chain has fewer, because the walk
+    /// ends at the genesis block.
     fn two_epoch_switches(&self, header: &Header) -> Result<Option<Window>, RewardError> {
         let mut window = self.empty_window();
         let mut switches = 0;

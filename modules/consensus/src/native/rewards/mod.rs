@@ -1,5 +1,5 @@
-//! What masternodes and the foundation are paid at the end of an epoch (`docs/spec/chain.md` 4.3,
-//! `docs/spec/consensus.md` 11): every signature of a counted block has the same worth.
+//! Rewards of masternodes and the foundation at the end of an epoch (`docs/spec/chain.md` 4.3, `docs/spec/consensus.md`
+//! 11): every signature of a counted block is worth the same.
 
 mod amount;
 mod counting;
@@ -17,11 +17,11 @@ use super::{
 pub use amount::epoch_reward;
 pub use shares::{owner_of, stake_of_voter};
 
-/// Why rewards can't be told. The reference logs such errors and pays nothing, which shows as a wrong state root;
-/// here the block fails with the reason.
+/// Why rewards cannot be computed. The reference logs such errors and pays nothing, which shows as a wrong state root;
+/// here the block is refused with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewardError {
-    /// A block of the two epochs that are looked at is not there.
+    /// A block of the last two epochs is not stored.
     #[error("fail to get header in GetSigningTxCount at number: {number}, hash: {hash}")]
     MissingHeader {
         /// Its height.
@@ -29,7 +29,7 @@ pub enum RewardError {
         /// Its hash.
         hash: B256,
     },
-    /// A header's extra data can't be read.
+    /// A header's extra data cannot be decoded.
     #[error(transparent)]
     Epoch(#[from] V2Error),
     /// The chain or the state could not be read.
@@ -37,12 +37,12 @@ pub enum RewardError {
     Store(#[from] StoreError),
 }
 
-/// What one masternode did and got.
+/// Signatures and reward of one masternode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignerReward {
-    /// Blocks of the epoch that it signed.
+    /// Number of blocks of the epoch that it signed.
     pub signed: u64,
-    /// Its share before it is split, wei.
+    /// Its reward before the split, wei.
     pub reward: U256,
 }
 
@@ -51,12 +51,12 @@ pub struct SignerReward {
 pub struct EpochRewards {
     /// By masternode.
     pub signers: BTreeMap<Address, SignerReward>,
-    /// How each masternode's reward is split: by receiver, wei. Voters stand there with zero.
+    /// The split of each masternode's reward: wei by receiver. Voters are listed with zero.
     pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
 }
 
 impl EpochRewards {
-    /// Balance credits in wei, one an address, ascending. Zero credits are among them: they touch the account.
+    /// Balance credits in wei, one per address, ascending. Zero credits are included: they touch the account.
     pub fn credits(&self) -> Vec<(Address, U256)> {
         let mut credits = BTreeMap::new();
         for (receiver, amount) in self.shares.values().flatten() {
@@ -83,11 +83,11 @@ fn joined(members: impl Iterator<Item = String>) -> String {
     members.collect::<Vec<_>>().join(",")
 }
 
-/// Whether a block may pay rewards: a v1 block at a multiple of the reward distance that is not the first; a v2
+/// Returns whether a block may pay rewards: a v1 block at a multiple of the reward distance that is not the first; a v2
 /// epoch switch that is not the first v2 block.
 ///
 /// # Errors
-/// [`RewardError::Epoch`] when a v2 header's extra data can't be read.
+/// [`RewardError::Epoch`] if a v2 header's extra data cannot be decoded.
 pub fn pays_rewards(settings: &NativeSettings, header: &Header) -> Result<bool, RewardError> {
     let consensus = &settings.consensus;
     let number = header.number;
@@ -99,11 +99,10 @@ pub fn pays_rewards(settings: &NativeSettings, header: &Header) -> Result<bool, 
     Ok(distance > 0 && number.is_multiple_of(distance) && number > distance)
 }
 
-/// The rewards that a block pays, none when it pays none. `parent_state` is the state before the block's
-/// transactions: it tells the owners. The blocks of the last two epochs are read from `chain`, from the block's
-/// parent back.
+/// The rewards paid by a block, `None` if it pays none. `parent_state` is the state before the block's transactions,
+/// with the owners. The blocks of the last two epochs are read from `chain`, from the block's parent back.
 ///
-/// A chain without a foundation wallet pays nothing: the reference gives up there.
+/// A chain without a foundation wallet pays nothing: the reference stops there.
 ///
 /// # Errors
 /// [`RewardError`].

@@ -1,3 +1,5 @@
+//! The split of a masternode's reward.
+
 use std::collections::BTreeMap;
 
 use tenon_api::{Address, StateReader, StoreError, U256};
@@ -6,16 +8,16 @@ use tenon_chain::{VALIDATOR_CONTRACT, candidate_record, mapping_slot};
 
 use crate::native::contract_slots::read_addresses;
 
-/// The owner's part of a reward, in hundredths.
+/// The owner's percentage of a reward.
 const OWNER_PERCENT: u64 = 90;
-/// The foundation's part. Voters have none.
+/// The foundation's percentage. Voters get nothing.
 const FOUNDATION_PERCENT: u64 = 10;
-/// Where 0x88 keeps the mapping from candidates to their voters (`docs/spec/chain.md` 10.1).
+/// Position of 0x88's mapping from candidates to their voters (`docs/spec/chain.md` 10.1).
 const VOTERS_POSITION: u64 = 2;
-/// Word of a record that holds the mapping from voters to stakes.
+/// Word of a record with the mapping from voters to stakes.
 const STAKES_WORD: u64 = 2;
 
-/// Who owns a masternode and is paid for it, in this state. Zero when it is no candidate.
+/// The owner of a masternode in this state, who receives its reward. Zero if it is not a candidate.
 ///
 /// # Errors
 /// [`StoreError`] when the state can't be read.
@@ -23,8 +25,8 @@ pub fn owner_of(state: &dyn StateReader, masternode: Address) -> Result<Address,
     tenon_chain::masternode_owner(masternode, |contract, slot| state.storage(contract, slot))
 }
 
-/// How the reward of a masternode is split. The parts are written into one table as the reference does it: if the
-/// owner is the foundation, its 90 hundredths are overwritten by the 10.
+/// Splits a masternode's reward. The parts are written into one table, like in the reference: if the owner is the
+/// foundation, its 90 percent are overwritten by the 10.
 pub(super) fn shares(
     state: &dyn StateReader,
     masternode: Address,
@@ -40,7 +42,7 @@ pub(super) fn shares(
     Ok(shares)
 }
 
-/// A voter's stake for a masternode, wei.
+/// A voter's stake in a masternode, wei.
 ///
 /// # Errors
 /// [`StoreError`] when the state can't be read.

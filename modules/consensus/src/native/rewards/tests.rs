@@ -1,4 +1,4 @@
-//! Rewards against the answers that the reference gave for its own chains.
+//! Rewards compared with the reference's answers for its own chains.
 
 use super::*;
 use crate::native::{recorded_state::ModelledChain, test_data};
@@ -8,10 +8,10 @@ fn rewards_at(chain: &ModelledChain, settings: &NativeSettings, number: u64) -> 
     of_block(settings, header, &*chain.state(number.saturating_sub(1)), chain, &SigningIndex::default()).unwrap()
 }
 
-/// Every recorded answer of `eth_getRewardByHash`, byte by byte: v1, the switch, epochs with penalties, candidates
-/// that come and go, an epoch without signatures. Blocks that pay nothing answer `{}`.
+/// Every recorded answer of `eth_getRewardByHash`, byte for byte: v1, the switch, epochs with penalties, changing
+/// candidates, an epoch without signatures. Blocks that pay nothing return `{}`.
 #[test]
-fn pays_what_the_reference_recorded() {
+fn pays_the_recorded_rewards() {
     let recorded = test_data::recorded_rewards();
     let local = ModelledChain::read("local");
     let chains = [("local", &local), ("v1switch", ModelledChain::v1switch()), ("staged", ModelledChain::staged())];
@@ -48,9 +48,9 @@ fn a_chain_without_a_foundation_pays_nothing() {
     assert_eq!(rewards_at(chain, &settings, 1_800), None);
 }
 
-/// The quirk of the reference: both parts are written into one table, the foundation's last.
+/// The reference's quirk: both parts are written into one table, the foundation's last.
 #[test]
-fn an_owner_that_is_the_foundation_keeps_a_tenth() {
+fn an_owner_that_is_the_foundation_gets_a_tenth() {
     let chain = ModelledChain::v1switch();
     let mut settings = chain.chain.settings();
     let masternode = *v1_list(chain).first().unwrap();
@@ -70,7 +70,7 @@ fn v1_list(chain: &ModelledChain) -> Vec<Address> {
 
 /// One signer of one block; then two signers, one of one block and one of two (`docs/spec/consensus.md` 15.7).
 #[test]
-fn splits_as_the_published_cases_do() {
+fn splits_like_the_published_cases() {
     let chain = ModelledChain::v1switch();
     let reward = U256::from(250) * U256::from(10).pow(U256::from(18));
     let foundation = Address::with_last_byte(0x68);

@@ -1,4 +1,4 @@
-//! Every part of a certificate, and the rounds that certificates and headers speak of.
+//! Changes to every part of a certificate, and to rounds in certificates and headers.
 
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{Address, Header};
@@ -10,7 +10,7 @@ use crate::native::{
     v2::{extra_of, reaches_threshold},
 };
 
-/// What is done to a certificate of as many signatures as are needed; `sign` lets all masternodes of its epoch sign it.
+/// A change to a certificate with the required number of signatures; `sign` lets all masternodes of its epoch sign it.
 type CertificateChange = fn(&mut QuorumCertificate, &dyn Fn(&mut QuorumCertificate));
 
 const MISMATCH: &str = "fail to verify QC due to signature mis-match";
@@ -116,7 +116,7 @@ const CERTIFICATES: [(&str, CertificateChange, &str); 22] = [
 ];
 
 #[test]
-fn every_certificate_must_be_a_quorums_and_tell_the_truth() {
+fn every_certificate_must_be_true_and_signed_by_a_quorum() {
     let certified = kinds()
         .into_iter()
         .filter(|kind| !kind.is_v1() && !extra_of(kind.header()).unwrap().quorum.signatures.is_empty());
@@ -139,7 +139,7 @@ fn every_certificate_must_be_a_quorums_and_tell_the_truth() {
             let mut extra = original.clone();
             sign_by(needed)(&mut extra.quorum);
             change(&mut extra.quorum, &sign_by(usize::MAX));
-            // A certificate of an earlier epoch's round would make another header an epoch switch of it.
+            // A certificate of an earlier epoch's round would make another header its epoch switch.
             let wanted = wanted
                 .replace("PARENT", &format!("{:#x}", kind.parent().hash()))
                 .replace("ROUND", &original.quorum.block.round.to_string())
@@ -157,7 +157,7 @@ fn every_certificate_must_be_a_quorums_and_tell_the_truth() {
 
 /// A round has one leader, the header's own; a round of another epoch makes another kind of block.
 #[test]
-fn every_v2_header_is_of_the_round_of_its_leader() {
+fn every_v2_header_has_a_round_of_its_leader() {
     for kind in kinds().into_iter().filter(|kind| !kind.is_v1()) {
         let (engine, extra) = (kind.engine(), extra_of(kind.header()).unwrap());
         let count = engine.v2().epoch_info(kind.header(), kind.chain).unwrap().masternodes.len() as u64;
@@ -182,7 +182,7 @@ fn every_v2_header_is_of_the_round_of_its_leader() {
     }
 }
 
-/// The first v2 header on the last one of v1: the switch block has round 0, needs no votes, and lends its list.
+/// The first v2 header follows the last of v1: the switch block has round 0, needs no votes, and supplies the list.
 #[test]
 fn the_first_v2_header_certifies_the_switch_block() {
     for kind in kinds().into_iter().filter(|kind| kind.name.starts_with("v2, the first, on")) {

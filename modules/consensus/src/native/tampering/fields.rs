@@ -1,4 +1,4 @@
-//! Every field, in the ways that a rule speaks of.
+//! Changes to every field, for each rule on it.
 
 use alloy_primitives::{B64, Bloom, Bytes, hex};
 use tenon_api::{Header, U256};
@@ -10,11 +10,11 @@ use super::{
 
 type Change = fn(&mut Header);
 
-/// What is changed; whether v1's seals cover it; the refusal once it is signed again, by class.
+/// The change; whether v1's seals cover it; the error once it is signed again, by class.
 type Row = (&'static str, Change, bool, [&'static str; 4]);
 
-/// Every item of a header, in their order, each in the ways that a rule speaks of. What is accepted here is execution's to
-/// judge (roots, bloom, gas used), or free.
+/// Every item of a header, in order, changed for each rule on it. Items accepted here are checked by execution (roots,
+/// bloom, gas used), or are free.
 const FIELDS: [Row; 37] = [
     ("parent hash", |header| header.parent_hash.0[0] ^= 1, true, [NO_ANCESTOR; 4]),
     ("uncle hash", |header| header.ommers_hash.0[0] ^= 1, true, ["non empty uncle hash"; 4]),
@@ -176,14 +176,14 @@ const FIELDS: [Row; 37] = [
     ),
 ];
 
-/// Where a kind differs from its class: a height down, the first header of v2 is one of v1, and a checkpoint.
+/// Differences of a kind from its class: one height lower, the first header of v2 is one of v1, and a checkpoint.
 fn exception(kind: &Kind, change: &str) -> Option<&'static str> {
     let is_first_of_v2 = change == "number" && matches!((kind.number, kind.class), (1 | 1_801, V2EpochSwitch));
     is_first_of_v2.then_some("beneficiary in checkpoint block non-zero")
 }
 
 #[test]
-fn every_field_of_every_kind_of_header_is_held_by_a_rule_or_by_a_seal() {
+fn every_field_of_every_kind_of_header_is_protected_by_a_rule_or_a_seal() {
     let mut checked = 0;
     for kind in kinds() {
         let engine = kind.engine();
@@ -207,7 +207,7 @@ fn every_field_of_every_kind_of_header_is_held_by_a_rule_or_by_a_seal() {
 
             assert_eq!(kind.verdict(&engine, &kind.signed(&engine, header)), wanted, "{place}, signed");
             if kind.is_v1() {
-                // The seal recovers a stranger: no place in the turns gives that difficulty, or nobody knows him.
+                // The seal recovers another address: either no turn has that difficulty, or the address is unknown.
                 let by_seal = ["invalid difficulty", "unauthorized"];
                 let is_refused =
                     if is_sealed_in_v1 { alone == wanted || by_seal.contains(&&*alone) } else { alone == wanted };
@@ -221,7 +221,7 @@ fn every_field_of_every_kind_of_header_is_held_by_a_rule_or_by_a_seal() {
     println!("{checked} changed headers of {} kinds", kinds().len());
 }
 
-/// Whether the change changes anything: a list that is empty anyway cannot be left out.
+/// Returns whether the change has an effect: an empty list cannot be removed.
 fn header_is_changed(kind: &Kind, change: Change) -> bool {
     let mut header = kind.header().header().clone();
     change(&mut header);

@@ -1,4 +1,4 @@
-//! Every signature, in ways that are none of its owner's.
+//! Replaces every signature by invalid ones.
 
 use alloy_primitives::hex;
 use tenon_api::U256;
@@ -15,8 +15,8 @@ pub(super) fn high_s(signature: &[u8]) -> Vec<u8> {
     [&signature[..32], &high.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat()
 }
 
-/// A signature in ways that are none of its owner's, with the verdict of v1's creator, v1's second signer, v2's author.
-/// In v1 a signature of somebody else is a wrong turn or a stranger's; `OTHER` stands for either.
+/// Signatures that are not their owner's, with the verdict for v1's creator, v1's second signer, v2's author. In v1
+/// another signer means a wrong turn or an unknown address; `OTHER` stands for either.
 fn wrong_signatures(
     good: &[u8],
     by_other: &[u8],
@@ -47,13 +47,13 @@ fn wrong_signatures(
 }
 
 #[test]
-fn every_signature_of_every_kind_of_header_must_be_its_owners() {
+fn every_signature_of_every_kind_of_header_must_be_valid() {
     for kind in kinds() {
         let (engine, original) = (kind.engine(), kind.header().header().clone());
         let digest = if kind.is_v1() { v1_seal_hash(&original) } else { v2_seal_hash(&original) };
         let start = original.extra_data.len().saturating_sub(65);
         let second = original.native_seal.as_ref().unwrap().validator.clone();
-        // Places: the creator's seal of v1, the second signature of v1, the author's of v2.
+        // Positions: the creator's seal of v1, the second signature of v1, the author's of v2.
         let places = if kind.is_v1() {
             [Some(original.extra_data.slice(start..)), Some(second.clone()), None]
         } else {

@@ -19,26 +19,26 @@ use crate::native::{
     v1_masternodes,
 };
 
-/// Most candidates that the second attempt looks at.
+/// Maximum number of candidates in the second attempt.
 const MAX_CONTRACT_SIGNERS: usize = 150;
-/// Second signers are drawn for checkpoints of this distance only, whatever the epoch is.
+/// Second signers are drawn only for checkpoints at this distance, whatever the epoch is.
 const RANDOMIZE_EPOCH: u64 = 900;
 
-/// What a checkpoint must carry.
+/// The required lists of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointLists {
     /// Masternodes of the epoch, in the order of their turns; in the extra data.
     pub masternodes: Vec<Address>,
-    /// Those penalised, in order.
+    /// Penalised masternodes, in order.
     pub penalties: Vec<Address>,
-    /// The `Validators` item; none when the height gets no pairs.
+    /// The `Validators` item; `None` if the height has no pairs.
     pub validators: Option<Vec<u8>>,
 }
 
-/// The lists of the checkpoint after `parent` when `signers` may make blocks; `state` is the one after the parent.
+/// The lists of the checkpoint after `parent` if `signers` are authorised; `state` is the one after the parent.
 ///
 /// # Errors
-/// [`V1Error::NoMasternodes`] when nobody is left, [`V1Error::Store`].
+/// [`V1Error::NoMasternodes`] if none is left, [`V1Error::Store`].
 pub(crate) fn checkpoint_lists(
     context: Context<'_>,
     parent: &SealedHeader,
@@ -69,7 +69,7 @@ fn without_penalised(
     Ok(signers.iter().filter(|signer| !penalised.contains(*signer)).copied().collect())
 }
 
-/// The `Validators` item; none where the height gets no pairs (2.5, "Numbers V").
+/// The `Validators` item; `None` if the height has no pairs (2.5, "Numbers V").
 fn numbers(number: u64, masternodes: &[Address], state: &dyn StateReader) -> Result<Option<Vec<u8>>, V1Error> {
     if !number.is_multiple_of(RANDOMIZE_EPOCH) {
         return Ok(None);
@@ -77,14 +77,14 @@ fn numbers(number: u64, masternodes: &[Address], state: &dyn StateReader) -> Res
     Ok(Some(encode_numbers(&second_signer_numbers(state, masternodes)?)))
 }
 
-/// Checks the lists of a checkpoint. If they don't fit the set of the snapshot, they are compared once more with
-/// what the voting contract lists at the gap block; that result is final.
+/// Checks the lists of a checkpoint. If they do not match the snapshot's set, they are compared once more with the
+/// voting contract's list at the gap block; that result is final.
 ///
-/// Lists can't be checked without a state: a source of candidates that has none lets them pass.
+/// Lists cannot be checked without a state: a source of candidates without one accepts them.
 ///
 /// # Errors
 /// [`V1Error::CheckpointPenalties`], [`V1Error::CheckpointSigners`], [`V1Error::CheckpointValidators`] and those of
-/// [`checkpoint_lists`]; [`V1Error::NoParentState`] when the parent is not canonical.
+/// [`checkpoint_lists`]; [`V1Error::NoParentState`] if the parent is not canonical.
 pub(crate) fn verify_lists(
     context: Context<'_>,
     snapshots: &Snapshots,
@@ -107,7 +107,7 @@ pub(crate) fn verify_lists(
     compare(context, header, parent, &signers, &*state)
 }
 
-/// Compares the three lists with those that follow from `signers` (2.6): penalties byte by byte, masternodes as a set,
+/// Compares the three lists with those computed from `signers` (2.6): penalties byte by byte, masternodes as a set,
 /// numbers byte by byte.
 fn compare(
     context: Context<'_>,
@@ -131,8 +131,8 @@ fn compare(
     }
 }
 
-/// The candidates of the gap block's state by the stakes of the parent's, at most 150 (2.6): the reference reads
-/// the stakes through its own interface, at the head.
+/// The candidates in the gap block's state by their stakes in the parent's, at most 150 (2.6): the reference reads the
+/// stakes through its own interface, at the head.
 fn signers_in_contract(
     context: Context<'_>,
     parent: &SealedHeader,
@@ -146,14 +146,14 @@ fn signers_in_contract(
     Ok(signers.into_iter().take(MAX_CONTRACT_SIGNERS).map(|(candidate, _)| candidate).collect())
 }
 
-/// Equal length and equal when sorted: duplicates count (14.2).
+/// Compares lengths and sorted contents: duplicates count (14.2).
 fn is_same_multiset(mut left: Vec<Address>, mut right: Vec<Address>) -> bool {
     left.sort_unstable();
     right.sort_unstable();
     left == right
 }
 
-/// A list as it stands in a header.
+/// A list as encoded in a header.
 pub(super) fn concatenated(addresses: &[Address]) -> Vec<u8> {
     addresses.iter().flat_map(|address| address.iter().copied()).collect()
 }

@@ -1,17 +1,19 @@
+//! The context of v1's rules.
+
 use tenon_api::{Address, ChainReader, Header};
 use tenon_chain::NativeSettings;
 
 use super::{V1Error, snapshot::seal_of};
 use crate::native::{SignerCache, signing::SigningIndex, v1_seal_hash};
 
-/// What the rules of v1 look at besides the header in question.
+/// The inputs of v1's rules besides the header in question.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// The chain's rules.
     pub(crate) settings: &'a NativeSettings,
-    /// The chain as it is stored.
+    /// The stored chain.
     pub(crate) chain: &'a dyn ChainReader,
-    /// Recovers who signed.
+    /// Recovers signers.
     pub(crate) signers: &'a SignerCache,
     /// Signing transactions by block.
     pub(crate) signing: &'a SigningIndex,
@@ -23,12 +25,12 @@ impl Context<'_> {
         self.settings.consensus.epoch
     }
 
-    /// Whether the height is a checkpoint's.
+    /// Returns whether the height is a checkpoint's.
     pub(crate) const fn is_checkpoint(&self, number: u64) -> bool {
         number.is_multiple_of(self.epoch())
     }
 
-    /// Who made a block ("m1"): the signer of the last 65 bytes of its extra data (2.1).
+    /// The maker of a block ("m1"): the signer of the last 65 bytes of its extra data (2.1).
     pub(crate) fn creator(&self, header: &Header) -> Result<Address, V1Error> {
         let seal = seal_of(header)?;
         Ok(self.signers.recover(v1_seal_hash(header), seal)?)

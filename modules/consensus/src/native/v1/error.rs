@@ -1,3 +1,5 @@
+//! Errors of engine v1.
+
 use tenon_api::{Address, CannotSign, StoreError};
 
 use crate::native::SignatureProblem;
@@ -5,123 +7,123 @@ use crate::native::SignatureProblem;
 /// Why engine v1 refuses a header. The texts are the reference's (`docs/spec/consensus.md` 2.3, 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum V1Error {
-    /// This node's account can't sign.
+    /// This node's account cannot sign.
     #[error(transparent)]
     Signer(#[from] CannotSign),
-    /// From block 901 on a second signature is needed.
+    /// A second signature is required from block 901 on.
     #[error("no validator in header")]
     NoSecondSignature,
-    /// The block is later than the clock that was handed in.
+    /// The block is later than the clock.
     #[error("block in the future")]
     FutureBlock,
-    /// Checkpoints vote for nobody.
+    /// A checkpoint has a beneficiary, though it may not vote.
     #[error("beneficiary in checkpoint block non-zero")]
     CheckpointBeneficiary,
-    /// Neither a vote to add nor one to drop.
+    /// The nonce is neither a vote to add nor one to drop.
     #[error("vote nonce not 0x00..0 or 0xff..f")]
     VoteNonce,
-    /// Checkpoints vote for nobody.
+    /// A checkpoint contains a vote.
     #[error("vote nonce in checkpoint block non-zero")]
     CheckpointVote,
-    /// Extra data of less than 32 bytes.
+    /// The extra data is shorter than 32 bytes.
     #[error("extra-data 32 byte vanity prefix missing")]
     MissingVanity,
-    /// Extra data of less than 97 bytes.
+    /// The extra data is shorter than 97 bytes.
     #[error("extra-data 65 byte suffix signature missing")]
     MissingSeal,
-    /// Only checkpoints list masternodes.
+    /// A block other than a checkpoint lists masternodes.
     #[error("non-checkpoint block contains extra signer list")]
     ExtraSigners,
-    /// A list that is no sequence of addresses, or not the one that was computed.
+    /// The list is malformed, or differs from the computed one.
     #[error("invalid signer list on checkpoint block")]
     CheckpointSigners,
-    /// The mix digest has no use here.
+    /// The mix digest is not zero.
     #[error("non-zero mix digest")]
     MixDigest,
-    /// There are no uncles.
+    /// The header has uncles.
     #[error("non empty uncle hash")]
     UncleHash,
-    /// The parent is not known or is not the block before.
+    /// The parent is unknown or not the previous block.
     #[error("unknown ancestor")]
     UnknownAncestor,
-    /// Earlier than the parent's time and one period.
+    /// The block is less than one period after its parent.
     #[error("invalid timestamp")]
     Timestamp,
-    /// A base fee where none may be, or another one than the constant (14.3).
+    /// A base fee before its fork, or other than the constant (14.3).
     #[error("invalid baseFee: have {found}, want {wanted}")]
     BaseFee {
-        /// What the header has.
+        /// The header's value.
         found: String,
-        /// What it should have.
+        /// The expected value.
         wanted: String,
     },
-    /// No base fee where one must be (14.3).
+    /// The required base fee is missing (14.3).
     #[error("header is missing baseFee")]
     MissingBaseFee,
-    /// Another list of penalties than the computed one.
+    /// The penalties differ from the computed list.
     #[error("invalid penalty list on checkpoint block")]
     CheckpointPenalties,
-    /// Other numbers of second signers than the computed ones.
+    /// The numbers of second signers differ from the computed ones.
     #[error("invalid validators list on checkpoint block")]
     CheckpointValidators,
-    /// Not the creator's distance from its turn.
+    /// The difficulty does not match the creator's distance from its turn.
     #[error("invalid difficulty")]
     Difficulty,
     /// The creator may not make this block.
     #[error("unauthorized")]
     Unauthorized,
-    /// The second signature is not one of 65 bytes.
+    /// The second signature does not have 65 bytes.
     #[error("missing validator in header")]
     MissingValidator,
-    /// Somebody else than the creator's partner signed second.
+    /// The second signer is not the creator's partner.
     #[error("wrong pair of creator-validator in double validation")]
     WrongPair,
-    /// A signature that tells no signer.
+    /// No signer can be recovered from a signature.
     #[error(transparent)]
     Signature(#[from] SignatureProblem),
-    /// A list of numbers of second signers with a broken end.
+    /// The list of second signers' numbers has an incomplete entry.
     #[error("invalid byte array length {0} for validators")]
     ValidatorsLength(usize),
-    /// One of the numbers is none.
+    /// One of the numbers is invalid.
     #[error("can not convert string {text} to integer: strconv.Atoi: parsing \"{text}\": invalid syntax")]
     ValidatorNumber {
-        /// What stands there.
+        /// Its text.
         text: String,
     },
-    /// A checkpoint with more masternodes than numbers, or with none of both.
+    /// The checkpoint has more masternodes than numbers, or neither.
     #[error("len(m2) is less than len(m1)")]
     TooFewPartners,
-    /// A list of no masternodes.
+    /// The list of masternodes is empty.
     #[error("list M1 not found ")]
     NoMasternodes,
-    /// The block that opened the epoch is not known.
+    /// The block that opened the epoch is not stored.
     #[error("couldn't find checkpoint header")]
     NoCheckpoint,
-    /// With an epoch that is no multiple of 900 there are no pairs (2.5).
+    /// There are no pairs, because the epoch is not a multiple of 900 (2.5).
     #[error("this block is not checkpoint block")]
     NotCheckpoint,
     /// The voting contract has no candidate at a gap block (4.2).
     #[error("no masternode found")]
     NoCandidates,
-    /// The lists of a checkpoint depend on a state that is not there: its parent is on another branch.
+    /// The lists of a checkpoint depend on a state that is not stored: its parent is on another branch.
     #[error("the state after the parent of this checkpoint is not available")]
     NoParentState,
-    /// The creator has to wait, or may not make a block at all.
+    /// The creator must wait, or may not make a block.
     #[error("not ready to mine, it's not your turn")]
     NotTurn,
-    /// One key can't sign for another masternode.
+    /// The second signer is another masternode, whose key this node does not have.
     #[error("the block needs a second signature of {partner}")]
     OtherPartner {
         /// The creator's partner at this height.
         partner: Address,
     },
-    /// Uncles in a body.
+    /// The body has uncles.
     #[error("uncles not allowed")]
     Uncles,
-    /// A header without the three native items.
+    /// The header lacks the three native items.
     #[error("not a native header: no validators, validator and penalties")]
     NotNative,
-    /// The chain could not be read, so that the rule could not be checked.
+    /// The chain could not be read, so the rule could not be checked.
     #[error("chain not readable: {0}")]
     Store(#[from] StoreError),
 }

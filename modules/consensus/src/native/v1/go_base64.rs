@@ -1,11 +1,11 @@
-//! URL-safe base64 as Go's standard library decodes it, which keeps what it decoded before an error
-//! (`docs/spec/consensus.md` 2.5). Secrets of masternodes are free bytes, so that the errors matter as well.
+//! URL-safe base64 as decoded by Go's standard library, which keeps what it decoded before an error
+//! (`docs/spec/consensus.md` 2.5). Secrets of masternodes are arbitrary bytes, so the errors matter too.
 
 const PADDING: u8 = b'=';
-/// Characters of a whole group.
+/// Characters per group.
 const GROUP: usize = 4;
 
-/// Decodes as far as the text is well formed: all whole groups before the first error.
+/// Decodes all complete groups before the first error.
 pub(super) fn decode_url_safe(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len() / GROUP * 3);
     let mut rest = text.iter().copied().filter(|byte| !matches!(byte, b'\n' | b'\r')).peekable();
@@ -15,7 +15,7 @@ pub(super) fn decode_url_safe(text: &[u8]) -> Vec<u8> {
         while digits < GROUP {
             let Some(character) = rest.next() else { return decoded };
             if character == PADDING {
-                // "x===" and "====" are errors, "xx=" without the second sign too; what follows is ignored.
+                // "x===" and "====" are errors, as is "xx=" without the second sign; the rest is ignored.
                 if digits == 3 || (digits == 2 && rest.next() == Some(PADDING)) {
                     decoded.extend_from_slice(&joined(group)[..digits - 1]);
                 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_came_before_an_error() {
+    fn keeps_what_was_decoded_before_an_error() {
         let cases: [(&str, &[u8]); 16] = [
             ("", b""),
             ("QUJD", b"ABC"),

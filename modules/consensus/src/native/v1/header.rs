@@ -1,4 +1,5 @@
-//! Verification of v1 headers (`docs/spec/consensus.md` 2.3). The order of the checks decides which error is told.
+//! Verification of v1 headers (`docs/spec/consensus.md` 2.3). The order of the checks determines which error is
+//! reported.
 
 use tenon_api::{Address, B256, EMPTY_OMMERS_HASH, SealedHeader};
 use tenon_chain::spec::NATIVE_BASE_FEE;
@@ -18,14 +19,14 @@ use crate::native::{
     v1_masternodes, v1_seal_hash,
 };
 
-/// Pairs exist for epochs that are multiples of this only (2.5).
+/// Pairs exist only for epochs that are multiples of this (2.5).
 const RANDOMIZE_EPOCH: u64 = 900;
 
-/// Checks a header against its parent. `now` is the clock, Unix time in seconds; with none, neither the clock nor
-/// the second signature is looked at ("full verification" off).
+/// Checks a header against its parent. `now` is the clock, Unix time in seconds; `None` skips the checks of the time
+/// and the second signature ("full verification" off).
 ///
 /// # Errors
-/// [`V1Error`], the first rule that is broken.
+/// [`V1Error`] of the first broken rule.
 pub(crate) fn verify(
     context: Context<'_>,
     snapshots: &Snapshots,
@@ -54,8 +55,8 @@ pub(crate) fn verify(
     verify_seals(context, snapshots, header, parent, now.is_some())
 }
 
-/// The rules that need no ancestor, for a header that stands alone. Whether its creator was one of the masternodes
-/// is known only at a checkpoint, which lists them.
+/// The rules that need no ancestor, for a header checked alone. Whether its creator was a masternode is known only at a
+/// checkpoint, which lists them.
 pub(crate) fn verify_standing_alone(
     context: Context<'_>,
     header: &SealedHeader,
@@ -75,7 +76,7 @@ pub(crate) fn verify_standing_alone(
     let mut others = Vec::new();
     if now.is_some() && header.number > context.epoch() {
         if is_checkpoint {
-            // Its own list opens the epoch: no ancestor is looked for.
+            // Its own list opens the epoch: no ancestor is needed.
             verify_second_signer(context, header, header, author)?;
         }
         let seal = header.native_seal.as_ref().ok_or(V1Error::NotNative)?;
@@ -84,7 +85,7 @@ pub(crate) fn verify_standing_alone(
     Ok(HeaderSigners { author, others })
 }
 
-/// Rules 1 to 11: what a header says without its ancestors.
+/// Rules 1 to 11: those on the header's own items.
 fn verify_alone(context: Context<'_>, header: &SealedHeader, now: Option<u64>) -> Result<(), V1Error> {
     let seal = header.native_seal.as_ref().ok_or(V1Error::NotNative)?;
     if let Some(now) = now {
@@ -132,7 +133,7 @@ const fn verify_extra(extra: &[u8], is_checkpoint: bool) -> Result<(), V1Error> 
     Ok(())
 }
 
-/// Rule 15 (14.3): no base fee before its fork, the constant from it on.
+/// Rule 15 (14.3): no base fee before its fork, the constant from then on.
 fn verify_base_fee(context: Context<'_>, header: &SealedHeader) -> Result<(), V1Error> {
     let is_wanted = header.number >= context.settings.heights.eip1559;
     match (header.base_fee_per_gas, is_wanted) {
@@ -161,10 +162,10 @@ fn verify_seals(
         return Err(V1Error::Difficulty);
     }
     let is_checkpoint = context.is_checkpoint(header.number);
-    // A checkpoint is judged by its own list, though its turn was one of the old list.
+    // A checkpoint is judged by its own list, although its turn was in the old list.
     let masternodes = if is_checkpoint { v1_masternodes(&header.extra_data) } else { masternodes };
     if !masternodes.contains(&creator) {
-        // The set is looked up only now: it needs the state after the last gap block.
+        // Looked up as late as possible: it needs the state after the last gap block.
         let snapshot = snapshots.after(parent, context.chain)?;
         if snapshot.is_some_and(|snapshot| !snapshot.signers().contains(&creator)) {
             return Err(V1Error::Unauthorized);
@@ -194,8 +195,8 @@ fn verify_second_signer(
     if signer == assigned_second_signer(context, header, parent, creator)? { Ok(()) } else { Err(V1Error::WrongPair) }
 }
 
-/// Who must sign `header` after its creator, from the checkpoint that opened its epoch: the header itself, if it is
-/// one (2.5). The zero address in the first epoch, which has no pairs.
+/// The required second signer of `header`, by the checkpoint that opened its epoch: the header itself, if it is one
+/// (2.5). The zero address in the first epoch, which has no pairs.
 pub(crate) fn assigned_second_signer(
     context: Context<'_>,
     header: &SealedHeader,
@@ -229,7 +230,7 @@ pub(crate) fn assigned_second_signer(
     second_signer(pairs, creator, number)
 }
 
-/// The masternodes of the epoch that a stored block belongs to, in the order of their turns (2.1).
+/// The masternodes of a stored block's epoch, in the order of their turns (2.1).
 pub(crate) fn masternodes_at(context: Context<'_>, header: &SealedHeader) -> Result<Vec<Address>, V1Error> {
     let opened_at = header.number - header.number % context.epoch();
     let checkpoint = ancestor(context.chain, header, opened_at)?.ok_or(V1Error::NoCheckpoint)?;

@@ -1,5 +1,5 @@
-//! Engine v1 (`docs/spec/consensus.md` 2): one creator a turn, a second signer from block 901 on, lists of masternodes
-//! at checkpoints. Nobody seals such blocks on the real networks any more; they are history that must verify.
+//! Engine v1 (`docs/spec/consensus.md` 2): one creator per turn, a second signer from block 901 on, lists of
+//! masternodes at checkpoints. The real networks no longer make such blocks; they are history that must verify.
 
 mod checkpoint;
 mod context;
@@ -31,7 +31,7 @@ use snapshot::Snapshots;
 
 pub(in crate::native) use snapshot::{Snapshot, is_gap_block};
 
-/// The rules of v1. Remembers signers, snapshots and signing transactions, all of which can be computed again.
+/// The rules of v1. Caches signers, snapshots and signing transactions, all of which can be recomputed.
 pub struct V1Engine {
     settings: Arc<NativeSettings>,
     signers: Arc<SignerCache>,
@@ -40,7 +40,7 @@ pub struct V1Engine {
 }
 
 impl V1Engine {
-    /// The engine of a chain. `source` tells the candidates of gap blocks.
+    /// The engine of a chain. `source` supplies the candidates of gap blocks.
     pub fn new(
         settings: Arc<NativeSettings>,
         signers: Arc<SignerCache>,
@@ -55,13 +55,13 @@ impl V1Engine {
         Context { settings: &self.settings, chain, signers: &self.signers, signing: &self.signing }
     }
 
-    /// Checks a header against its parent (2.3). `now` is the clock, Unix time in seconds; with none, neither the
-    /// clock nor the second signature is looked at.
+    /// Checks a header against its parent (2.3). `now` is the clock, Unix time in seconds; `None` skips the checks of
+    /// the time and the second signature.
     ///
-    /// A checkpoint needs the states after its parent and after the gap block: the parent must be committed.
+    /// A checkpoint needs the states after its parent and after the gap block, so the parent must be committed.
     ///
     /// # Errors
-    /// [`V1Error`], the first rule that is broken.
+    /// [`V1Error`] of the first broken rule.
     pub fn verify_header(
         &self,
         header: &SealedHeader,
@@ -83,7 +83,7 @@ impl V1Engine {
         header::verify_standing_alone(self.context(chain), header, now)
     }
 
-    /// Who made a block: the signer of its extra data (`docs/spec/chain.md` 1.2).
+    /// The maker of a block: the signer of its extra data (`docs/spec/chain.md` 1.2).
     ///
     /// # Errors
     /// [`V1Error::MissingSeal`], [`V1Error::Signature`].
@@ -92,8 +92,8 @@ impl V1Engine {
         Ok(self.signers.recover(super::v1_seal_hash(header), seal)?)
     }
 
-    /// The digests and signatures that verifying a header recovers: its creator's and, where it has one, its second signer's.
-    /// What is not well formed is left out, and refused where the header is verified.
+    /// The digests and signatures to be recovered for a header's verification: its creator's and, if it has one, its
+    /// second signer's. Malformed ones are skipped, and refused on verification.
     pub(in crate::native) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
         let Ok(seal) = snapshot::seal_of(header) else { return Vec::new() };
         let digest = super::v1_seal_hash(header);
@@ -102,7 +102,7 @@ impl V1Engine {
         [(digest, Bytes::copy_from_slice(seal))].into_iter().chain(second).collect()
     }
 
-    /// The masternodes whose turns decide the difficulty of the block after `header` (2.1, 2.4).
+    /// The masternodes whose turns determine the difficulty of the block after `header` (2.1, 2.4).
     ///
     /// # Errors
     /// [`V1Error::NoCheckpoint`], [`V1Error::Store`].
@@ -110,7 +110,8 @@ impl V1Engine {
         header::masternodes_at(self.context(chain), header)
     }
 
-    /// Who may make the block after `header`, ascending (2.2); none when the source of candidates has no state.
+    /// The addresses authorised to make the block after `header`, ascending (2.2); `None` if the source of candidates
+    /// has no state.
     ///
     /// # Errors
     /// [`V1Error::NoCandidates`], [`V1Error::NoParentState`], [`V1Error::Store`].
@@ -119,7 +120,7 @@ impl V1Engine {
         Ok(snapshot.map(|snapshot| snapshot.signers().iter().copied().collect()))
     }
 
-    /// The snapshot after `header` with its votes (2.2); none when the source of candidates has no state.
+    /// The snapshot after `header` with its votes (2.2); `None` if the source of candidates has no state.
     ///
     /// # Errors
     /// As [`V1Engine::authorised`].
@@ -131,7 +132,7 @@ impl V1Engine {
         self.snapshots.after(header, chain)
     }
 
-    /// Reads the candidates when `head` is a gap block, while its state is the newest: it may be pruned when the
+    /// Reads the candidates if `head` is a gap block, while its state is the newest: it may be pruned when the
     /// checkpoint needs them.
     ///
     /// # Errors
@@ -143,7 +144,7 @@ impl V1Engine {
         Ok(())
     }
 
-    /// Who must sign a block after its creator (2.5); the zero address in the first epoch.
+    /// The required second signer of a block (2.5); the zero address in the first epoch.
     ///
     /// # Errors
     /// [`V1Error`].
@@ -156,11 +157,10 @@ impl V1Engine {
         header::assigned_second_signer(self.context(chain), header, parent, self.author(header)?)
     }
 
-    /// The lists that the checkpoint after `parent` must carry (2.6); none when the source of candidates has no
-    /// state.
+    /// The required lists of the checkpoint after `parent` (2.6); `None` if the source of candidates has no state.
     ///
     /// # Errors
-    /// [`V1Error::NoParentState`] when the parent is not canonical, and others of [`V1Error`].
+    /// [`V1Error::NoParentState`] if the parent is not canonical, and others of [`V1Error`].
     pub fn checkpoint_lists(
         &self,
         parent: &SealedHeader,
@@ -177,7 +177,7 @@ impl V1Engine {
     /// The turn of `creator` on top of `parent`: difficulty and waiting time (2.4).
     ///
     /// # Errors
-    /// [`V1Error`] when the parent's creator or epoch can't be told.
+    /// [`V1Error`] if the parent's creator or epoch cannot be determined.
     pub fn turn(&self, parent: &SealedHeader, creator: Address, chain: &dyn ChainReader) -> Result<Turn, V1Error> {
         let parent_creator = if parent.number == 0 { None } else { Some(self.author(parent)?) };
         Ok(Turn::new(&self.masternodes(parent, chain)?, parent_creator, creator))

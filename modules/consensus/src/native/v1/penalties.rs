@@ -15,17 +15,17 @@ use crate::native::{
     v1_masternodes,
 };
 
-/// Blocks at the end of an epoch in which a penalised node can show that it is back.
+/// Blocks at the end of an epoch in which a penalised node can show that it has returned.
 const RETURN_RANGE: usize = 150;
 
 /// Epochs that a penalty lasts in v1.
 pub(crate) const LIMIT_PENALTY_EPOCH: u64 = 4;
 
-/// The penalties that the checkpoint after `parent` must list, in order. `candidates` is the signer set of the
-/// parent's snapshot (S in 2.6); `state` is the one after the parent.
+/// The required penalties of the checkpoint after `parent`, in order. `candidates` is the signer set of the parent's
+/// snapshot (S in 2.6); `state` is the one after the parent.
 ///
 /// # Errors
-/// [`V1Error::NoCheckpoint`] when the epoch's checkpoint is not stored, [`V1Error::Store`].
+/// [`V1Error::NoCheckpoint`] if the epoch's checkpoint is not stored, [`V1Error::Store`].
 pub(crate) fn penalties(
     context: Context<'_>,
     parent: &SealedHeader,
@@ -42,14 +42,13 @@ pub(crate) fn penalties(
     if number < heights.tip_randomize {
         return Ok(failed_returns);
     }
-    // A before B, an address that is in both twice.
+    // A before B; an address in both is listed twice.
     let mut penalties = idle(context, parent, &trail)?;
     penalties.extend(failed_returns);
     Ok(penalties)
 }
 
-/// Before `tipSigning`: masternodes of the ending epoch for whom the contract 0x89 has no signature of any of its
-/// blocks.
+/// Before `tipSigning`: masternodes of the ending epoch without a signature of any of its blocks in the contract 0x89.
 fn silent_by_contract(
     context: Context<'_>,
     parent: &SealedHeader,
@@ -75,7 +74,7 @@ fn silent_by_contract(
     Ok(silent)
 }
 
-/// Whether signatures of this block are looked for: every 15th block, all before TIP2019.
+/// Returns whether signatures of this block count: every 15th block, all before TIP2019.
 fn is_signed_range(context: Context<'_>, number: u64) -> bool {
     number.is_multiple_of(MERGE_SIGN_RANGE) || number < context.settings.heights.tip2019
 }
@@ -86,16 +85,16 @@ fn masternodes_of_ending_epoch(context: Context<'_>, parent: &SealedHeader) -> R
     Ok(v1_masternodes(&checkpoint.extra_data))
 }
 
-/// The blocks of an epoch, backwards.
+/// The blocks of an epoch, in descending order.
 struct Trail {
     /// Hashes from the last block of the epoch down to its checkpoint.
     hashes: Vec<B256>,
-    /// Who made them, the checkpoint apart.
+    /// Their makers, without the checkpoint's.
     creators: HashSet<Address>,
 }
 
 impl Trail {
-    /// From the parent of a checkpoint back to the checkpoint before (2.7, "A").
+    /// Walks from the parent of a checkpoint back to the previous checkpoint (2.7, "A").
     fn walk(context: Context<'_>, parent: &SealedHeader) -> Result<Self, V1Error> {
         let mut trail = Self { hashes: vec![parent.hash()], creators: HashSet::new() };
         let mut hash = parent.hash();
@@ -109,7 +108,7 @@ impl Trail {
     }
 }
 
-/// A: masternodes of the ending epoch that made none of its blocks; its checkpoint doesn't count.
+/// A: masternodes of the ending epoch that made none of its blocks, not counting its checkpoint.
 fn idle(context: Context<'_>, parent: &SealedHeader, trail: &Trail) -> Result<Vec<Address>, V1Error> {
     let mut idle = masternodes_of_ending_epoch(context, parent)?;
     idle.retain(|masternode| !trail.creators.contains(masternode));
@@ -134,9 +133,9 @@ fn failed_returns(
     Ok(without_returned(penalised, number, &trail.hashes, context.signing, context.chain)?)
 }
 
-/// Takes those out of `penalised` who came back: who sent, within the last 150 blocks before `number`, a signing
-/// transaction for a block of these 150 whose number is a multiple of 15 (2.7 "B"). `hashes[i]` is the
-/// block `number - 1 - i`.
+/// Removes those from `penalised` that returned: they sent, within the last 150 blocks before `number`, a signing
+/// transaction for one of these 150 blocks with a number that is a multiple of 15 (2.7 "B"). `hashes[i]` is the block
+/// `number - 1 - i`.
 fn without_returned(
     mut penalised: Vec<Address>,
     number: u64,
@@ -155,7 +154,7 @@ fn without_returned(
         }
         for transaction in signing.of(*hash, Counted::All, chain)?.iter() {
             if countable.contains(&transaction.block) {
-                // One transaction takes out one entry, the first.
+                // One transaction removes one entry, the first.
                 if let Some(place) = penalised.iter().position(|address| *address == transaction.signer) {
                     penalised.remove(place);
                 }
@@ -165,7 +164,7 @@ fn without_returned(
     Ok(penalised)
 }
 
-/// Those of `list` that are in `of`, in their order.
+/// The entries of `list` that are in `of`, in order.
 fn intersection(list: Vec<Address>, of: &[Address]) -> Vec<Address> {
     let of: HashSet<&Address> = of.iter().collect();
     list.into_iter().filter(|address| of.contains(address)).collect()

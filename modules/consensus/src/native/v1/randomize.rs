@@ -1,5 +1,5 @@
-//! The numbers of second signers that a checkpoint carries, drawn from what the masternodes left in the
-//! randomize contract (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
+//! The numbers of second signers in a checkpoint, drawn from what the masternodes stored in the randomize contract
+//! (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
 
 use aes::{
     Aes256,
@@ -14,14 +14,14 @@ use crate::native::{contract_slots::read_array, go_random::GoRandom};
 
 /// The randomize contract.
 const CONTRACT: Address = address!("0000000000000000000000000000000000000090");
-/// Bytes of a cipher block, and of the initial vector before each secret.
+/// Length of a cipher block, and of the initial vector before each secret.
 const BLOCK_BYTES: usize = 16;
-/// Where the contract keeps its mapping from masternodes to secrets.
+/// Position of the contract's mapping from masternodes to secrets.
 const SECRETS_POSITION: U256 = U256::ZERO;
-/// Where it keeps the one to openings.
+/// Position of its mapping to openings.
 const OPENINGS_POSITION: U256 = U256::ONE;
 
-/// What one masternode left in the contract.
+/// The data of one masternode in the contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revelation {
     /// `getSecret`: encrypted numbers, committed to in the blocks 800 to 849 of the epoch.
@@ -31,7 +31,7 @@ pub struct Revelation {
 }
 
 impl Revelation {
-    /// Reads what `masternode` left, from the state before the checkpoint.
+    /// Reads the data of `masternode` from the state before the checkpoint.
     ///
     /// # Errors
     /// [`StoreError`] when the state can't be read.
@@ -42,13 +42,13 @@ impl Revelation {
         Ok(Self { secrets, opening })
     }
 
-    /// The number that the masternode committed to: the last secret that opens to one, 0 if none does.
+    /// The number that the masternode committed to: the last secret that decrypts to one, 0 if none does.
     pub fn number(&self) -> i64 {
         self.secrets.iter().rev().find_map(|secret| open(secret, &self.opening)).unwrap_or(0)
     }
 }
 
-/// Decrypts one secret; none when it is too short or no decimal number.
+/// Decrypts one secret; `None` if it is too short or not a decimal number.
 fn open(secret: &B256, opening: &B256) -> Option<i64> {
     let start = secret.iter().position(|byte| *byte != 0).unwrap_or(secret.len());
     let sealed = go_base64::decode_url_safe(&secret[start..]);
@@ -57,8 +57,8 @@ fn open(secret: &B256, opening: &B256) -> Option<i64> {
     std::str::from_utf8(&plain).ok()?.parse().ok()
 }
 
-/// AES-256 in cipher feedback mode with whole blocks: each block of the cipher text, encrypted, is the key stream
-/// of the next.
+/// AES-256 in cipher feedback mode with whole blocks: each encrypted block of the cipher text is the key stream of the
+/// next.
 fn decrypt(key: &[u8; 32], vector: &[u8; BLOCK_BYTES], cipher_text: &[u8]) -> Vec<u8> {
     let cipher = Aes256::new(&(*key).into());
     let mut register = *vector;
@@ -72,8 +72,8 @@ fn decrypt(key: &[u8; 32], vector: &[u8; BLOCK_BYTES], cipher_text: &[u8]) -> Ve
     plain
 }
 
-/// Draws a number for each of `count` masternodes: a permutation that keeps nobody in place when there are two or
-/// more. `numbers` are what the masternodes committed to; their sum is the seed.
+/// Draws a number for each of `count` masternodes: a permutation without fixed points if there are two or more.
+/// `numbers` are the masternodes' commitments; their sum is the seed.
 ///
 /// # Errors
 /// [`V1Error::NoMasternodes`] for an empty list.
@@ -95,7 +95,7 @@ pub fn draw_second_signers(numbers: impl IntoIterator<Item = i64>, count: u32) -
     Ok(drawn)
 }
 
-/// The numbers of a checkpoint with this list of masternodes, in its order, from the state of the block before.
+/// The numbers of a checkpoint with this list of masternodes, in order, from the state of the previous block.
 ///
 /// # Errors
 /// [`V1Error::NoMasternodes`] for an empty list, [`V1Error::Store`] when the state can't be read.
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_its_own_partner(seed in any::<i64>(), count in 2_u32..150) {
+        fn no_masternode_is_its_own_partner(seed in any::<i64>(), count in 2_u32..150) {
             let partners = draw_second_signers([seed], count).unwrap();
 
             prop_assert!(partners.iter().enumerate().all(|(place, partner)| place != *partner as usize));

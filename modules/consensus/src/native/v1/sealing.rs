@@ -1,5 +1,5 @@
-//! Making v1 blocks (`docs/spec/consensus.md` 2.4, 2.6), as far as one key can: where the second signer is another
-//! masternode, the block would have to travel to it.
+//! Makes v1 blocks (`docs/spec/consensus.md` 2.4, 2.6) as far as possible with one key: with another second signer, the
+//! block would have to be sent to it.
 
 use tenon_api::{
     Address, BlockSigner, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader,
@@ -13,12 +13,12 @@ use crate::native::{
 };
 
 impl V1Engine {
-    /// The consensus fields of the block after `parent` by `creator`; roots, gas used, bloom and seals are left
-    /// empty. The beneficiary of `attributes` is not used: fees go to the creator, who is told by the seal.
+    /// The consensus fields of the block after `parent` by `creator`; roots, gas used, bloom and seals are left empty.
+    /// The beneficiary of `attributes` is ignored: fees go to the creator, which the seal identifies.
     ///
     /// # Errors
-    /// [`V1Error::NotTurn`] when it may not make a block at that time, [`V1Error::OtherPartner`] when somebody else
-    /// would have to sign second, those of [`V1Engine::checkpoint_lists`].
+    /// [`V1Error::NotTurn`] if it may not make a block at that time, [`V1Error::OtherPartner`] if another account must
+    /// be the second signer, those of [`V1Engine::checkpoint_lists`].
     pub fn prepare(
         &self,
         parent: &SealedHeader,
@@ -66,11 +66,10 @@ impl V1Engine {
         Ok(header)
     }
 
-    /// Puts the creator's signature on a finished header, and a second one of the same key from the second epoch
-    /// on.
+    /// Adds the creator's signature to a finished header, and from the second epoch on a second one of the same key.
     ///
     /// # Errors
-    /// [`V1Error::MissingSeal`] when the extra data leaves no room for it, [`V1Error::Signer`] when there is no signature.
+    /// [`V1Error::MissingSeal`] if the extra data is too short for it, [`V1Error::Signer`] if signing fails.
     pub fn seal(&self, mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, V1Error> {
         let start = header.extra_data.len().checked_sub(SEAL_BYTES).ok_or(V1Error::MissingSeal)?;
         let signature = signer.sign(v1_seal_hash(&header))?;
@@ -81,13 +80,13 @@ impl V1Engine {
         Ok(tenon_chain::seal(header))
     }
 
-    /// Whether blocks of this height have a second signature.
+    /// Returns whether blocks of this height have a second signature.
     fn is_signed_twice(&self, number: u64) -> bool {
         number > self.settings.consensus.epoch
     }
 }
 
-/// Free text, cut or filled up with zeros to 32 bytes.
+/// A vanity text, truncated or zero-padded to 32 bytes.
 fn vanity(text: &[u8]) -> [u8; VANITY_BYTES] {
     let mut vanity = [0; VANITY_BYTES];
     for (target, byte) in vanity.iter_mut().zip(text) {

@@ -1,13 +1,13 @@
-//! Double validation: who must sign a block after its creator (`docs/spec/consensus.md` 2.5).
+//! Double validation: the required second signer of a block (`docs/spec/consensus.md` 2.5).
 
 use tenon_api::Address;
 
 use super::V1Error;
 
-/// Bytes of one number in the `Validators` item of a checkpoint.
+/// Length of a number in the `Validators` item of a checkpoint.
 const NUMBER_BYTES: usize = 4;
 
-/// Reads the `Validators` item: decimal text, filled up with zero bytes to four, one for each masternode.
+/// Decodes the `Validators` item: decimal text, padded with zero bytes to four, one per masternode.
 ///
 /// # Errors
 /// [`V1Error::ValidatorsLength`], [`V1Error::ValidatorNumber`].
@@ -26,8 +26,8 @@ fn decode_number(group: &[u8]) -> Result<i64, V1Error> {
     text.parse().map_err(|_| V1Error::ValidatorNumber { text })
 }
 
-/// Writes numbers as [`decode_numbers`] reads them. Numbers of more than four digits, which no list of
-/// masternodes is long enough for, keep their last four.
+/// The inverse of [`decode_numbers`]. Numbers of more than four digits, for which no list of masternodes is long
+/// enough, keep their last four.
 pub fn encode_numbers(numbers: &[u32]) -> Vec<u8> {
     let mut item = Vec::with_capacity(numbers.len() * NUMBER_BYTES);
     for number in numbers {
@@ -41,7 +41,7 @@ pub fn encode_numbers(numbers: &[u32]) -> Vec<u8> {
     item
 }
 
-/// The pairs of an epoch, as its checkpoint tells them.
+/// The pairs of an epoch, from its checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a> {
     /// The masternodes, in the order of their turns.
@@ -50,24 +50,24 @@ pub struct Pairs<'a> {
     pub numbers: &'a [i64],
     /// Blocks of an epoch.
     pub epoch: u64,
-    /// Height from which the pairs turn.
+    /// Height from which the pairs rotate.
     pub tip_randomize: u64,
 }
 
-/// The masternode that must sign `number` after `creator`. The pairs turn by one place each time that all
-/// masternodes had their turn, from `tip_randomize` on. A creator that is not listed has no partner: the zero
-/// address, which signs nothing.
+/// The required second signer of block `number` by `creator`. From `tip_randomize` on, the pairs rotate by one place
+/// each time that all masternodes have had a turn. A creator that is not listed has no partner: the zero address, which
+/// signs nothing.
 ///
 /// # Errors
-/// [`V1Error::TooFewPartners`] when the checkpoint has fewer numbers than masternodes;
-/// [`V1Error::ValidatorNumber`] when a number is below zero.
+/// [`V1Error::TooFewPartners`] if the checkpoint has fewer numbers than masternodes; [`V1Error::ValidatorNumber`] if a
+/// number is negative.
 pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<Address, V1Error> {
     let Pairs { masternodes, numbers, .. } = pairs;
     if numbers.len() < masternodes.len() {
         return Err(V1Error::TooFewPartners);
     }
     let length = masternodes.len() as u64;
-    // The last of equal entries counts: the reference fills a map.
+    // Of equal entries the last counts: the reference fills a map.
     let Some(place) = masternodes.iter().rposition(|masternode| *masternode == creator) else {
         return Ok(Address::ZERO);
     };
@@ -79,7 +79,7 @@ pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<
 }
 
 impl Pairs<'_> {
-    /// By how many places the pairs have turned at this block. `length` is not zero.
+    /// By how many places the pairs have rotated at this block. `length` is not zero.
     const fn moves(&self, number: u64, length: u64) -> u64 {
         if number < self.tip_randomize { 0 } else { (number % self.epoch / length) % length }
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_broken_numbers_in_the_words_of_the_reference() {
+    fn refuses_malformed_numbers_with_the_references_texts() {
         let cases: [(&[u8], &str); 4] = [
             (&[0, 0, 0, b'1', 0], "invalid byte array length 5 for validators"),
             (&[0; 4], "can not convert string  to integer: strconv.Atoi: parsing \"\": invalid syntax"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_the_pairs_by_one_place_after_each_round() {
+    fn rotates_the_pairs_by_one_place_after_each_round() {
         let list: Vec<Address> = (1..=3).map(Address::with_last_byte).collect();
         let pairs = pairs(&list, &[2, 1, 0]);
         let wanted = [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2];
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_have_no_partner_and_short_lists_are_refused() {
+    fn unknown_creators_have_no_partner_and_short_lists_are_refused() {
         let list: Vec<Address> = (1..=3).map(Address::with_last_byte).collect();
         let partner = |masternodes, numbers, creator| second_signer(pairs(masternodes, numbers), creator, 901);
 
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_numbers_or_an_error(item in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_to_numbers_or_an_error(item in proptest::collection::vec(any::<u8>(), 0..64)) {
             let list: Vec<Address> = (1..=7).map(Address::with_last_byte).collect();
             if let Ok(numbers) = decode_numbers(&item) {
                 let _ = second_signer(pairs(&list, &numbers), list[3], 3_465_000);
@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn numbers_survive_writing_and_reading(numbers in proptest::collection::vec(0_u32..10_000, 0..200)) {
+        fn numbers_round_trip(numbers in proptest::collection::vec(0_u32..10_000, 0..200)) {
             let read = decode_numbers(&encode_numbers(&numbers)).unwrap();
 
             prop_assert!(read.into_iter().eq(numbers.into_iter().map(i64::from)));

@@ -1,5 +1,5 @@
-//! Who may make v1 blocks (`docs/spec/consensus.md` 2.2): the candidates chosen at the last gap block, changed by votes
-//! in headers. Nobody votes on the real networks, but everybody could.
+//! The addresses authorised to make v1 blocks (`docs/spec/consensus.md` 2.2): the candidates chosen at the last gap
+//! block, changed by votes in headers. The real networks contain no votes, but they are possible.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,29 +26,29 @@ use crate::native::{
 pub(crate) const NONCE_ADD: B64 = B64::repeat_byte(0xff);
 /// A vote to drop the beneficiary.
 pub(crate) const NONCE_DROP: B64 = B64::ZERO;
-/// Most masternodes before `tipIncreaseMasternodes` (1.4).
+/// Maximum number of masternodes before `tipIncreaseMasternodes` (1.4).
 const MAX_EARLY_MASTERNODES: usize = 18;
-/// Snapshots kept, as many as the reference keeps.
+/// Number of cached snapshots, as in the reference.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 
-/// A vote that counts at the moment.
+/// A vote that currently counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Vote {
     voter: Address,
-    /// Height of the block that holds it.
+    /// Height of its block.
     block: u64,
     about: Address,
     is_to_add: bool,
 }
 
-/// The state of the votes about one address.
+/// The votes on one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tally {
     is_to_add: bool,
     votes: usize,
 }
 
-/// Who may make the block after the one that the snapshot is of.
+/// The addresses authorised to make the block after the snapshot's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     signers: BTreeSet<Address>,
@@ -57,7 +57,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A set that nobody voted on yet.
+    /// A set without votes.
     fn new(signers: impl IntoIterator<Item = Address>) -> Self {
         Self { signers: signers.into_iter().collect(), votes: Vec::new(), tally: BTreeMap::new() }
     }
@@ -67,7 +67,7 @@ impl Snapshot {
         &self.signers
     }
 
-    /// The votes that count, the oldest first.
+    /// The votes that count, oldest first.
     pub(crate) fn votes(&self) -> Vec<HeaderVote> {
         let public = |vote: &Vote| HeaderVote {
             voter: vote.voter,
@@ -78,7 +78,7 @@ impl Snapshot {
         self.votes.iter().map(public).collect()
     }
 
-    /// Their sums, ascending by the address that they are about.
+    /// Their totals, ascending by address.
     pub(crate) fn tally(&self) -> Vec<HeaderTally> {
         let public = |(about, tally): (&Address, &Tally)| HeaderTally {
             about: *about,
@@ -88,7 +88,7 @@ impl Snapshot {
         self.tally.iter().map(public).collect()
     }
 
-    /// The snapshot after one more header. `creator` is asked for only when the header could change something.
+    /// The snapshot after one more header. `creator` is called only if the header could change something.
     fn apply(
         &mut self,
         header: &Header,
@@ -125,7 +125,7 @@ impl Snapshot {
         self.signers.contains(&about) != is_to_add
     }
 
-    /// A vote got its majority.
+    /// Applies a vote that has a majority.
     fn conclude(&mut self, about: Address, is_to_add: bool) {
         if is_to_add {
             self.signers.insert(about);
@@ -154,12 +154,12 @@ impl Snapshot {
     }
 }
 
-/// Computes snapshots and remembers the last ones, by block hash.
+/// Computes snapshots and caches the latest, by block hash.
 pub(crate) struct Snapshots {
     settings: Arc<NativeSettings>,
     signers: Arc<SignerCache>,
     source: Arc<dyn MasternodeSource>,
-    /// Held for a look-up or an insertion only, never while a header or state is read.
+    /// Locked for a look-up or an insertion only, never while a header or state is read.
     remembered: Mutex<LruCache<B256, Arc<Snapshot>>>,
 }
 
@@ -172,10 +172,10 @@ impl Snapshots {
         Self { settings, signers, source, remembered: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// The snapshot after `header`; none when the source of candidates knows no state.
+    /// The snapshot after `header`; `None` if the source of candidates has no state.
     ///
-    /// It starts at the last gap block without votes: those cast earlier in the same epoch would need the sets of
-    /// all epochs before, and have no effect anyway as long as nobody casts any.
+    /// It starts at the last gap block without votes: votes cast earlier in the same epoch would need the sets of all
+    /// earlier epochs, and have no effect while none are cast.
     pub(crate) fn after(
         &self,
         header: &SealedHeader,
@@ -208,7 +208,7 @@ impl Snapshots {
         Ok(Some(snapshot))
     }
 
-    /// The set that the state after a gap block gives: its first candidates by stake.
+    /// The set chosen by the state after a gap block: its first candidates by stake.
     fn chosen_at(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Vec<Address>>, V1Error> {
         if !is_canonical(chain, gap)? {
             return Err(V1Error::NoParentState);
@@ -221,12 +221,12 @@ impl Snapshots {
     }
 }
 
-/// Whether candidates are chosen after this v1 block (2.2).
+/// Returns whether candidates are chosen after this v1 block (2.2).
 pub(crate) fn is_gap_block(settings: &NativeSettings, number: u64) -> bool {
     number > 0 && (number.saturating_add(settings.consensus.gap)).is_multiple_of(settings.consensus.epoch)
 }
 
-/// Most masternodes that are chosen at a gap block of this height.
+/// Maximum number of masternodes chosen at a gap block of this height.
 fn max_masternodes(settings: &NativeSettings, number: u64) -> usize {
     if number >= settings.heights.tip_increase_masternodes {
         settings.late_v1_masternodes
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_headers_ask_for_nobody() {
+    fn headers_without_votes_need_no_creator() {
         let mut snapshot = Snapshot::new([voter(1), voter(2)]);
         let before = snapshot.clone();
 
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_forgets_votes_and_a_change_of_mind_withdraws_one() {
+    fn a_checkpoint_discards_votes_and_a_second_vote_replaces_the_first() {
         let mut snapshot = Snapshot::new((1..=3).map(voter));
 
         vote(&mut snapshot, 1, 1, 4, NONCE_ADD).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_signer_takes_its_votes_along() {
+    fn a_dropped_signers_votes_are_discarded() {
         let mut snapshot = Snapshot::new((1..=3).map(voter));
 
         vote(&mut snapshot, 1, 3, 9, NONCE_ADD).unwrap();

@@ -1,39 +1,39 @@
-//! Whose turn it is, and the difficulty that says so (`docs/spec/consensus.md` 2.4, `docs/spec/chain.md` 4.6).
+//! Turns of masternodes, and the difficulty derived from them (`docs/spec/consensus.md` 2.4, `docs/spec/chain.md` 4.6).
 
 use tenon_api::{Address, U256};
 
-/// Seconds that somebody who is not in turn waits for each place.
+/// Seconds that a creator out of turn waits for each place.
 const WAIT_PER_HOP: u64 = 10;
-/// The same when the wait would reach beyond the epoch.
+/// The same if the wait would extend beyond the epoch.
 const WAIT_PER_HOP_ACROSS_EPOCHS: u64 = 20;
-/// Blocks of an epoch; the rule has this number whatever the configuration says.
+/// Blocks of an epoch; this rule uses the number whatever the configuration says.
 const EPOCH: u64 = 900;
 
-/// The places of a block's creator and its parent's in the list of masternodes that holds at the parent.
+/// The positions of a block's creator and its parent's in the list of masternodes as of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Length of the list.
     length: usize,
-    /// Place of the parent's creator; none when the parent is the genesis block or its creator is not listed.
+    /// Position of the parent's creator; `None` if the parent is the genesis block or its creator is not listed.
     previous: Option<usize>,
-    /// Place of this block's creator.
+    /// Position of this block's creator.
     current: Option<usize>,
 }
 
 impl Turn {
-    /// Looks both up. `parent_creator` is none for the genesis block.
+    /// Looks up both positions. `parent_creator` is `None` for the genesis block.
     pub fn new(masternodes: &[Address], parent_creator: Option<Address>, creator: Address) -> Self {
         let place = |address: Address| masternodes.iter().position(|masternode| *masternode == address);
         Self { length: masternodes.len(), previous: parent_creator.and_then(place), current: place(creator) }
     }
 
-    /// Whether the creator is the one after the parent's.
+    /// Returns whether the creator follows the parent's in the list.
     pub fn is_in_turn(&self) -> bool {
         let next = self.previous.map_or(0, |place| place + 1);
         self.length > 0 && Some(next % self.length) == self.current
     }
 
-    /// Places that were skipped. A missing place counts as -1, as in the reference.
+    /// Number of places skipped. A missing position counts as -1, as in the reference.
     fn hop(&self) -> i128 {
         let (length, previous, current) = (self.length as i128, signed(self.previous), signed(self.current));
         match previous.cmp(&current) {
@@ -43,7 +43,7 @@ impl Turn {
         }
     }
 
-    /// The difficulty of the block: the length of the list in turn, one less for each place skipped.
+    /// The difficulty of the block: the length of the list, minus one for each place skipped.
     pub fn difficulty(&self) -> U256 {
         if self.length == 0 {
             return U256::ZERO;
@@ -51,7 +51,7 @@ impl Turn {
         U256::from((self.length as i128 - self.hop()).max(0).cast_unsigned())
     }
 
-    /// Seconds that must pass after the parent before this creator may seal; none when it may not at all.
+    /// Seconds after the parent until this creator may seal; `None` if it may not at all.
     pub fn wait_before_sealing(&self, parent_number: u64) -> Option<u64> {
         if self.is_in_turn() {
             return Some(0);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_twice_as_long_when_the_epoch_ends_before() {
+    fn waits_twice_as_long_if_the_epoch_ends_during_the_wait() {
         let list = masternodes(5);
         let turn = Turn::new(&list, Some(list[0]), list[4]);
 

@@ -1,4 +1,4 @@
-//! Quorum and timeout certificates from others (`docs/spec/consensus.md` 3.5, 5.5, 5.6).
+//! Verification of quorum and timeout certificates (`docs/spec/consensus.md` 3.5, 5.5, 5.6).
 
 use rayon::prelude::*;
 use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
@@ -10,22 +10,23 @@ use crate::native::{
     v2_seal_hash,
 };
 
-/// Signatures of a certificate that one thread recovers at least: handing over fewer costs more.
+/// Minimum number of signatures that one thread recovers; handing over fewer costs more.
 const MIN_PART: usize = 8;
 
-/// Whether `count` signers are a quorum of `masternodes`: an IEEE double product without rounding (3.5, pitfall 6).
+/// Returns whether `count` of `masternodes` signatures reach `threshold`. Uses unrounded `f64` arithmetic, as the rule
+/// demands (3.5, pitfall 6).
 #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
 pub fn reaches_threshold(count: usize, masternodes: usize, threshold: f64) -> bool {
     count as f64 >= masternodes as f64 * threshold
 }
 
 impl V2Engine {
-    /// Checks a quorum certificate in the reference's order (5.6): signatures, their number, their signers, the
-    /// gap number, and that it names the block with its own height and round. With `certified`, the certificate
-    /// must be for that block; without, its block must be stored.
+    /// Checks a quorum certificate in the reference's order (5.6): signatures, their number, their signers, the gap
+    /// number, and that the block has the stated height and round. With `certified`, the certificate must be for that
+    /// block; without, its block must be stored.
     ///
     /// # Errors
-    /// The [`V2Error`] of the first check that fails.
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_quorum_certificate(
         &self,
         certificate: &QuorumCertificate,
@@ -58,8 +59,8 @@ impl V2Engine {
         self.check_block_info(&certificate.block, certified)
     }
 
-    /// The digests and signatures that verifying a header recovers: its certificate's and its seal. What is not well
-    /// formed is left out, and refused where the header is verified.
+    /// The digests and signatures to be recovered for a header's verification: its certificate's and its seal.
+    /// Malformed ones are skipped, and refused on verification.
     pub(in crate::native) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
         let Ok(extra) = extra_of(header) else { return Vec::new() };
         let digest = extra.quorum.digest();
@@ -72,12 +73,12 @@ impl V2Engine {
         signed
     }
 
-    /// Checks a timeout certificate against the epoch that its round belongs to (5.6). Its signers need only be
-    /// candidates of its gap block, while their number is measured by the epoch's masternodes; the gap number
-    /// itself is not compared (pitfall 7).
+    /// Checks a timeout certificate against the epoch of its round (5.6). Its signers need only be candidates of its
+    /// gap block, while the threshold depends on the epoch's masternodes; the gap number itself is not compared
+    /// (pitfall 7).
     ///
     /// # Errors
-    /// The [`V2Error`] of the first check that fails.
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_timeout_certificate(
         &self,
         certificate: &TimeoutCertificate,
@@ -98,13 +99,13 @@ impl V2Engine {
         }
     }
 
-    /// Whether so many signers are enough in a round of an epoch.
+    /// Returns whether this many signers are a quorum in a round of an epoch.
     pub(super) fn is_quorum(&self, signers: usize, epoch: &EpochInfo, round: u64) -> bool {
         reaches_threshold(signers, epoch.masternodes.len(), self.consensus().at_round(round).certificate_threshold)
     }
 
-    /// Recovers every signature and gives each signer once, ascending. One that cannot be recovered or has a high
-    /// S spoils the certificate as a whole (pitfall 8).
+    /// Recovers every signature and returns the signers without duplicates, ascending. One that cannot be recovered or
+    /// has a high S invalidates the whole certificate (pitfall 8).
     pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
         let recover = |signatures: &[Bytes]| {
             let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();
@@ -122,7 +123,7 @@ impl V2Engine {
         Ok(signers)
     }
 
-    /// Checks that a certificate's description of a block is true (5.5).
+    /// Checks a certificate's block info against the header (5.5).
     pub(super) fn check_block_info(&self, info: &BlockInfo, header: &SealedHeader) -> Result<(), V2Error> {
         if header.hash() != info.hash {
             return Err(V2Error::InfoHash);

@@ -17,19 +17,19 @@ pub const fn epoch_number(consensus: &NativeConsensus, round: u64) -> u64 {
     consensus.switch_epoch.saturating_add(round / consensus.epoch)
 }
 
-/// The first round of a round's epoch. An epoch need not have a block in it.
+/// The first round of a round's epoch. It need not have a block.
 pub const fn epoch_start(consensus: &NativeConsensus, round: u64) -> u64 {
     round - round % consensus.epoch
 }
 
-/// The gap number of the epoch that begins with this block: the number of the gap block whose snapshot the epoch
-/// is drawn from (3.4).
+/// The gap number of the epoch that begins with this block: the number of the gap block from whose snapshot the epoch
+/// is drawn (3.4).
 pub const fn gap_number(consensus: &NativeConsensus, epoch_switch: u64) -> u64 {
     let multiple = epoch_switch - epoch_switch % consensus.epoch;
     multiple.saturating_sub(consensus.gap)
 }
 
-/// Position of a round's leader in a list of masternodes: two modulo operations (pitfall 4). None if the list is
+/// Position of a round's leader in a list of masternodes: two modulo operations (pitfall 4). `None` if the list is
 /// empty.
 pub fn leader(consensus: &NativeConsensus, round: u64, masternodes: &[Address]) -> Option<Address> {
     let count = u64::try_from(masternodes.len()).unwrap_or(u64::MAX);
@@ -53,8 +53,8 @@ pub fn round_of(consensus: &NativeConsensus, header: &Header) -> Result<u64, V2E
     if header.number <= consensus.switch_block { Ok(0) } else { Ok(extra_of(header)?.round) }
 }
 
-/// Whether a block opens an epoch of v2. The switch block does, and the first v2 block does; any other does when
-/// its parent's round lies before the epoch of its own (4.1).
+/// Returns whether a block opens an epoch of v2: the switch block, the first v2 block, and any other whose parent's
+/// round is before its own epoch (4.1).
 ///
 /// # Errors
 /// [`V2Error::V1Block`] before the switch block, [`V2Error::Extra`].
@@ -68,13 +68,13 @@ pub fn is_epoch_switch(consensus: &NativeConsensus, header: &Header) -> Result<b
     Ok(opens_epoch(consensus, &extra_of(header)?))
 }
 
-/// [`is_epoch_switch`] of a v2 block whose extra data has been read.
+/// [`is_epoch_switch`] of a v2 block with decoded extra data.
 pub(super) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
     let certified = &extra.quorum.block;
     certified.number == consensus.switch_block || certified.round < epoch_start(consensus, extra.round)
 }
 
-/// Whether a block of this round on top of a block would open an epoch (4.1).
+/// Returns whether a block of this round on top of `parent` would open an epoch (4.1).
 ///
 /// # Errors
 /// [`V2Error::Extra`].
@@ -85,18 +85,18 @@ pub(super) fn would_open_epoch(consensus: &NativeConsensus, parent: &Header, rou
     Ok(round_of(consensus, parent)? < epoch_start(consensus, round))
 }
 
-/// An epoch, as the header of its first block says.
+/// An epoch, from the header of its first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochInfo {
-    /// The epoch switch; of round 0 for the switch block of the engines.
+    /// The epoch switch; round 0 for the switch block of the engines.
     pub switch: BlockInfo,
-    /// Its parent; none for the switch block of the engines.
+    /// Its parent; `None` for the switch block of the engines.
     pub switch_parent: Option<BlockInfo>,
-    /// The masternodes in the header's order, which rules leaders.
+    /// The masternodes in the header's order, which determines leaders.
     pub masternodes: Arc<[Address]>,
-    /// The penalised, in the header's order.
+    /// Penalised masternodes, in the header's order.
     pub penalties: Vec<Address>,
-    /// The same masternodes, ascending, to look one up.
+    /// The same masternodes, ascending, for look-ups.
     members: Vec<Address>,
 }
 
@@ -112,12 +112,12 @@ impl EpochInfo {
         self.members.binary_search(address).is_ok()
     }
 
-    /// The gap number that votes for blocks of the epoch carry.
+    /// The gap number of votes for blocks of the epoch.
     pub const fn gap_number(&self, consensus: &NativeConsensus) -> u64 {
         gap_number(consensus, self.switch.number)
     }
 
-    /// Reads the header of an epoch switch.
+    /// The epoch opened by this header.
     fn of_switch(consensus: &NativeConsensus, header: &SealedHeader) -> Result<Self, V2Error> {
         let seal = header.native_seal.as_ref().ok_or(V2Error::NotNative)?;
         let block = |round| BlockInfo { hash: header.hash(), round, number: header.number };
@@ -132,10 +132,10 @@ impl EpochInfo {
 }
 
 impl V2Engine {
-    /// The epoch of a block: walks parents to the nearest epoch switch, and remembers it for all on the way.
+    /// The epoch of a block: walks to the nearest epoch switch, and caches it for all blocks on the way.
     ///
     /// # Errors
-    /// [`V2Error::V1Block`] before the switch block; [`V2Error::MissingBlock`] when an ancestor is not stored.
+    /// [`V2Error::V1Block`] before the switch block; [`V2Error::MissingBlock`] if an ancestor is not stored.
     pub fn epoch_info(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
         let mut passed = Vec::new();
         let mut ancestor = None;
@@ -148,7 +148,7 @@ impl V2Engine {
             if is_epoch_switch(self.consensus(), current)? {
                 break Arc::new(EpochInfo::of_switch(self.consensus(), current)?);
             }
-            // Rounds grow with every block, so that an epoch has at most as many blocks as rounds.
+            // Rounds grow with every block, so an epoch has at most as many blocks as rounds.
             if u64::try_from(passed.len()).unwrap_or(u64::MAX) > self.consensus().epoch {
                 return Err(V2Error::NoEpochSwitch(self.consensus().epoch));
             }
@@ -161,23 +161,23 @@ impl V2Engine {
         Ok(info)
     }
 
-    /// As [`V2Engine::epoch_info`], for questions about blocks that nobody verifies just now: the epoch switch of a
-    /// canonical block is found by halving, in a dozen reads where the walk takes hundreds.
+    /// Like [`V2Engine::epoch_info`], for queries outside verification: finds the epoch switch of a canonical block by
+    /// bisection, in a dozen reads where the walk takes hundreds.
     ///
     /// # Errors
-    /// As [`V2Engine::epoch_info`].
+    /// Like [`V2Engine::epoch_info`].
     pub fn epoch_of(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
-        match self.epoch_at_hand(header, chain)? {
+        match self.cached_epoch(header, chain)? {
             Some(info) => Ok(info),
             None => self.epoch_info(header, chain),
         }
     }
 
-    /// [`V2Engine::epoch_of`] where that takes a few reads; none where it would have to walk.
+    /// [`V2Engine::epoch_of`] if it takes only a few reads; `None` if it would have to walk.
     ///
     /// # Errors
     /// [`V2Error::Extra`], [`V2Error::Store`].
-    pub fn epoch_at_hand(
+    pub fn cached_epoch(
         &self,
         header: &SealedHeader,
         chain: &dyn ChainReader,
@@ -191,7 +191,7 @@ impl V2Engine {
         Ok(Some(info))
     }
 
-    /// The epoch switch of a canonical v2 block; none for others, and when the chain changes meanwhile.
+    /// The epoch switch of a canonical v2 block; `None` for others, and if the chain changes meanwhile.
     fn canonical_switch(
         &self,
         header: &SealedHeader,
@@ -207,9 +207,9 @@ impl V2Engine {
         Ok(is_found.then_some(first))
     }
 
-    /// The first canonical v2 block of this round or a later one, at most `last`, which is canonical; none when there is
-    /// no such block, or when the chain changes meanwhile. Rounds grow with every block (3.2), so that it lies no more
-    /// blocks before `last` than rounds.
+    /// The first canonical v2 block of this round or a later one, up to `last`, which is canonical; `None` if there is
+    /// no such block, or if the chain changes meanwhile. Rounds grow with every block (3.2), so it is no more blocks
+    /// before `last` than rounds.
     ///
     /// # Errors
     /// [`V2Error::Extra`], [`V2Error::Store`].
@@ -241,13 +241,13 @@ mod tests {
     use super::*;
     use crate::native::{NativeEngine, recorded_chain::RecordedChain};
 
-    /// Twelve epochs, with rounds that no block has, at their borders too.
+    /// Twelve epochs, with rounds without blocks, also at their boundaries.
     #[test]
-    fn halving_finds_the_epoch_that_walking_finds() {
+    fn bisection_finds_the_same_epoch_as_the_walk() {
         let chain = RecordedChain::local();
         let walking = NativeEngine::for_headers_alone(&chain.spec).unwrap();
         for number in 1..=673 {
-            // Asked by an engine that remembers nothing.
+            // Each query uses an engine with an empty cache.
             let halving = NativeEngine::for_headers_alone(&chain.spec).unwrap();
             let found = halving.v2().epoch_of(chain.at(number), &*chain).unwrap();
             assert_eq!(found, walking.v2().epoch_info(chain.at(number), &*chain).unwrap(), "block {number}");

@@ -1,4 +1,4 @@
-//! Which block is committed (`docs/spec/consensus.md` 8.1).
+//! The commit rule (`docs/spec/consensus.md` 8.1).
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use tenon_api::{BlockNumber, ChainReader, SealedHeader};
 use super::{V2Engine, V2Error, extra_of, stored_header};
 
 impl V2Engine {
-    /// The last committed block once `head` is the head: three blocks of consecutive rounds, the last of them
-    /// certified, commit the first. What the certificates inside the chain say, no more: a node that votes may
-    /// know it one block earlier.
+    /// The last committed block with `head` as the head: three blocks of consecutive rounds, the last of them
+    /// certified, commit the first. Uses only the certificates inside the chain: a voting node may know it one block
+    /// earlier.
     ///
     /// # Errors
     /// [`V2Error::MissingBlock`], [`V2Error::Extra`], [`V2Error::Store`].
@@ -18,8 +18,8 @@ impl V2Engine {
         let mut ancestor: Option<Arc<SealedHeader>> = None;
         let committed = loop {
             let current = ancestor.as_deref().unwrap_or(head);
-            // The first block that can be committed is the one after the switch block; its child's child's child
-            // carries the certificate that commits it.
+            // The first block that can be committed follows the switch block; the certificate that commits it is in its
+            // third descendant.
             if current.number <= self.consensus().switch_block.saturating_add(3) {
                 break None;
             }
@@ -30,7 +30,7 @@ impl V2Engine {
             if let Some(number) = committed_by(current, chain)? {
                 break Some(number);
             }
-            // Nothing new: what the parent committed still stands.
+            // No new commit: the parent's still applies.
             ancestor = Some(stored_header(chain, current.parent_hash, current.number - 1)?);
         };
         let mut remembered = self.committed.lock();
@@ -41,7 +41,7 @@ impl V2Engine {
     }
 }
 
-/// What the certificate inside a block commits. Each certificate tells the round of the block before.
+/// The block committed by the certificate inside a block. Each certificate contains the round of the previous block.
 fn committed_by(header: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<BlockNumber>, V2Error> {
     let certified = extra_of(header)?.quorum.block;
     let block = stored_header(chain, header.parent_hash, header.number - 1)?;

@@ -1,9 +1,8 @@
-//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on branches that exclude each other, and two
-//! votes of one masternode that no honest one casts.
+//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on conflicting branches, and two votes of one
+//! masternode that no honest one casts.
 //!
-//! The reference has these detectors and switches them off, and reports nothing to anybody. So does this node by
-//! default: what is found is a value, and whoever drives a [`Replica`](super::Replica) decides whether somebody is
-//! to hear of it.
+//! The reference contains these detectors, switched off, and reports nothing. So does this node by default: a proof is
+//! returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -14,26 +13,26 @@ use tenon_api::{Address, B256, Bytes, ChainReader};
 use super::{V2Engine, V2Error, extra_of, stored_header};
 use crate::native::messages::{BlockInfo, QuorumCertificate, Vote, vote_digest};
 
-/// Most blocks that one search goes back, on each branch: more than ten epochs of mainnet.
-const MOST_STEPS: u64 = 10_000;
-/// Most signers whose votes are remembered; far above two rounds of a network with 500 candidates.
-const MOST_WATCHED: usize = 4_096;
+/// Maximum number of blocks that one search walks back on each branch: more than ten epochs of mainnet.
+const MAX_STEPS: u64 = 10_000;
+/// Maximum number of signers whose votes are recorded; far above two rounds of a network with 500 candidates.
+const MAX_WATCHED: usize = 4_096;
 
-/// Why it could not be told whether somebody misbehaved.
+/// Why a search for misbehaviour failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForensicsError {
-    /// A block is missing or cannot be read, or a signature names nobody.
+    /// A block is missing or malformed, or a signer cannot be recovered.
     #[error("forensics: {0}")]
     Chain(#[from] V2Error),
-    /// The branches part further back than is searched.
-    #[error("forensics: no common ancestor within {MOST_STEPS} blocks of {0:#x}")]
+    /// The branches fork too far back.
+    #[error("forensics: no common ancestor within {MAX_STEPS} blocks of {0:#x}")]
     TooDeep(B256),
-    /// The content could not be written as JSON.
+    /// The proof could not be encoded as JSON.
     #[error("forensics: the proof could not be written: {0}")]
     Json(String),
 }
 
-/// What a proof proves.
+/// What a proof shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ForensicsType {
     /// Two certificates on diverging branches.
@@ -43,15 +42,15 @@ pub enum ForensicsType {
     Vote,
 }
 
-/// A proof as the reference would send it to a statistics service.
+/// A proof in the form in which the reference would send it to a statistics service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForensicProof {
     /// `<diverging hash>:<lower round's hash>:<higher round's hash>`, or `<signer without prefix>:<round>:<round>`.
     pub id: String,
-    /// What it proves.
+    /// Its type.
     pub forensics_type: ForensicsType,
-    /// The particulars: a JSON text.
+    /// The details as JSON text.
     pub content: String,
 }
 
@@ -134,12 +133,12 @@ fn hash_text(hash: B256) -> String {
     format!("{hash:#x}")
 }
 
-/// Byte strings without a text form of their own are base64 in the reference's JSON.
+/// The reference's JSON encodes byte strings without a text form of their own in base64.
 fn signature_text(signature: &Bytes) -> String {
     STANDARD.encode(signature)
 }
 
-/// Checksummed, with the network's own prefix.
+/// Checksummed, with the network's prefix.
 fn signer_text(signer: &Address) -> String {
     let checksummed = signer.to_checksum(None);
     format!("xdc{}", checksummed.trim_start_matches("0x"))
@@ -149,12 +148,12 @@ fn json_text(content: &impl Serialize) -> Result<String, ForensicsError> {
     serde_json::to_string(content).map_err(|error| ForensicsError::Json(error.to_string()))
 }
 
-/// Three certificates of one branch, each for the parent of the next one's block: what a commit rests on.
+/// Three certificates of one branch, each for the parent of the next one's block: the basis of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateChain([QuorumCertificate; 3]);
 
 impl CertificateChain {
-    /// The certificate, behind it the one inside its block, and the one inside that block's parent.
+    /// The given certificate, before it the one inside its block, and the one inside that block's parent.
     ///
     /// # Errors
     /// [`V2Error::MissingBlock`]; [`V2Error::Extra`] within two blocks of the switch block, which holds none.
@@ -183,14 +182,14 @@ fn inner_certificate(block: &BlockInfo, chain: &dyn ChainReader) -> Result<Quoru
     Ok(extra_of(&*stored_header(chain, block.hash, block.number)?)?.quorum)
 }
 
-/// Where two branches part, and the hashes from there to either block, both ends included.
+/// The common ancestor of two branches, and the hashes from there to either block, both ends included.
 struct Divergence {
     ancestor: BlockInfo,
     to_first: Vec<B256>,
     to_second: Vec<B256>,
 }
 
-/// One end of a search for the common ancestor.
+/// One side of a search for the common ancestor.
 struct Climber {
     hash: B256,
     number: u64,
@@ -203,7 +202,7 @@ impl Climber {
     }
 
     fn climb(&mut self, chain: &dyn ChainReader) -> Result<(), ForensicsError> {
-        if u64::try_from(self.passed.len()).unwrap_or(u64::MAX) > MOST_STEPS || self.number == 0 {
+        if u64::try_from(self.passed.len()).unwrap_or(u64::MAX) > MAX_STEPS || self.number == 0 {
             return Err(ForensicsError::TooDeep(self.passed.first().copied().unwrap_or_default()));
         }
         self.hash = stored_header(chain, self.hash, self.number)?.parent_hash;
@@ -233,7 +232,7 @@ fn divergence(first: &BlockInfo, second: &BlockInfo, chain: &dyn ChainReader) ->
     Ok(Divergence { ancestor, to_first: left.path(), to_second: right.path() })
 }
 
-/// Whether the older of the two chains' first blocks is an ancestor of the other's, or the same.
+/// Returns whether the older of the two chains' first blocks is an ancestor of the other's, or the same.
 fn are_on_one_branch(
     one: &CertificateChain,
     other: &CertificateChain,
@@ -245,7 +244,7 @@ fn are_on_one_branch(
     }
     let origin = higher.hash;
     for step in 0..higher.number - lower.number {
-        if step >= MOST_STEPS {
+        if step >= MAX_STEPS {
             return Err(ForensicsError::TooDeep(origin));
         }
         higher = inner_certificate(&higher, chain)?.block;
@@ -253,8 +252,8 @@ fn are_on_one_branch(
     Ok(higher == lower)
 }
 
-/// The two certificates that show the conflict of two chains best: of one round, or else the last one of the chain
-/// that began in the lower round and the first one after it on the other branch.
+/// The two certificates that show the conflict of two chains best: of one round, or otherwise the last of the chain
+/// that began in the lower round and the first after it on the other branch.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,
@@ -269,7 +268,7 @@ fn conflicting_pair(
     let (lower, higher) = if is_below { (incoming, committed) } else { (committed, incoming) };
     let limit = lower.last().block.round;
     let mut found = higher.first().clone();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         if found.block.round < limit {
             return Ok((lower.last().clone(), found));
         }
@@ -283,9 +282,9 @@ fn conflicting_pair(
 }
 
 impl V2Engine {
-    /// The proof that a certificate, which has been verified, is on another branch than the last committed ones;
-    /// none when all is well. Only a third of the masternodes or more can cause one. As in the reference, a branch is
-    /// noticed once it is so long that the certificate's second ancestor is on it too.
+    /// The proof that a verified certificate is on another branch than the last committed ones; `None` if there is no
+    /// conflict. Only a third of the masternodes or more can cause one. As in the reference, a branch is detected once
+    /// it is long enough to contain the certificate's second ancestor.
     ///
     /// # Errors
     /// [`ForensicsError`].
@@ -339,9 +338,9 @@ impl V2Engine {
         })
     }
 
-    /// The proof that a vote contradicts what is committed; none when it is older, extends the first of the
-    /// committed certificates' blocks, or its signer signed nothing to the contrary. When the certificate that the
-    /// vote rests on is itself the culprit, the proof is of the certificates.
+    /// The proof that a vote contradicts the committed blocks; `None` if it is older, extends the first of the
+    /// committed certificates' blocks, or its signer signed none of them. If the certificate that the vote is based on
+    /// is itself in conflict, the proof is of the certificates.
     ///
     /// # Errors
     /// [`ForensicsError`].
@@ -371,7 +370,7 @@ impl V2Engine {
     }
 }
 
-/// Whether a block is this ancestor or comes after it.
+/// Returns whether a block is this ancestor or a descendant of it.
 fn descends(block: &BlockInfo, ancestor: &BlockInfo, chain: &dyn ChainReader) -> Result<bool, ForensicsError> {
     let mut climber = Climber::at(block);
     while climber.number > ancestor.number {
@@ -380,7 +379,7 @@ fn descends(block: &BlockInfo, ancestor: &BlockInfo, chain: &dyn ChainReader) ->
     Ok(climber.hash == ancestor.hash)
 }
 
-/// The proof that one signer cast both votes. Of votes of one round, the first argument is named first.
+/// The proof that one signer cast both votes. For votes of one round, the first argument comes first.
 ///
 /// # Errors
 /// [`ForensicsError::Json`].
@@ -398,22 +397,22 @@ pub fn vote_proof(one: &Vote, other: &Vote, signer: Address) -> Result<ForensicP
     })
 }
 
-/// Notices when a signer votes for two blocks in one round. It remembers the first vote of each signer and round,
-/// no more, so that a flood of different votes costs one look-up each and gives one proof.
+/// Detects signers that vote for two blocks in one round. Records only the first vote of each signer and round, so that
+/// a flood of different votes costs one look-up each and yields one proof.
 #[derive(Debug, Default)]
 pub struct VoteWatch {
-    /// By round and signer; none once the signer is proven guilty.
+    /// By round and signer; `None` once a proof was returned for the signer.
     first: BTreeMap<(u64, Address), Option<Vote>>,
 }
 
 impl VoteWatch {
-    /// Notes a vote whose signer is known, and gives the proof when it is the signer's second of the round, for
-    /// another block. Remembers nothing new when it is full.
+    /// Records a vote whose signer is known, and returns the proof if it is the signer's second one in the round, for
+    /// another block. Records nothing new when it is full.
     ///
     /// # Errors
     /// [`ForensicsError::Json`].
     pub fn observe(&mut self, vote: &Vote, signer: Address) -> Result<Option<ForensicProof>, ForensicsError> {
-        let is_full = self.first.len() >= MOST_WATCHED;
+        let is_full = self.first.len() >= MAX_WATCHED;
         match self.first.entry((vote.block.round, signer)) {
             Entry::Vacant(entry) if !is_full => {
                 entry.insert(Some(vote.clone()));
@@ -431,7 +430,7 @@ impl VoteWatch {
         }
     }
 
-    /// Forgets the rounds before this one.
+    /// Removes the rounds before this one.
     pub fn forget_before(&mut self, round: u64) {
         self.first = self.first.split_off(&(round, Address::ZERO));
     }

@@ -1,5 +1,5 @@
-//! Verification of a v2 header, in the reference's order (`docs/spec/consensus.md` 6). The order decides which error
-//! a header with several faults is refused with.
+//! Verification of a v2 header, in the reference's order (`docs/spec/consensus.md` 6), which determines the error for a
+//! header with several faults.
 
 use tenon_api::{Address, B64, ChainReader, EMPTY_OMMERS_HASH, NativeSeal, SealedHeader, U256};
 
@@ -12,20 +12,20 @@ use crate::native::{
     standalone::HeaderSigners,
 };
 
-/// The smallest gas limit.
+/// Minimum gas limit.
 const MIN_GAS_LIMIT: u64 = 5000;
-/// The gas limit moves by less than one part in this many.
+/// The gas limit changes by less than 1 / this number of the parent's.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// Nonce of a vote to add; zero is the other that is accepted.
+/// Nonce of a vote to add; zero is the only other valid value.
 const ADD_VOTE: B64 = B64::repeat_byte(0xff);
 
 impl V2Engine {
-    /// Checks a header whose parent is at hand. With `now`, Unix seconds, a header from the future is refused.
+    /// Checks a header against its parent. With `now`, Unix seconds, a header from the future is refused.
     ///
-    /// Checks 0, 1, 2 and 11 of the specification's list are about the reference's own state and cannot fail here.
+    /// Checks 0, 1, 2 and 11 of the specification's list concern the reference's own state and cannot fail here.
     ///
     /// # Errors
-    /// The [`V2Error`] of the first check that fails.
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_header(
         &self,
         header: &SealedHeader,
@@ -60,7 +60,7 @@ impl V2Engine {
         self.check_proposer(header, seal, extra.round, &masternodes)
     }
 
-    /// The checks that need no ancestor, for a header that stands alone; see
+    /// The checks that need no ancestor; see
     /// [`NativeEngine::verify_standing_alone`](crate::native::NativeEngine::verify_standing_alone).
     pub(in crate::native) fn verify_standing_alone(
         &self,
@@ -129,7 +129,7 @@ impl V2Engine {
         Ok(())
     }
 
-    /// The base fee is absent before its fork and a constant from it on (14.3).
+    /// The base fee is absent before its fork, and a constant from then on (14.3).
     fn check_base_fee(&self, header: &SealedHeader) -> Result<(), V2Error> {
         let wanted = self.spec.has_base_fee(header.number).then_some(tenon_chain::NATIVE_BASE_FEE);
         match (header.base_fee_per_gas, wanted) {
@@ -142,9 +142,8 @@ impl V2Engine {
         }
     }
 
-    /// Checks 20 to 24. Gives the list by which the proposer of this one header is judged: the computed one, not
-    /// the header's, whose order rules all later blocks (4.4, pitfall 10). A source without state knows no other
-    /// than the header's.
+    /// Checks 20 to 24. Returns the list for checking this header's proposer: the computed one, not the header's, whose
+    /// order applies to all later blocks (4.4, pitfall 10). A source without state uses the header's.
     fn check_epoch_switch(
         &self,
         header: &SealedHeader,
@@ -217,7 +216,7 @@ fn check_gas_of(header: &SealedHeader) -> Result<(), V2Error> {
     Ok(())
 }
 
-/// Checks 20 to 22: what an epoch switch says itself. Gives its masternodes.
+/// Checks 20 to 22: the form of an epoch switch's own lists. Returns its masternodes.
 fn check_written_lists(header: &SealedHeader, seal: &NativeSeal) -> Result<Vec<Address>, V2Error> {
     if !header.nonce.is_zero() {
         return Err(V2Error::EpochSwitchVote);
@@ -231,7 +230,7 @@ fn check_written_lists(header: &SealedHeader, seal: &NativeSeal) -> Result<Vec<A
     Ok(addresses_of(&seal.validators))
 }
 
-/// Equal length, and equal after sorting: duplicates count (14.2).
+/// Compares lengths and sorted contents: duplicates count (14.2).
 fn are_equal_as_multisets(left: &[Address], right: &[Address]) -> bool {
     let sorted = |list: &[Address]| {
         let mut list = list.to_vec();

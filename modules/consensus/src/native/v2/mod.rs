@@ -31,25 +31,25 @@ pub use timing::countdown;
 
 use super::{candidates::MasternodeSource, signers::SignerCache, signing::SigningIndex};
 
-/// Blocks whose epoch is remembered: more than four epochs of 900, so that verification never walks far. An entry
-/// is a hash and a pointer.
+/// Blocks whose epoch is cached: more than four epochs of 900, so that verification never walks far. An entry is a hash
+/// and a pointer.
 const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// Candidate lists that are remembered; one a gap block, some hundred addresses each.
+/// Cached lists of candidates; one per gap block, some hundred addresses each.
 const REMEMBERED_SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
-/// The rules of engine v2. Everything that it remembers is keyed by block hash and can be computed again from the
-/// chain that each call is handed.
+/// The rules of engine v2. All its caches are keyed by block hash and can be recomputed from the chain passed to each
+/// call.
 pub struct V2Engine {
     spec: Arc<ChainSpec>,
     settings: Arc<NativeSettings>,
     signers: Arc<SignerCache>,
     source: Arc<dyn MasternodeSource>,
     signing: Arc<SigningIndex>,
-    /// Epoch of a block, by the block's hash. Held for a look-up or insertions only.
+    /// Epoch of a block, by the block's hash. Locked for a look-up or insertions only.
     epochs: Mutex<LruCache<B256, Arc<EpochInfo>>>,
-    /// Ordered candidates, by the gap block's hash. Held for a look-up or an insertion only.
+    /// Ordered candidates, by the gap block's hash. Locked for a look-up or an insertion only.
     snapshots: Mutex<LruCache<B256, Arc<[Address]>>>,
-    /// Last committed block as of a head, by the head's hash. Held for a look-up or an insertion only.
+    /// Last committed block as of a head, by the head's hash. Locked for a look-up or an insertion only.
     committed: Mutex<LruCache<B256, Option<BlockNumber>>>,
 }
 
@@ -79,7 +79,7 @@ impl V2Engine {
         &self.settings.consensus
     }
 
-    /// The proposer of a block: who signed its seal hash (`docs/spec/chain.md` 1.2).
+    /// The proposer of a block: the signer of its seal hash (`docs/spec/chain.md` 1.2).
     ///
     /// # Errors
     /// [`V2Error::NotNative`], [`V2Error::Signature`], [`V2Error::HighS`].

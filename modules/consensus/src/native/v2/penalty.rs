@@ -7,20 +7,20 @@ use tenon_api::{Address, B256, ChainReader, SealedHeader};
 use super::{EpochInfo, V2Engine, V2Error, gap_number};
 use crate::native::signing::{Counted, MERGE_SIGN_RANGE};
 
-/// How many blocks before an epoch switch are searched for signatures of penalised candidates.
+/// Number of blocks before an epoch switch that are searched for signatures of penalised candidates.
 const COMEBACK_BLOCKS: usize = 150;
 
-/// What the header of an epoch switch lists.
+/// The lists in the header of an epoch switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochLists {
     /// The masternodes, in the order of their turns.
     pub masternodes: Vec<Address>,
-    /// Those who may not be masternodes in this epoch.
+    /// Candidates excluded from this epoch.
     pub penalties: Vec<Address>,
 }
 
 impl V2Engine {
-    /// The lists of an epoch switch of this round on top of `parent` (4.4); none when the source has no state.
+    /// The lists of an epoch switch of this round on top of `parent` (4.4); `None` if the source has no state.
     ///
     /// # Errors
     /// Those of [`V2Engine::candidates`], [`V2Error::PenaltyAncestor`].
@@ -43,8 +43,8 @@ impl V2Engine {
         Ok(Some(EpochLists { masternodes, penalties }))
     }
 
-    /// Who is penalised by the epoch that ends with `parent` (4.5): masternodes that made no block in it, and
-    /// those penalised before that have not come back.
+    /// The candidates penalised by the epoch that ends with `parent` (4.5): masternodes that made no block in it, and
+    /// those penalised before that have not returned.
     fn penalties(
         &self,
         parent: &SealedHeader,
@@ -68,8 +68,8 @@ impl V2Engine {
         Ok(penalties)
     }
 
-    /// Removes those who signed, within the last 150 blocks of the epoch, a block of that window whose number is a
-    /// multiple of 15 (4.5 step 5). `hashes` begins with the block before `number`.
+    /// Removes candidates that signed, within the last 150 blocks of the epoch, a block among them with a number that
+    /// is a multiple of 15 (4.5 step 5). `hashes` begins with the block before `number`.
     fn without_comebacks(
         &self,
         mut held: Vec<Address>,
@@ -96,8 +96,8 @@ impl V2Engine {
     }
 }
 
-/// Hashes from the parent back to the epoch switch, that one included, and who made the blocks after the epoch
-/// switch: its own producer gets no credit for it (4.5 step 2, pitfall 11).
+/// Hashes from the parent back to the epoch switch, inclusive, and the makers of the blocks after the epoch switch: its
+/// own producer gets no credit for it (4.5 step 2, pitfall 11).
 fn ended_epoch(
     parent: &SealedHeader,
     epoch: &EpochInfo,

@@ -1,4 +1,4 @@
-//! Votes and timeouts that wait for others of their kind (`docs/spec/consensus.md` 5.7).
+//! Votes and timeouts that are collected until they are a quorum (`docs/spec/consensus.md` 5.7).
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,13 @@ use crate::native::messages::{Timeout, Vote};
 
 /// Keys older than this many rounds are dropped.
 const HYGIENE_ROUNDS: u64 = 10;
-/// Most messages of a pool, about 4 MB: far above what 20 rounds of a network with 500 candidates can bring.
-const MOST_MESSAGES: usize = 16_384;
+/// Maximum number of messages in a pool, about 4 MB: far above what 20 rounds of a network with 500 candidates can
+/// produce.
+const MAX_MESSAGES: usize = 16_384;
 
-/// A message that is counted together with others of the same key.
+/// A message that is counted with others of the same key.
 pub(super) trait Pooled: Clone {
-    /// What the key is made of: round, gap number, and for votes the block.
+    /// The parts of the key: round, gap number, and for votes the block.
     type Key: Ord + Clone;
     fn key(&self) -> Self::Key;
     fn round_of(key: &Self::Key) -> u64;
@@ -53,8 +54,8 @@ impl Pooled for Timeout {
     }
 }
 
-/// Messages by key and then by hash, so that one that comes again counts once. Ordered, so that whatever is made of
-/// them is the same on every run.
+/// Messages by key and then by hash, so that a repeated one counts once. Ordered, so that derived certificates are the
+/// same on every run.
 pub(super) struct Pool<M: Pooled> {
     messages: BTreeMap<M::Key, BTreeMap<B256, M>>,
     count: usize,
@@ -67,10 +68,10 @@ impl<M: Pooled> Default for Pool<M> {
 }
 
 impl<M: Pooled> Pool<M> {
-    /// Adds a message and gives all of its key.
+    /// Adds a message and returns all with its key.
     pub(super) fn add(&mut self, message: M) -> Result<Vec<M>, V2Error> {
         let entries = self.messages.entry(message.key()).or_default();
-        if self.count >= MOST_MESSAGES {
+        if self.count >= MAX_MESSAGES {
             return Err(V2Error::PoolFull);
         }
         if entries.insert(message.hash(), message).is_none() {
@@ -79,7 +80,7 @@ impl<M: Pooled> Pool<M> {
         Ok(entries.values().cloned().collect())
     }
 
-    /// Drops what is too old to matter in this round.
+    /// Drops messages too old for this round.
     pub(super) fn clean(&mut self, round: u64) {
         self.messages.retain(|key, _| M::round_of(key).saturating_add(HYGIENE_ROUNDS) >= round);
         self.count = self.messages.values().map(BTreeMap::len).sum();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_comes_again_counts_once() {
+    fn a_repeated_message_counts_once() {
         let mut pool = Pool::default();
         let vote = Vote { gap_number: 450, ..Vote::default() };
         let other = Vote { signature: vec![1].into(), ..vote.clone() };

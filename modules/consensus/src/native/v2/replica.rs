@@ -1,6 +1,6 @@
-//! One node's part in the voting (`docs/spec/consensus.md` 5): a deterministic state machine. Events go in, actions
-//! come out; it has no clock, no random numbers, no peers and no database of its own. Actions that were pushed before
-//! an event failed are to be done all the same: what was learnt before the failure stays.
+//! One node's part in the voting (`docs/spec/consensus.md` 5): a deterministic state machine from events to actions,
+//! without a clock, random numbers, peers or a database. Actions pushed before an event failed must still be carried
+//! out: the state learnt before the failure is kept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,36 +18,35 @@ use crate::native::messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
 };
 
-/// What the node shall do now.
+/// An action for the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send to all peers: this node's own vote, or one that it passes on.
+    /// Send to all peers: this node's own vote, or one that it forwards.
     SendVote(Vote),
     /// Send to all peers.
     SendTimeout(Timeout),
     /// Send to all peers.
     SendSyncInfo(SyncInfo),
-    /// Start the countdown anew; the one that runs is void. When it ends, call [`Replica::on_countdown`].
+    /// Restart the countdown, cancelling the running one. When it ends, call [`Replica::on_countdown`].
     StartCountdown(Duration),
     /// A round began: its leader may propose.
     RoundBegan(u64),
     /// A block is committed, and all its ancestors with it.
     Committed(BlockInfo),
-    /// A signer voted for two blocks in one round (9). By default nobody is told, as the reference tells nobody.
+    /// A signer voted for two blocks in one round (9). Not reported by default, as in the reference.
     Report(ForensicProof),
 }
 
-/// What should survive a restart (17): with it, a node does not vote twice in a round. The reference keeps none of
-/// it.
+/// State to keep across a restart (17), so that a node does not vote twice in a round. The reference keeps none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VotingState {
     /// Current round.
     pub round: u64,
-    /// The certificate of the highest round that was seen.
+    /// The highest certificate seen, by round.
     pub highest_quorum: QuorumCertificate,
     /// The certificate inside the block that the highest processed certificate certifies.
     pub lock: Option<QuorumCertificate>,
-    /// The timeout certificate of the highest round that was seen.
+    /// The highest timeout certificate seen, by round.
     pub highest_timeout: TimeoutCertificate,
     /// The last round in which this node voted.
     pub highest_voted_round: u64,
@@ -58,25 +57,25 @@ pub struct VotingState {
 /// The state machine.
 pub struct Replica {
     engine: Arc<V2Engine>,
-    /// Signs votes and timeouts; none on a node that only follows.
+    /// Signs votes and timeouts; `None` on a node that only follows.
     key: Option<MasternodeKey>,
     state: VotingState,
     votes: Pool<Vote>,
     watch: VoteWatch,
-    /// What the last commit since the start rests on.
+    /// The certificates of the last commit since the start.
     committed_certificates: Option<CertificateChain>,
     timeouts: Pool<Timeout>,
-    /// Own timeouts since the round began.
+    /// Own timeouts in the current round.
     timeout_count: u64,
-    /// Timing values of the last epoch switch that was inserted, not of the round itself (5.7).
+    /// Timing values of the last inserted epoch switch, not of the round itself (5.7).
     timing: RoundConfig,
 }
 
 impl Replica {
-    /// A node that stands at this head, with what it remembers of before the restart (5.2).
+    /// A node at this head, with the state from before the restart (5.2).
     ///
     /// # Errors
-    /// [`V2Error::V1Block`] when the head is below the switch block; [`V2Error::MissingBlock`].
+    /// [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
     pub fn start(
         engine: Arc<V2Engine>,
         key: Option<MasternodeKey>,
@@ -119,18 +118,18 @@ impl Replica {
         Ok((replica, actions))
     }
 
-    /// What is to be kept for the next start.
+    /// The state to keep for the next start.
     pub const fn state(&self) -> &VotingState {
         &self.state
     }
 
-    /// The certificates that the last commit since the start rests on, to hold others against (9); none before the
-    /// first, as they are not kept over a restart.
+    /// The certificates of the last commit since the start, for comparison with others (9); `None` before the first,
+    /// because they are not kept across a restart.
     pub const fn committed_certificates(&self) -> Option<&CertificateChain> {
         self.committed_certificates.as_ref()
     }
 
-    /// A block was inserted (5.5): learn from its certificate, then vote for it if the rule allows.
+    /// A block was inserted (5.5): processes its certificate, then votes for it if the rule allows.
     ///
     /// # Errors
     /// [`V2Error`].
@@ -161,8 +160,8 @@ impl Replica {
         Ok(())
     }
 
-    /// The voting rule (5.5): once a round, only in the current one, and only for a block that extends the lock or
-    /// is certified by more.
+    /// The voting rule (5.5): once per round, only in the current one, and only for a block that extends the lock or
+    /// has a higher certificate.
     fn may_vote(
         &self,
         block: &BlockInfo,
@@ -179,10 +178,10 @@ impl Replica {
         }
     }
 
-    /// A vote came from a peer (5.4). One that does not count is dropped without an error.
+    /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] when it is malformed or of another round; nothing of it is kept but where the text says so.
+    /// [`V2Error`] if it is malformed or of another round; it is not kept unless the error says so.
     pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         if vote.block.round < self.state.round {
             return Ok(());
@@ -196,7 +195,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch are among those who sent one (5.4).
+    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch have sent one (5.4).
     fn handle_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         let (found, current) = (vote.block.round, self.state.round);
         if found != current && Some(found) != current.checked_add(1) {
@@ -220,7 +219,7 @@ impl Replica {
         self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)
     }
 
-    /// Says when the signer voted for another block in this round. What goes wrong here must not touch the voting.
+    /// Reports a signer that voted for another block in this round. Failures here must not affect the voting.
     fn watch_for_equivocation(&mut self, vote: &Vote, actions: &mut Vec<Action>) {
         let digest = vote_digest(&vote.block, vote.gap_number);
         let Ok(signer) = self.engine.signers.recover_low_s(digest, &vote.signature) else { return };
@@ -230,10 +229,10 @@ impl Replica {
         }
     }
 
-    /// A timeout came from a peer (5.7). One that does not count is dropped without an error.
+    /// A timeout was received from a peer (5.7). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] when it is malformed or of another round.
+    /// [`V2Error`] if it is malformed or of another round.
     pub fn on_timeout(
         &mut self,
         timeout: Timeout,
@@ -252,7 +251,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Counts a timeout of this round, and ends the round once enough masternodes sent one (5.7).
+    /// Counts a timeout of this round, and ends the round once enough masternodes have sent one (5.7).
     fn handle_timeout(
         &mut self,
         timeout: Timeout,
@@ -280,15 +279,15 @@ impl Replica {
         Ok(())
     }
 
-    /// Somebody else's highest certificates came (5.6). Both must be good.
+    /// A peer's highest certificates were received (5.6). Both must be valid.
     ///
-    /// A node that has seen no round fail sends an empty timeout certificate, with which the reference refuses the quorum
-    /// certificate beside it (pitfall 27). That can stop a network for good before its first timeout: some nodes have
-    /// certified the last block, the others have not got all votes, and neither part is a quorum of its round. Here the
+    /// A node that has seen no failed round sends an empty timeout certificate, for which the reference refuses the
+    /// quorum certificate beside it (pitfall 27). That can halt a network permanently before its first timeout: some
+    /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
     /// quorum certificate counts.
     ///
     /// # Errors
-    /// The [`V2Error`] of the certificate that is not.
+    /// The [`V2Error`] of the invalid certificate.
     pub fn on_sync_info(
         &mut self,
         sync: SyncInfo,
@@ -314,11 +313,11 @@ impl Replica {
         Ok(())
     }
 
-    /// The countdown ended (5.7): a masternode of the head's epoch says so, and now and then sends its highest
-    /// certificates. The countdown starts again in any case.
+    /// The countdown ended (5.7): a masternode of the head's epoch sends a timeout, and at intervals its highest
+    /// certificates. The countdown restarts in any case.
     ///
     /// # Errors
-    /// [`V2Error`] when the head's epoch is not known.
+    /// [`V2Error`] if the head's epoch cannot be determined.
     pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         actions.push(Action::StartCountdown(self.countdown()));
         let (head, round) = (chain.head(), self.state.round);
@@ -342,13 +341,13 @@ impl Replica {
         Ok(())
     }
 
-    /// To be called every minute: drops messages of rounds long past.
+    /// Call it every minute: drops messages of old rounds.
     pub fn on_hygiene(&mut self) {
         self.votes.clean(self.state.round);
         self.timeouts.clean(self.state.round);
     }
 
-    /// Learns from a certificate (5.3). The highest one is replaced even when its block is not known.
+    /// Processes a certificate (5.3). The highest one is replaced even if its block is not known.
     fn process_quorum(
         &mut self,
         quorum: QuorumCertificate,
@@ -366,7 +365,7 @@ impl Replica {
                 self.state.lock = Some(inner);
             }
             if self.commit(&block, chain, actions)? {
-                // Evidence only: what fails here must not keep the round from beginning.
+                // Only evidence: a failure must not prevent the round from beginning.
                 self.committed_certificates = CertificateChain::ending_with(quorum, chain).ok();
             }
         }
@@ -376,7 +375,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Three blocks of consecutive rounds, the last one certified, commit the first (8.1). Whether one was.
+    /// Three blocks of consecutive rounds, the last one certified, commit the first (8.1). Returns whether one was
+    /// committed.
     fn commit(
         &mut self,
         block: &SealedHeader,
@@ -404,7 +404,7 @@ impl Replica {
         Ok(false)
     }
 
-    /// Learns from a certificate that a round failed (5.7).
+    /// Processes a certificate for a failed round (5.7).
     fn process_timeout(&mut self, timeout: TimeoutCertificate, actions: &mut Vec<Action>) {
         let round = timeout.round;
         if round > self.state.highest_timeout.round {
@@ -415,7 +415,7 @@ impl Replica {
         }
     }
 
-    /// Forgets the timeouts of the round before and starts the countdown; votes are kept (5.3, `new_round`).
+    /// Drops the timeouts of the previous round and starts the countdown; votes are kept (5.3, `new_round`).
     fn begin_round(&mut self, round: u64, actions: &mut Vec<Action>) {
         self.state.round = round;
         self.timeout_count = 0;
@@ -432,7 +432,7 @@ impl Replica {
         SyncInfo { quorum: self.state.highest_quorum.clone(), timeout: self.state.highest_timeout.clone() }
     }
 
-    /// Whether a candidate of a gap block signed: standby nodes and penalised ones are heard as well (4.4).
+    /// Returns whether a candidate of a gap block signed: standby and penalised nodes count too (4.4).
     fn is_candidates(
         &self,
         digest: B256,
@@ -445,7 +445,7 @@ impl Replica {
         Ok(candidates.contains(&signer))
     }
 
-    /// Signatures that masternodes of the epoch made, the first of each; others are left out.
+    /// The first signature of each masternode of the epoch; others are left out.
     fn one_of_each_masternode(
         &self,
         digest: B256,
@@ -464,8 +464,8 @@ impl Replica {
             .collect()
     }
 
-    /// The epoch by which the timeouts of a round are counted (5.6): the head's, or an earlier one if that began
-    /// after the round.
+    /// The epoch for counting the timeouts of a round (5.6): the head's, or an earlier one if that began after the
+    /// round.
     fn epoch_of_timeout(
         &self,
         round: u64,
@@ -482,7 +482,7 @@ impl Replica {
     }
 }
 
-/// Whether a block has this ancestor (5.5).
+/// Returns whether a block has this ancestor (5.5).
 fn extends(header: &SealedHeader, ancestor: &BlockInfo, chain: &dyn ChainReader) -> Result<bool, V2Error> {
     let (number, hash) = (header.number, header.hash());
     let (mut at, mut height) = (hash, number);

@@ -1,4 +1,4 @@
-//! Making blocks (`docs/spec/consensus.md` 7), as far as one key can: certificates of several masternodes come from
+//! Makes blocks (`docs/spec/consensus.md` 7) as far as possible with one key: certificates of several masternodes need
 //! voting, which needs peers.
 
 use secp256k1::{Message, SECP256K1, SecretKey};
@@ -18,7 +18,7 @@ use crate::{
     rules::gas::nearest_gas_limit,
 };
 
-/// A masternode's key. It signs digests and tells its address, no more; its bytes are never shown.
+/// A masternode's key. It only signs digests and returns its address; its bytes are never shown.
 #[derive(Clone)]
 pub struct MasternodeKey {
     secret: SecretKey,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for MasternodeKey {
 }
 
 impl MasternodeKey {
-    /// A key from its 32 bytes; none when they are zero or not below the group order.
+    /// A key from its 32 bytes; `None` if they are zero or not below the group order.
     pub fn from_bytes(bytes: [u8; 32]) -> Option<Self> {
         let secret = SecretKey::from_byte_array(bytes).ok()?;
         let public = secret.public_key(SECP256K1).serialize_uncompressed();
@@ -40,7 +40,7 @@ impl MasternodeKey {
         Some(Self { secret, address })
     }
 
-    /// The masternode.
+    /// The masternode's address.
     pub const fn address(&self) -> Address {
         self.address
     }
@@ -67,10 +67,10 @@ impl BlockSigner for MasternodeKey {
 }
 
 impl V2Engine {
-    /// A certificate of a block by the vote of this masternode alone; the switch block's needs none (5.2).
+    /// A certificate of a block with only this masternode's vote; the switch block's needs none (5.2).
     ///
     /// # Errors
-    /// [`V2Error::NotReady`] when it is no quorum of the block's epoch, [`V2Error::Signer`] when it can't sign.
+    /// [`V2Error::NotReady`] if it is not a quorum of the block's epoch, [`V2Error::Signer`] if signing fails.
     pub fn certify(
         &self,
         header: &SealedHeader,
@@ -95,7 +95,7 @@ impl V2Engine {
     /// Roots, gas used, bloom and the seal are left empty.
     ///
     /// # Errors
-    /// [`V2Error::NotReady`] when the certificate is not the parent's; [`V2Error::NotLeader`]; those of
+    /// [`V2Error::NotReady`] if the certificate is not the parent's; [`V2Error::NotLeader`]; those of
     /// [`V2Engine::epoch_lists`].
     pub fn prepare(
         &self,
@@ -140,7 +140,7 @@ impl V2Engine {
     }
 }
 
-/// Puts the proposer's signature on a finished header.
+/// Adds the proposer's signature to a finished header.
 ///
 /// # Errors
 /// [`CannotSign`].

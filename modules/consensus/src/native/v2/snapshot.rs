@@ -1,4 +1,4 @@
-//! Which candidates an epoch is drawn from (`docs/spec/consensus.md` 4.2).
+//! The candidates from which an epoch is drawn (`docs/spec/consensus.md` 4.2).
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::{V2Engine, V2Error, gap_number};
 use crate::native::extra::v1_masternodes;
 
 impl V2Engine {
-    /// The ordered candidates of the gap block of this number; none when the source has no state.
+    /// The ordered candidates of the gap block with this number; `None` if the source has no state.
     ///
-    /// The gap block before the switch was v1's: it has the switch block's own list instead, so that the first
-    /// epochs of v2 draw from the last list of v1 (4.2, pitfall 2).
+    /// The gap block before the switch was v1's: it uses the switch block's own list instead, so that the first epochs
+    /// of v2 draw from the last list of v1 (4.2, pitfall 2).
     ///
     /// # Errors
     /// [`V2Error::NoGapBlock`], [`V2Error::NoSwitchBlock`], [`V2Error::NoCandidates`], [`V2Error::Store`].
@@ -29,11 +29,11 @@ impl V2Engine {
         self.candidates_of(&header, chain)
     }
 
-    /// [`V2Engine::candidates`] where no state has to be read for that; none otherwise.
+    /// [`V2Engine::candidates`] if no state has to be read; `None` otherwise.
     ///
     /// # Errors
     /// [`V2Error::NoGapBlock`], [`V2Error::NoSwitchBlock`], [`V2Error::Store`].
-    pub fn candidates_at_hand(&self, gap: u64, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, V2Error> {
+    pub fn cached_candidates(&self, gap: u64, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, V2Error> {
         if gap == gap_number(self.consensus(), self.consensus().switch_block) {
             return self.candidates(gap, chain);
         }
@@ -41,9 +41,9 @@ impl V2Engine {
         Ok(self.snapshots.lock().get(&header.hash()).map(Arc::clone))
     }
 
-    /// Reads and remembers the candidates while the state of a gap block is the newest one, so that a node that
-    /// keeps little history still has them when the epoch begins. Does nothing for other blocks (4.2: gap blocks
-    /// are counted in block numbers, not in rounds).
+    /// Reads and caches the candidates while the state of a gap block is the newest one, so that a node that keeps
+    /// little history still has them when the epoch begins. Does nothing for other blocks (4.2: gap blocks are counted
+    /// in block numbers, not in rounds).
     ///
     /// # Errors
     /// [`V2Error::NoCandidates`], [`V2Error::Store`].

@@ -1,11 +1,11 @@
-//! How long a round may last (`docs/spec/consensus.md` 5.7).
+//! Duration of a round (`docs/spec/consensus.md` 5.7).
 
 use std::time::Duration;
 
 use tenon_chain::RoundConfig;
 
-/// The countdown of a round when `certified` is the highest certified round: the period, grown with every failed
-/// round. The distance is counted in eight bits, as the reference does: 257 failed rounds count as one (pitfall 29).
+/// The countdown of a round with `certified` as the highest certified round: the period, increased with every failed
+/// round. The number of failed rounds is an 8-bit value, as in the reference: 257 count as one (pitfall 29).
 pub fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Duration {
     let growth = config.timeout_growth;
     let power = if certified < round {
@@ -14,7 +14,7 @@ pub fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Duration {
     } else {
         1.0
     };
-    // The configuration's check keeps the power below 2^32, so that the conversion is exact.
+    // The configuration's check limits the power to less than 2^32, so the conversion is exact.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^32 and not negative")]
     let factor = power.max(0.0) as u64;
     Duration::from_secs(config.timeout_period.saturating_mul(factor))
@@ -48,7 +48,7 @@ mod tests {
             (config(30, 1.0, 0), 500, 1, 30),
             (config(30, 0.0, 0), 500, 1, 30),
             (config(5, 2.0, 5), 9, 9, 5),
-            // Eight bits: 257 counts as 1, 256 as the most.
+            // Eight bits: 257 counts as 1, 256 as the maximum.
             (config(5, 2.0, 5), 266, 9, 5),
             (config(5, 2.0, 5), 265, 9, 160),
         ];

@@ -1,4 +1,4 @@
-//! Those who wait for the blocks of their transactions.
+//! Tests of waiting for the blocks of transactions.
 
 use tenon_api::messages::AwaitSealing;
 use tenon_bus::CallContext;
@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// A sealer that runs, and the bus on which its blocks are waited for.
+/// A running sealer, and the bus for waiting for its blocks.
 struct Running {
     network: Arc<Network>,
     bus: Bus,
@@ -26,7 +26,7 @@ impl Running {
         Self { network, bus, supervisor, on_demand, waking: tokio::spawn(waker.run()) }
     }
 
-    /// Sends a transaction as the pool takes it, without an event, and waits for its block.
+    /// Adds a transaction to the pool, without an event, and waits for its block.
     async fn send(&self, nonce: u64) {
         self.network.pool.lock().unwrap().push(transaction(nonce));
         self.wait(nonce).await;
@@ -37,7 +37,7 @@ impl Running {
         self.bus.call(request, &CallContext::new()).await.unwrap();
     }
 
-    /// One transaction waits, and no block is made before what comes with it is dropped.
+    /// One transaction waits, and no block is made until the returned sender is dropped.
     fn start_held() -> (Self, std::sync::mpsc::Sender<()>) {
         let (let_go, held) = std::sync::mpsc::channel::<()>();
         let held = Mutex::new(held);
@@ -97,7 +97,7 @@ async fn futures_of(waiting: Vec<impl Future<Output = ()>>) {
 }
 
 #[tokio::test]
-async fn what_can_not_be_sealed_costs_a_round_and_no_block() {
+async fn an_unsealable_transaction_costs_a_round_and_no_block() {
     let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
 
     running.send(1).await;
@@ -108,7 +108,7 @@ async fn what_can_not_be_sealed_costs_a_round_and_no_block() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_blocks_that_come_at_intervals_or_for_a_stopped_sealer() {
+async fn waiting_returns_at_once_with_blocks_at_intervals_or_a_stopped_sealer() {
     let running = Running::start(SealMode::Interval(Duration::from_secs(3600)), vec![transaction(0)], |_| ());
     running.wait(0).await;
     assert!(!running.is_sealed(0));
@@ -125,7 +125,7 @@ async fn nobody_waits_for_blocks_that_come_at_intervals_or_for_a_stopped_sealer(
 }
 
 #[tokio::test]
-async fn a_sealer_that_falls_over_or_fails_does_not_hold_anybody_up() {
+async fn a_sealer_that_panics_or_fails_blocks_no_waiter() {
     let is_first = AtomicBool::new(true);
     let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
         ports.clock.random = Arc::new(move || {
@@ -141,7 +141,7 @@ async fn a_sealer_that_falls_over_or_fails_does_not_hold_anybody_up() {
 }
 
 #[tokio::test]
-async fn the_wait_has_an_end_when_the_block_takes_for_ever() {
+async fn the_wait_is_bounded_if_the_block_never_finishes() {
     let (running, let_go) = Running::start_held();
 
     running.wait(0).await;

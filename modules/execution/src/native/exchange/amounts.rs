@@ -1,19 +1,19 @@
-//! Numbers of the exchange. The reference computes with unbounded integers. The longest product is that of a fee, which
-//! is one of three words (quantity, price and rate), and of what a token of 255 decimals is worth: below 2^1700.
+//! Numbers of the exchange. The reference computes with unbounded integers. The largest product is that of a fee, of
+//! three words (quantity, price and rate) and the value of a token with 255 decimals: below 2^1700.
 
 use alloy_primitives::{U256, Uint};
 use alloy_rlp::{Encodable, Header as Prefix};
 
-/// A number that no step of the exchange can overflow.
+/// A number large enough that no step of the exchange overflows.
 pub(in crate::native) type Wide = Uint<2048, 32>;
 
 /// One coin of the chain's own, in wei.
 pub(super) const COIN: Wide = Wide::from_limbs(limbs(1_000_000_000_000_000_000));
-/// Fee rates are parts of this.
+/// Denominator of fee rates.
 pub(super) const FEE_BASE: Wide = Wide::from_limbs(limbs(10_000));
-/// What a relayer pays for each matched order: 0.001 coins.
+/// A relayer's fee for each matched order: 0.001 coins.
 pub(super) const RELAYER_FEE: Wide = Wide::from_limbs(limbs(1_000_000_000_000_000));
-/// What a relayer pays for a cancelled order: 0.0001 coins.
+/// A relayer's fee for a cancelled order: 0.0001 coins.
 pub(super) const CANCEL_FEE: Wide = Wide::from_limbs(limbs(100_000_000_000_000));
 
 const fn limbs(low: u64) -> [u64; 32] {
@@ -22,7 +22,7 @@ const fn limbs(low: u64) -> [u64; 32] {
     limbs
 }
 
-/// The deposit below which a relayer may not fall: 20,000 coins.
+/// A relayer's minimum deposit: 20,000 coins.
 pub(super) fn locked_fund() -> Wide {
     COIN * Wide::from(20_000_u64)
 }
@@ -32,7 +32,7 @@ pub(super) fn wide(word: U256) -> Wide {
     Wide::from(word)
 }
 
-/// A number as a word; none when it has more than 256 bits.
+/// A number as a word; `None` if it has more than 256 bits.
 pub(super) fn word(number: Wide) -> Option<U256> {
     U256::checked_from_limbs_slice(number.as_limbs())
 }

@@ -1,11 +1,11 @@
-//! Batches of orders, as the transactions to 0x91 carry them (`docs/spec/chain.md` 6.1).
+//! Batches of orders in transactions to 0x91 (`docs/spec/chain.md` 6.1).
 
 use alloy_primitives::Bytes;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A batch as miners wrote it, and nothing else.
+/// A batch in the form written by miners.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "time and hash must be well formed; nothing reads them")]
@@ -25,12 +25,12 @@ struct Item {
     order: String,
 }
 
-/// A batch that the reference may read otherwise than this node: its decoder takes other spellings of names, repeated
-/// ones and more.
+/// A batch that the reference might decode differently: its decoder accepts other spellings of names, duplicates and
+/// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unclear;
 
-/// The RLP of each order of a batch; nothing of what the reference skips.
+/// The RLP of each order of a batch, without what the reference skips.
 pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
     if !may_hold_orders(input) {
         return Ok(Vec::new());
@@ -40,8 +40,8 @@ pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
     decoded.collect()
 }
 
-/// Whether a batch may hold anything. The reference skips what it cannot decode; whether it can is only said here of
-/// what is no JSON object at all, and of objects without a list or with an empty one.
+/// Returns whether a batch may contain orders. The reference skips what it cannot decode; that is decided here only for
+/// input that is not a JSON object, and for objects without a list or with an empty one.
 pub(super) fn may_hold_orders(input: &[u8]) -> bool {
     if input.trim_ascii_start().first() != Some(&b'{') {
         return false;

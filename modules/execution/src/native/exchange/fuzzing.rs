@@ -1,4 +1,4 @@
-//! The readers of orders and of what is kept of them, and a market, as the fuzz targets see them (`fuzz/`). Not for others.
+//! The decoders of orders and records, and a market, for the fuzz targets (`fuzz/`) only.
 #![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
 
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ use super::{
     state::{self, TradingState, verify_trading_state},
 };
 
-/// The orders in the input of a transaction to the exchange; none when it is not in the form in which miners wrote it.
+/// The orders in the input of a transaction to the exchange; `None` if it does not have the form written by miners.
 pub(crate) fn orders_in(input: &[u8]) -> Option<Vec<Bytes>> {
     let orders = batch::orders_in(input).ok()?;
     assert!(orders.is_empty() || batch::may_hold_orders(input), "orders are where orders may be");
     Some(orders)
 }
 
-/// The RLP of an order that was read from these bytes; none when they are no order. Everything is asked of it that can be
-/// asked without a market.
+/// The RLP of an order decoded from these bytes; `None` if they are not an order. Calls every method that needs no
+/// market.
 pub(crate) fn order(bytes: &[u8]) -> Option<Vec<u8>> {
     let order = Order::decode(bytes).ok()?;
     assert!(!(order.is_new() && order.is_cancellation()));
@@ -38,8 +38,8 @@ pub(crate) fn order(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(order.encode())
 }
 
-/// What a trading state keeps, read from these bytes and written again: the record of a book (0), a price level (1), an
-/// amount (2).
+/// A record of the trading state, decoded from these bytes and encoded again: a book (0), a price level (1), an amount
+/// (2).
 pub(crate) fn kept(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
     state::fuzzing::again(kind, bytes)
 }
@@ -48,19 +48,20 @@ const REGISTRATION: Address = Address::repeat_byte(0x99);
 const RELAYERS: [Address; 2] = [Address::repeat_byte(0x51), Address::repeat_byte(0x52)];
 const OWNERS: [Address; 2] = [Address::repeat_byte(0x61), Address::repeat_byte(0x62)];
 const TOKENS: [Address; 2] = [Address::repeat_byte(0xa1), Address::repeat_byte(0xa2)];
-/// What every relayer lists: base and quote.
+/// Pairs listed by every relayer: base and quote.
 const PAIRS: [(Address, Address); 4] =
     [(TOKENS[0], NATIVE), (TOKENS[1], NATIVE), (TOKENS[0], TOKENS[1]), (NATIVE, TOKENS[1])];
-/// A signature by nobody is one of the zero address, so that orders of this user need none.
+/// An invalid signature recovers the zero address, so orders of this user need none.
 const USER: Address = Address::ZERO;
 /// Bytes of a step.
 const STEP: usize = 8;
 
-/// Runs a market: six bytes of what it begins with, then steps of eight bytes, each an order, a block's end or an epoch's.
-/// After each block its trading state must be whole, and no more than that is kept; of tokens none are made or lost.
+/// Runs a market: six bytes of initial values, then steps of eight bytes, each an order, or the end of a block or an
+/// epoch. After each block its trading state must be consistent, without other nodes stored; no tokens may be created
+/// or lost.
 ///
 /// # Panics
-/// When that is not so.
+/// Otherwise.
 pub(crate) fn market(input: &[u8]) {
     let Some((begin, steps)) = input.split_first_chunk::<6>() else { return };
     let (nodes, mut memory) = (Nodes::default(), beginning(begin));
@@ -79,7 +80,7 @@ pub(crate) fn market(input: &[u8]) {
             }
             let order = Order::decode(&order_of(step, nonce)).expect("an order");
             nonce += 1;
-            // A step that is not executed refuses its block, so that nothing comes after it.
+            // A step that is not supported refuses its block, so nothing follows it.
             let [is_signed] = are_signed(std::slice::from_ref(&order))[..] else { return };
             if market.apply(order, is_signed).is_err() {
                 return;
@@ -95,13 +96,13 @@ pub(crate) fn market(input: &[u8]) {
     }
 }
 
-/// Two relayers with these fee rates, tokens with these decimals, and a user who holds of both tokens and of the coin.
+/// Two relayers with these fee rates, tokens with these decimals, and a user who holds both tokens and coins.
 fn beginning(&[first_rate, second_rate, first_decimals, second_decimals, riches, _]: &[u8; 6]) -> Memory {
     let mut memory = Memory::default();
     let mut members = BTreeMap::new();
     for (index, relayer) in RELAYERS.into_iter().enumerate() {
         let rate = if index == 0 { first_rate } else { second_rate };
-        // Of most rates a few parts in 10,000; of some more than the whole.
+        // Most rates are a few parts in 10,000; some exceed the whole.
         let rate = U256::from(rate) << if rate > 240 { 8 } else { 0 };
         let slots = [
             (DEPOSIT, low_word(COIN * Wide::from(20_001_u64))),
@@ -134,7 +135,7 @@ fn held_of(memory: &Memory, token: Address) -> Wide {
     held.fold(Wide::ZERO, |sum, (_, amount)| sum + Wide::from(*amount))
 }
 
-/// The RLP of a step's order.
+/// The RLP of the order of a step.
 fn order_of(&[kind, pair, price, price_shift, quantity, quantity_shift, id, _]: &[u8; STEP], nonce: u64) -> Vec<u8> {
     let bit = |position: u8| kind >> position & 1 == 1;
     let (base, quote) = PAIRS[usize::from(pair) % PAIRS.len()];
@@ -151,7 +152,7 @@ fn order_of(&[kind, pair, price, price_shift, quantity, quantity_shift, id, _]: 
         if bit(1) && !bit(2) { b"MO" } else { b"LO" },
     ];
     texts.iter().for_each(|text| text.encode(&mut items));
-    // The orders' own hash, and that of their transaction.
+    // The order's own hash, and its transaction's.
     B256::with_last_byte(id).encode(&mut items);
     B256::ZERO.encode(&mut items);
     let mut signature = Vec::new();

@@ -1,4 +1,4 @@
-//! What the exchange reads and writes of the main state: balances, tokens' slots, and the registration of relayers
+//! The exchange's access to the main state: balances, tokens' slots, and the registration of relayers
 //! (`docs/spec/chain.md` 6.4, 10.5).
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::{
     order::book_of,
 };
 
-/// The chain's own coin where pairs name a token.
+/// Denotes the chain's own coin in pairs.
 pub(super) const NATIVE: Address = address!("0000000000000000000000000000000000000001");
 
 /// `balances` of a token.
@@ -26,8 +26,8 @@ pub(super) const RELAYER_COINBASES: U256 = U256::from_limbs([4, 0, 0, 0]);
 const RESIGN_REQUESTS: U256 = U256::from_limbs([5, 0, 0, 0]);
 /// `RelayerCount`.
 pub(super) const RELAYER_COUNT: U256 = U256::from_limbs([7, 0, 0, 0]);
-/// More pairs, or relayers, than this are not read: each costs a transaction of its owner.
-const MOST_ENTRIES: u64 = 1 << 16;
+/// Maximum number of pairs, or relayers, that are read: each costs its owner a transaction.
+const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Members of a relayer's record.
 pub(super) const DEPOSIT: u64 = 0;
@@ -36,10 +36,10 @@ pub(super) const BASE_TOKENS: u64 = 2;
 pub(super) const QUOTE_TOKENS: u64 = 3;
 pub(super) const OWNER: u64 = 5;
 
-/// Pairs of base and quote tokens; the lengths of the two lists when they differ.
+/// Pairs of base and quote tokens; the lengths of the two lists if they differ.
 type Pairs = Result<Vec<(Address, Address)>, (u64, u64)>;
 
-/// The main state, as the exchange needs it.
+/// The exchange's interface to the main state.
 pub(super) trait MainState {
     /// A balance, wei.
     fn balance(&mut self, account: Address) -> Result<U256, StoreError>;
@@ -49,20 +49,21 @@ pub(super) trait MainState {
     fn slot(&mut self, contract: Address, slot: U256) -> Result<U256, StoreError>;
     /// Sets a slot.
     fn set_slot(&mut self, contract: Address, slot: U256, value: U256) -> Result<(), StoreError>;
-    /// Whether there is such an account.
+    /// Returns whether the account exists.
     fn exists(&mut self, account: Address) -> Result<bool, StoreError>;
-    /// What `decimals()` of a token answers; none when it gives no answer.
+    /// Result of a token's `decimals()`; `None` if the call fails.
     fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError>;
 }
 
-/// The main state with what one order changes above it.
+/// The main state with the changes of one order above it.
 pub(super) struct Ledger<'a> {
     state: &'a mut dyn MainState,
     registration: Address,
     author: Address,
     balances: BTreeMap<Address, U256>,
     slots: BTreeMap<(Address, U256), U256>,
-    /// 10 to the power of a token's decimals; none when it gives no answer. The reference keeps good answers for ever.
+    /// 10 to the power of a token's decimals; `None` if the token does not return them. The reference caches successful
+    /// results forever.
     units: BTreeMap<Address, Option<Wide>>,
 }
 
@@ -72,13 +73,13 @@ impl<'a> Ledger<'a> {
         Self { state, registration, author, balances, slots, units }
     }
 
-    /// Forgets what the order changed.
+    /// Discards the order's changes.
     pub(super) fn revert(&mut self) {
         self.balances.clear();
         self.slots.clear();
     }
 
-    /// Writes what the order changed.
+    /// Writes the order's changes.
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
         for (account, balance) in std::mem::take(&mut self.balances) {
             self.state.set_balance(account, balance)?;
@@ -103,12 +104,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Whether there is such a token.
+    /// Returns whether the token exists.
     pub(super) fn has_token(&mut self, token: Address) -> Result<bool, StoreError> {
         if token == NATIVE { Ok(true) } else { self.state.exists(token) }
     }
 
-    /// What an account holds of a token; of one that does not exist nothing.
+    /// An account's balance of a token; zero if the token does not exist.
     pub(super) fn holding(&mut self, token: Address, account: Address) -> Result<Wide, StoreError> {
         if token == NATIVE {
             return self.native(account).map(wide);
@@ -119,7 +120,7 @@ impl<'a> Ledger<'a> {
         self.slot(token, holding_slot(account)).map(wide)
     }
 
-    /// Sets what an account holds of a token; of one that does not exist nothing is set.
+    /// Sets an account's balance of a token; does nothing if the token does not exist.
     pub(super) fn set_holding(&mut self, token: Address, account: Address, amount: Wide) -> Result<(), ExchangeError> {
         if token == NATIVE {
             let balance = word(amount).ok_or(ExchangeError::Unsupported("a balance of more than 256 bits"))?;
@@ -130,7 +131,7 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// One whole token in its smallest units; none when the token does not say.
+    /// One whole token in its smallest units; `None` if the token does not return its decimals.
     pub(super) fn unit(&mut self, token: Address) -> Result<Option<Wide>, StoreError> {
         if token == NATIVE {
             return Ok(Some(super::amounts::COIN));
@@ -154,12 +155,12 @@ impl<'a> Ledger<'a> {
         self.slot(self.registration, record_slot(relayer, member))
     }
 
-    /// What is left of a relayer's deposit.
+    /// The rest of a relayer's deposit.
     pub(super) fn deposit(&mut self, relayer: Address) -> Result<Wide, StoreError> {
         self.member(relayer, DEPOSIT).map(wide)
     }
 
-    /// Sets it, and takes the fee from the registration contract's balance.
+    /// Sets the deposit, and deducts the fee from the registration contract's balance.
     pub(super) fn set_deposit(&mut self, relayer: Address, deposit: Wide, fee: Wide) -> Result<(), ExchangeError> {
         self.slots.insert((self.registration, record_slot(relayer, DEPOSIT)), low_word(deposit));
         let balance = wide(self.native(self.registration)?);
@@ -167,28 +168,28 @@ impl<'a> Ledger<'a> {
         self.set_holding(NATIVE, self.registration, balance.checked_sub(fee).ok_or(unpaid)?)
     }
 
-    /// Whether a relayer keeps the locked fund after this fee.
+    /// Returns whether a relayer keeps the locked fund after this fee.
     pub(super) fn can_pay(&mut self, relayer: Address, fee: Wide) -> Result<bool, StoreError> {
         Ok(self.deposit(relayer)? >= locked_fund() + fee)
     }
 
-    /// What a relayer takes of a trade, in parts of 10,000.
+    /// A relayer's fee rate, in parts of 10,000.
     pub(super) fn fee_rate(&mut self, relayer: Address) -> Result<Wide, StoreError> {
         self.member(relayer, FEE_RATE).map(wide)
     }
 
-    /// Who is paid a relayer's fees; zero when nobody.
+    /// Receiver of a relayer's fees; zero if there is none.
     pub(super) fn relayer_owner(&mut self, relayer: Address) -> Result<Address, StoreError> {
         self.member(relayer, OWNER).map(address_in)
     }
 
-    /// Whether a relayer may take orders: it has more than the locked fund and does not resign.
+    /// Returns whether a relayer may accept orders: it has more than the locked fund and does not resign.
     pub(super) fn is_relayer(&mut self, relayer: Address) -> Result<bool, StoreError> {
         let resigns = mapping_slot(relayer.into_word(), RESIGN_REQUESTS);
         Ok(self.deposit(relayer)? > locked_fund() && self.slot(self.registration, resigns.into())?.is_zero())
     }
 
-    /// Whether a relayer lists a pair. Of lists of two lengths nothing is listed.
+    /// Returns whether a relayer lists a pair. Lists of different lengths contain none.
     pub(super) fn lists(&mut self, relayer: Address, base: Address, quote: Address) -> Result<bool, ExchangeError> {
         Ok(self.pairs(relayer)?.is_ok_and(|pairs| pairs.contains(&(base, quote))))
     }
@@ -200,7 +201,7 @@ impl<'a> Ledger<'a> {
         if bases != quotes {
             return Ok(Err((bases, quotes)));
         }
-        if bases > MOST_ENTRIES {
+        if bases > MAX_ENTRIES {
             return Err(ExchangeError::Unsupported("a relayer with more than 65,536 pairs"));
         }
         let mut pairs = Vec::new();
@@ -216,10 +217,10 @@ impl<'a> Ledger<'a> {
         self.slot(self.registration, element_slot(list, index).into()).map(address_in)
     }
 
-    /// The order books of every pair that any relayer lists, ascending.
+    /// The order books of every pair listed by any relayer, ascending.
     pub(super) fn books(&mut self) -> Result<Vec<B256>, ExchangeError> {
         let count = self.slot(self.registration, RELAYER_COUNT)?.as_limbs()[0];
-        if count > MOST_ENTRIES {
+        if count > MAX_ENTRIES {
             return Err(ExchangeError::Unsupported("more than 65,536 relayers"));
         }
         let mut books = Vec::new();
@@ -238,12 +239,12 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// Where a token keeps what an account holds of it.
+/// Slot of an account's balance in a token.
 pub(super) fn holding_slot(holder: Address) -> U256 {
     mapping_slot(holder.into_word(), BALANCES).into()
 }
 
-/// Where the registration keeps a member of a relayer's record.
+/// Slot of a member of a relayer's record in the registration.
 pub(super) fn record_slot(relayer: Address, member: u64) -> U256 {
     U256::from_be_bytes(mapping_slot(relayer.into_word(), RELAYER_LIST).0).wrapping_add(U256::from(member))
 }

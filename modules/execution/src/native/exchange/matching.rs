@@ -1,4 +1,4 @@
-//! Orders, one after the other: checks, matching, cancelling (`docs/spec/chain.md` 6.4).
+//! Applies orders: checks, matching, cancelling (`docs/spec/chain.md` 6.4).
 
 use alloy_primitives::{Address, B256};
 
@@ -15,17 +15,17 @@ use super::{
 pub(super) struct Market<'a, 'b> {
     pub(super) trading: TradingState<'a>,
     pub(super) ledger: Ledger<'b>,
-    /// Cancelling costs what coins are worth, not a part of the order.
+    /// Whether the cancellation fee depends on the coin's value instead of being a part of the order.
     pub(super) has_cancellation_fee: bool,
 }
 
-/// Why an order does nothing but raise its user's nonce, for tests and logs.
+/// Why an order only raises its user's nonce, for tests and logs.
 type Rejected = &'static str;
 
-/// What a step gives, or why the whole order is taken back.
+/// Result of a step; the inner error rejects and reverts the whole order.
 type Step<T> = Result<Result<T, Rejected>, ExchangeError>;
 
-/// Takes a step of an order: what it gives, unless the whole order is to be taken back.
+/// Unwraps a step of an order, or returns its rejection.
 macro_rules! step {
     ($step:expr) => {
         match $step? {
@@ -35,19 +35,19 @@ macro_rules! step {
     };
 }
 
-/// What came of one maker.
+/// Result of matching with one maker.
 enum Matched {
-    /// So much was traded, zero included; the maker is taken off, or not.
+    /// The traded quantity, possibly zero; and whether the maker is removed.
     Traded { quantity: Wide, rejects_maker: bool },
-    /// So much could be traded, and is too small a trade.
+    /// The tradable quantity, which is too small a trade.
     TooSmall { quantity: Wide, rejects_maker: bool },
 }
 
 impl Market<'_, '_> {
-    /// Applies an order, of which is known whether its user signed it. One that is rejected raises its user's nonce all the same.
+    /// Applies an order, given whether its user signed it. A rejected one raises its user's nonce too.
     ///
     /// # Errors
-    /// [`ExchangeError::Rule`] for a wrong nonce: the block is not valid.
+    /// [`ExchangeError::Rule`] for a wrong nonce, which makes the block invalid.
     pub(super) fn apply(&mut self, mut order: Order, is_signed: bool) -> Result<Result<(), Rejected>, ExchangeError> {
         let user = order.user.into_word();
         let nonce = self.trading.nonce(user)?;
@@ -98,7 +98,7 @@ impl Market<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Matches an order; what is left of one with a limit waits in its book.
+    /// Matches an order; the rest of a limit order waits in its book.
     fn trade(&mut self, order: &mut Order) -> Step<()> {
         let Some(side) = order.side() else { return Ok(Err("side")) };
         let book = order.book();
@@ -123,14 +123,14 @@ impl Market<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Matches with the orders of one price, oldest first; gives what is left of the quantity.
+    /// Matches with the orders of one price, oldest first; returns the remaining quantity.
     fn trade_at(&mut self, book: B256, price: Wide, mut left: Wide, taker: &Order, side: Side) -> Step<Wide> {
         while !left.is_zero() {
             let Some((maker, amount)) = self.trading.first_order(book, side.opposite(), price)? else { break };
             let most = left.min(amount);
             match step!(self.match_with(taker, &maker, side, most)) {
                 Matched::TooSmall { quantity, rejects_maker } => {
-                    // Who limits the trade is rejected; both when both end with it.
+                    // The side that limits the trade is rejected; both if both are exhausted.
                     let is_whole = quantity == most;
                     if (is_whole && left >= amount) || (!is_whole && rejects_maker) {
                         step!(self.trading.cancel(book, &maker));
@@ -203,7 +203,7 @@ impl Market<'_, '_> {
         Ok(Ok(Matched::Traded { quantity, rejects_maker }))
     }
 
-    /// What one whole quote token is worth in coins by the last trades; none when there were none.
+    /// The value of one whole quote token in coins by the last trades; `None` if there were none.
     fn worth_of(&mut self, quote: Address) -> Step<Option<Wide>> {
         if quote == NATIVE {
             return Ok(Ok(Some(COIN)));
@@ -214,11 +214,11 @@ impl Market<'_, '_> {
         }
         let inverse = self.trading.last_price(book_of(NATIVE, quote))?;
         let Some(unit) = self.ledger.unit(quote)? else { return Ok(Err("decimals of the quote token")) };
-        // A worth that rounds to nothing counts as unknown.
+        // A value that rounds to zero counts as unknown.
         Ok(Ok((!inverse.is_zero()).then(|| COIN * unit / inverse).filter(|price| !price.is_zero())))
     }
 
-    /// Takes an order off its book. Nothing is changed before all is known to be well.
+    /// Removes an order from its book. Nothing is changed before all checks have passed.
     fn cancel(&mut self, asked: &Order) -> Step<()> {
         if !self.ledger.can_pay(asked.exchange, CANCEL_FEE)? {
             return Ok(Err("the relayer cannot pay"));
@@ -277,7 +277,7 @@ impl Market<'_, '_> {
         Ok(CANCEL_FEE * unit / price)
     }
 
-    /// What one whole token was worth in coins in the epoch before; none when that is not known.
+    /// The value of one whole token in coins in the previous epoch; `None` if unknown.
     fn price_of_last_epoch(&mut self, token: Address) -> Result<Option<Wide>, ExchangeError> {
         let price = self.trading.price_before_epoch(book_of(token, NATIVE))?;
         if !price.is_zero() {
@@ -288,8 +288,7 @@ impl Market<'_, '_> {
         Ok((!inverse.is_zero()).then(|| COIN * unit / inverse).filter(|price| !price.is_zero()))
     }
 
-    /// What an epoch switch does: the average prices of the epoch become those of the epoch before
-    /// (`docs/spec/chain.md` 6.1).
+    /// At an epoch switch the epoch's average prices become those of the previous epoch (`docs/spec/chain.md` 6.1).
     pub(super) fn switch_epoch(&mut self) -> Result<(), ExchangeError> {
         for book in self.ledger.books()? {
             let (price, _) = self.trading.average(book)?;

@@ -1,4 +1,4 @@
-//! A main state and a database in memory, for vectors and for the fuzzer.
+//! A main state and a database in memory, for vectors and the fuzzer.
 
 use std::collections::BTreeMap;
 
@@ -45,22 +45,22 @@ impl MainState for Memory {
     }
 }
 
-/// Trie nodes by place and hash, as the database keeps them.
+/// Trie nodes by position and hash, as in the database.
 #[derive(Default)]
 pub(super) struct Nodes(Mutex<BTreeMap<(TriePosition, B256), Bytes>>);
 
 impl Nodes {
-    /// Takes what a block wrote, and lets go of what it superseded; whether all of that was there.
+    /// Adds a block's nodes, and removes those that it superseded; returns whether all of the latter existed.
     #[must_use]
     pub(super) fn apply(&self, update: TrieUpdate) -> bool {
         let mut kept = self.0.lock();
-        // What is superseded is never needed again, not even by another trie.
+        // Superseded nodes are never needed again, not even by another trie.
         let were_there = update.superseded.iter().all(|place| kept.remove(place).is_some());
         kept.extend(update.writes.into_iter().map(|node| ((node.position, node.hash), node.rlp)));
         were_there
     }
 
-    /// How many there are.
+    /// Number of nodes.
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }

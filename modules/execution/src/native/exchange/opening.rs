@@ -1,5 +1,5 @@
-//! The exchange's step, with which every block of its time begins (`docs/spec/chain.md` 6.1): the orders of the block's
-//! batches, or the prices at the switch of an epoch; then the trading root must be the one that the block says.
+//! The exchange's step at the beginning of a block (`docs/spec/chain.md` 6.1): the orders of the block's batches, or
+//! the prices at an epoch switch; then the trading root must equal the block's.
 
 use std::sync::Arc;
 
@@ -28,32 +28,32 @@ use crate::{
     },
 };
 
-/// A trading root is this long; a lending root is what comes last behind it.
+/// Length of a trading root; a lending root is at the end of the rest.
 const ROOT_LENGTH: usize = 32;
 
-/// Orders whose signers are recovered together.
+/// Orders whose signers are recovered in one batch.
 const ORDERS_PER_BATCH: usize = 64;
 
-/// What the exchange must know to open a block.
+/// The exchange's input for opening a block.
 pub(crate) struct Opening {
     trie: Arc<dyn TrieReader>,
-    /// The trading root of the parent block, from which this one goes on.
+    /// The parent block's trading root, on which this block builds.
     parent_root: B256,
-    /// The trading root that the block says it comes to.
+    /// The block's trading root.
     root: B256,
-    /// The lending root that it says.
+    /// The block's lending root.
     lending_root: B256,
-    /// RLP of orders, as batches hold them; none where an epoch opens.
+    /// RLP of the orders in its batches; empty at an epoch switch.
     orders: Vec<Bytes>,
     opens_epoch: bool,
 }
 
 impl Opening {
-    /// Gathers it from a block and its parent; none when the exchange does nothing at this height.
+    /// Collects the input from a block and its parent; `None` if the exchange does nothing at this height.
     ///
     /// # Errors
-    /// [`ExecutionError::Unsupported`] for a batch of loans or one that is not in the form in which miners write it;
-    /// [`ExecutionError`] when the parent block or an author is not known.
+    /// [`ExecutionError::Unsupported`] for a batch of loans or one in a form not written by miners; [`ExecutionError`]
+    /// if the parent block or an author is unknown.
     pub(crate) fn of(
         spec: &ChainSpec,
         chain: &dyn ChainReader,
@@ -90,11 +90,11 @@ impl Opening {
         Ok(Some(Self { trie: chain.trie(), parent_root, root, lending_root, orders, opens_epoch }))
     }
 
-    /// Applies the step, and compares the roots; gives the nodes of the trading state, and the prices that the block's
-    /// contracts are told.
+    /// Applies the step, and compares the roots; returns the nodes of the trading state, and the prices for the block's
+    /// contracts.
     ///
     /// # Errors
-    /// [`ExecutionError::Exchange`]: the block is not valid. [`ExecutionError::Unsupported`] when something was lent.
+    /// [`ExecutionError::Exchange`]: the block is invalid. [`ExecutionError::Unsupported`] for any lending.
     pub(in crate::native) fn apply<I>(
         self,
         native: &NativeSettings,
@@ -128,7 +128,7 @@ impl Opening {
         if self.opens_epoch {
             return market.switch_epoch();
         }
-        // What does not decode is skipped.
+        // Undecodable orders are skipped.
         for orders in self.orders.chunks(ORDERS_PER_BATCH) {
             let orders: Vec<Order> = orders.iter().filter_map(|order| Order::decode(order).ok()).collect();
             let signed = are_signed(&orders);
@@ -143,10 +143,10 @@ impl Opening {
     }
 }
 
-/// The root of the trading state after the head; none when the exchange does nothing at its height.
+/// The root of the trading state after the head; `None` if the exchange does nothing at its height.
 ///
 /// # Errors
-/// [`StoreError`] when the block can't be read; [`ExecutionError`] when its author is not known.
+/// [`StoreError`] if the block cannot be read; [`ExecutionError`] if its author is unknown.
 pub fn trading_root(
     spec: &ChainSpec,
     chain: &dyn ChainReader,
@@ -162,7 +162,7 @@ pub fn trading_root(
     Ok(Some(roots_of(&block, engine.author(&head)?).0))
 }
 
-/// The trading and the lending root that a block's author says; the empty ones where it says none.
+/// The trading and the lending root stated by a block's author; empty roots if there are none.
 pub(super) fn roots_of(block: &RecoveredBlock, author: Address) -> (B256, B256) {
     let first_of = |length: usize| {
         let mut said = block.transactions.iter().zip(&block.senders).filter_map(|(transaction, sender)| {
@@ -191,7 +191,7 @@ fn in_block(number: BlockNumber, error: ExchangeError) -> ExecutionError {
     }
 }
 
-/// The state of a block whose transactions have not begun.
+/// The state of a block before its first transaction.
 struct OpenedBlock<'a, I>(&'a mut BlockEvm<I>);
 
 impl<I> MainState for OpenedBlock<'_, I> {

@@ -1,4 +1,4 @@
-//! Orders as batches and the orders' trie hold them, and who signed them (`docs/spec/chain.md` 6.2).
+//! Orders in batches and in the trie of orders, and their signers (`docs/spec/chain.md` 6.2).
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Encodable, Header as Prefix};
@@ -6,10 +6,10 @@ use tenon_chain::{HighS, SignedHash, signed_hash};
 
 use super::amounts::{Wide, list_of, low_word, put_number};
 
-/// A number of more bytes than this is as good as the largest: both are refused.
-const LONGEST_NUMBER: usize = 256;
+/// Maximum length of a number; longer ones are refused like the largest.
+const MAX_NUMBER: usize = 256;
 
-/// Which way an order trades.
+/// The side of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// Buys the base token.
@@ -19,7 +19,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// The side of those that it trades with.
+    /// The opposite side.
     pub(super) const fn opposite(self) -> Self {
         match self {
             Self::Buy => Self::Sell,
@@ -28,7 +28,7 @@ impl Side {
     }
 }
 
-/// An order, with the members and in the order of its RLP.
+/// An order; members are in the order of its RLP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) quantity: Wide,
@@ -44,15 +44,15 @@ pub(super) struct Order {
     pub(super) hash: B256,
     transaction_hash: B256,
     signature: (u8, B256, B256),
-    /// Big endian, of any length: nothing reads it.
+    /// Big endian, of any length: never used.
     filled: Bytes,
     pub(super) nonce: Wide,
     pub(super) id: u64,
     note: Bytes,
 }
 
-/// Which orders their users signed; all signers are recovered in one batch. A signature without a signer has the zero
-/// address as its signer, as in the reference.
+/// Which orders were signed by their users; all signers are recovered in one batch. As in the reference, the signer of
+/// an invalid signature is the zero address.
 pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
     let signed: Vec<Option<SignedHash>> = orders.iter().map(Order::signed_hash).collect();
     let batch: Vec<SignedHash> = signed.iter().copied().flatten().collect();
@@ -62,7 +62,7 @@ pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
     signers.iter().zip(orders).map(|(signer, order)| *signer == order.user).collect()
 }
 
-/// Why bytes are no order. The reference skips what it cannot decode.
+/// The bytes are not an order. The reference skips what it cannot decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoOrder;
 
@@ -73,7 +73,7 @@ impl From<alloy_rlp::Error> for NoOrder {
 }
 
 impl Order {
-    /// Decodes an order; the whole of `bytes` must be it.
+    /// Decodes an order from all of `bytes`.
     pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, NoOrder> {
         let mut input = Prefix::decode_bytes(&mut bytes, true)?;
         if !bytes.is_empty() {
@@ -105,7 +105,7 @@ impl Order {
         if input.is_empty() { Ok(order) } else { Err(NoOrder) }
     }
 
-    /// The order as the orders' trie holds it.
+    /// The encoding in the trie of orders.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut items = Vec::with_capacity(512);
         put_number(self.quantity, &mut items);
@@ -125,7 +125,7 @@ impl Order {
         items.extend_from_slice(&list_of(&signature));
         self.filled.encode(&mut items);
         put_number(self.nonce, &mut items);
-        // When it was created and updated: times have no members.
+        // Times of creation and update: they have no encoded members.
         items.extend_from_slice(&[0xc0, 0xc0]);
         self.id.encode(&mut items);
         self.note.encode(&mut items);
@@ -137,7 +137,7 @@ impl Order {
         book_of(self.base, self.quote)
     }
 
-    /// Which way it trades; none when it says something else.
+    /// Its side; `None` if the value is invalid.
     pub(super) fn side(&self) -> Option<Side> {
         match self.side.as_ref() {
             b"BUY" => Some(Side::Buy),
@@ -154,7 +154,7 @@ impl Order {
         self.status.as_ref() == b"CANCELLED"
     }
 
-    /// Whether it takes any price.
+    /// Returns whether it accepts any price.
     pub(super) fn is_market(&self) -> bool {
         self.kind.as_ref() == b"MO"
     }
@@ -163,7 +163,7 @@ impl Order {
         self.kind.as_ref() == b"LO"
     }
 
-    /// What the recovery of its signer needs; none when its recovery id says nothing.
+    /// The input for recovering its signer; `None` if its recovery id is invalid.
     fn signed_hash(&self) -> Option<SignedHash> {
         let (v @ (27 | 28), r, s) = self.signature else { return None };
         let hash = if self.is_cancellation() { self.hash_of_cancellation() } else { self.hash_of_new() };
@@ -215,7 +215,7 @@ fn text(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
     Ok(Bytes::copy_from_slice(Prefix::decode_bytes(input, false)?))
 }
 
-/// A number's bytes, which may not begin with zero.
+/// A number's bytes without leading zeros.
 fn digits(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
     let digits = text(input)?;
     if digits.first() == Some(&0) { Err(NoOrder) } else { Ok(digits) }
@@ -223,7 +223,7 @@ fn digits(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
 
 fn number(input: &mut &[u8]) -> Result<Wide, NoOrder> {
     let digits = digits(input)?;
-    Ok(if digits.len() > LONGEST_NUMBER { Wide::MAX } else { Wide::from_be_slice(&digits) })
+    Ok(if digits.len() > MAX_NUMBER { Wide::MAX } else { Wide::from_be_slice(&digits) })
 }
 
 fn address(input: &mut &[u8]) -> Result<Address, NoOrder> {
@@ -242,7 +242,7 @@ fn signature(input: &mut &[u8]) -> Result<(u8, B256, B256), NoOrder> {
     if items.is_empty() { Ok(signature) } else { Err(NoOrder) }
 }
 
-/// A time has no members that are encoded.
+/// A time, which has no encoded members.
 fn time(input: &mut &[u8]) -> Result<(), NoOrder> {
     if Prefix::decode_bytes(input, true)?.is_empty() { Ok(()) } else { Err(NoOrder) }
 }

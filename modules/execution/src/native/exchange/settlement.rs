@@ -1,4 +1,4 @@
-//! What a match moves (`docs/spec/chain.md` 6.4, steps 2 to 4).
+//! Transfers of a match (`docs/spec/chain.md` 6.4, steps 2 to 4).
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::{
     order::{Order, Side},
 };
 
-/// The rate by which small trades are judged, in parts of 10,000.
+/// The rate used to decide whether a trade is too small, in parts of 10,000.
 const DEFAULT_RATE: u64 = 10;
 
 /// Fee rates, price and unit of a match of one taker and one maker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// Which way the taker trades.
+    /// The taker's side.
     pub(super) side: Side,
     pub(super) taker_rate: Wide,
     pub(super) maker_rate: Wide,
@@ -27,15 +27,15 @@ pub(super) struct Terms {
     pub(super) base_unit: Wide,
 }
 
-/// How much can be traded.
+/// The tradable quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tradable {
     pub(super) quantity: Wide,
-    /// The maker is taken off after the trade.
+    /// Whether the maker is removed after the trade.
     pub(super) rejects_maker: bool,
 }
 
-/// The quote amount of a trade and what each relayer takes of it.
+/// The quote amount of a trade and each relayer's fee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settlement {
     pub(super) quote: Wide,
@@ -48,12 +48,12 @@ impl Terms {
         quantity * self.price / self.base_unit
     }
 
-    /// What the payer of the quote token could buy with a balance, and its fee.
+    /// The quantity that a balance of the quote token could buy, including the fee.
     fn affordable(&self, balance: Wide, rate: Wide) -> Wide {
         balance * self.base_unit * FEE_BASE / (FEE_BASE + rate) / self.price
     }
 
-    /// Step 2: what the balances of both allow of `wanted`.
+    /// Step 2: the part of `wanted` that both balances allow.
     pub(super) fn tradable(&self, wanted: Wide, taker_balance: Wide, maker_balance: Wide) -> Tradable {
         let of = |quantity, rejects_maker| Tradable { quantity, rejects_maker };
         let quote = self.quote(wanted);
@@ -85,8 +85,8 @@ impl Terms {
         }
     }
 
-    /// Step 3: the amounts of a trade; none when it is too small. `coins` is what one whole quote token is worth and
-    /// how many of its smallest units it has; none when the worth is not known.
+    /// Step 3: the amounts of a trade; `None` if it is too small. `coins` is the value of one whole quote token and its
+    /// number of smallest units; `None` if the value is unknown.
     pub(super) fn settlement(&self, quantity: Wide, coins: Option<(Wide, Wide)>) -> Option<Settlement> {
         let quote = self.quote(quantity);
         let fee = |rate: Wide| quote * rate / FEE_BASE;
@@ -111,7 +111,7 @@ impl Terms {
     }
 }
 
-/// Amounts that are computed before any is written.
+/// Amounts computed before any is written.
 struct Computed<'a, 'b> {
     ledger: &'a mut Ledger<'b>,
     amounts: BTreeMap<(Address, Address), Wide>,
@@ -152,10 +152,10 @@ impl Computed<'_, '_> {
     }
 }
 
-/// What is to be written: token, account, amount; or why the order fails.
+/// The values to be written: token, account, amount; or why the order fails.
 type Writes = Result<Result<(Address, Address, Wide), &'static str>, ExchangeError>;
 
-/// Step 4: moves everything. The inner error fails the order.
+/// Step 4: makes all transfers. The inner error fails the order.
 pub(super) fn settle(
     ledger: &mut Ledger<'_>,
     taker: &Order,
@@ -204,7 +204,7 @@ pub(super) fn settle(
         }
     }
     ledger.pay_masternode(RELAYER_FEE + RELAYER_FEE)?;
-    // Absolute and computed before: a payment to the masternode's owner is lost when the owner is a party.
+    // Absolute values computed before: a payment to the masternode's owner is lost if the owner is a party.
     for (token, account, amount) in writes {
         ledger.set_holding(token, account, amount)?;
     }

@@ -1,9 +1,9 @@
 //! The trading state: the trie of order books and user nonces, and the tries below each book
 //! (`docs/spec/chain.md` 6.3).
 //!
-//! What a block changes is kept beside the stored tries and written into them at its end. Two things follow from how
-//! the reference keeps it, and both show in roots: an order book that was only asked for exists from then on, and a
-//! price level that was emptied is not seen again by matching before the block has ended, even when an order comes to it.
+//! A block's changes are kept beside the stored tries and written at its end. Two consequences of the reference's
+//! caching are visible in roots: an order book that was only read is created, and a price level that was emptied stays
+//! invisible to matching until the block ends, even if a new order is added to it.
 
 mod check;
 pub(super) mod fuzzing;
@@ -32,10 +32,10 @@ pub(crate) use prices::Prices;
 
 pub use check::{TradingProblem, TradingReport, verify_trading_state};
 
-/// Under this the nodes of the top trie are kept, and, with a suffix, those of the tries below.
+/// Owner of the nodes of the top trie, and with a suffix, of the tries below.
 const OWNER: &[u8] = b"trading state of the historic exchange";
 
-/// The record of an order book, or of a user of whom only the nonce counts.
+/// The record of an order book, or of a user, of which only the nonce is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
     nonce: u64,
@@ -43,7 +43,7 @@ struct Record {
     price_before_epoch: Wide,
     price: Wide,
     quantity: Wide,
-    /// Lending alone changes this, and the liquidation prices.
+    /// Changed only by lending, like the liquidation prices.
     loans: Wide,
     sells: B256,
     buys: B256,
@@ -51,21 +51,21 @@ struct Record {
     liquidation_prices: B256,
 }
 
-/// A record and what is below it, as far as it was touched.
+/// A record and its accessed parts.
 #[derive(Debug, Default)]
 struct Book {
     record: Record,
     is_changed: bool,
     sells: Levels,
     buys: Levels,
-    /// Orders that were read, by number, and whether they were changed.
+    /// Accessed orders by number, and whether they were changed.
     orders: BTreeMap<u64, (Order, bool)>,
 }
 
 /// The price levels of one side.
 #[derive(Debug, Default)]
 struct Levels {
-    /// Levels that matching sees since this block, or does not see any more.
+    /// Levels that became visible or invisible to matching in this block.
     seen: BTreeMap<B256, bool>,
     read: BTreeMap<B256, Level>,
 }
@@ -75,12 +75,12 @@ struct Levels {
 struct Level {
     volume: Wide,
     root: B256,
-    /// What is left of orders, where it has changed; nothing takes the order off the level.
+    /// Changed remaining amounts of orders that are still on the level.
     amounts: BTreeMap<u64, Wide>,
     is_changed: bool,
 }
 
-/// What a failed order takes back.
+/// A change to revert if an order fails.
 #[derive(Debug)]
 enum Undo {
     LastPrice(B256, Wide),
@@ -103,12 +103,12 @@ impl<'a> TradingState<'a> {
         Self { nodes, root, books: BTreeMap::new(), undo: Vec::new() }
     }
 
-    /// From here on, [`Self::revert`] goes back to this point.
+    /// Sets the point to which [`Self::revert`] returns.
     pub(super) fn mark(&mut self) {
         self.undo.clear();
     }
 
-    /// Takes back prices, trades and cancellations since the mark. Levels that were emptied stay unseen.
+    /// Reverts prices, trades and cancellations since the mark. Emptied levels stay invisible.
     pub(super) fn revert(&mut self) -> Result<(), ExchangeError> {
         while let Some(entry) = self.undo.pop() {
             match entry {
@@ -126,18 +126,18 @@ impl<'a> TradingState<'a> {
         Ok(self.known(key)?.map_or(0, |book| book.record.nonce))
     }
 
-    /// Sets a nonce; not taken back.
+    /// Sets a nonce; not revertible.
     pub(super) fn set_nonce(&mut self, key: B256, nonce: u64) -> Result<(), ExchangeError> {
         self.changed(key)?.record.nonce = nonce;
         Ok(())
     }
 
-    /// The price of the last trade; zero when there was none.
+    /// The price of the last trade; zero if there was none.
     pub(super) fn last_price(&mut self, book: B256) -> Result<Wide, ExchangeError> {
         Ok(self.known(book)?.map_or(Wide::ZERO, |book| book.record.last_price))
     }
 
-    /// Writes down the price of a trade.
+    /// Records the price of a trade.
     pub(super) fn set_last_price(&mut self, book: B256, price: Wide) -> Result<(), ExchangeError> {
         let before = std::mem::replace(&mut self.changed(book)?.record.last_price, price);
         self.undo.push(Undo::LastPrice(book, before));
@@ -163,18 +163,18 @@ impl<'a> TradingState<'a> {
         Ok(())
     }
 
-    /// Average price of the epoch before; zero when it is not known.
+    /// Average price of the previous epoch; zero if unknown.
     pub(super) fn price_before_epoch(&mut self, book: B256) -> Result<Wide, ExchangeError> {
         Ok(self.known(book)?.map_or(Wide::ZERO, |book| book.record.price_before_epoch))
     }
 
-    /// Sets it; not taken back.
+    /// Sets it; not revertible.
     pub(super) fn set_price_before_epoch(&mut self, book: B256, price: Wide) -> Result<(), ExchangeError> {
         self.changed(book)?.record.price_before_epoch = price;
         Ok(())
     }
 
-    /// The best price that orders of this side offer: the lowest of sellers, the highest of buyers.
+    /// The best price offered by this side: the lowest of sellers, the highest of buyers.
     pub(super) fn best_price(&mut self, book: B256, side: Side) -> Result<Option<Wide>, ExchangeError> {
         let nodes = self.nodes;
         let Some(known) = self.known(book)? else { return Ok(None) };
@@ -192,7 +192,7 @@ impl<'a> TradingState<'a> {
         Ok(best.map(|price| wide(price.into())))
     }
 
-    /// The first order of a price and what is left of it.
+    /// The first order at a price and its remaining amount.
     pub(super) fn first_order(
         &mut self,
         book: B256,
@@ -217,12 +217,12 @@ impl<'a> TradingState<'a> {
         Ok(Some((order, amount)))
     }
 
-    /// An order by its number. The book exists from then on.
+    /// An order by its number. Creates the book.
     pub(super) fn order(&mut self, book: B256, id: u64) -> Result<Option<Order>, ExchangeError> {
         Ok(self.order_mut(book, id)?.map(|(order, _)| order.clone()))
     }
 
-    /// Adds a limit order to its side and price; not taken back.
+    /// Adds a limit order to its side and price; not revertible.
     pub(super) fn insert(&mut self, book: B256, order: Order) -> Result<(), ExchangeError> {
         self.put(book, order)
     }
@@ -244,7 +244,7 @@ impl<'a> TradingState<'a> {
         Ok(())
     }
 
-    /// Takes what was traded off an order, and the order off its level when nothing is left.
+    /// Reduces an order by a traded amount, and removes it from its level when nothing is left.
     pub(super) fn trade(&mut self, book: B256, order: &Order, amount: Wide) -> Result<(), ExchangeError> {
         let Some(side) = order.side() else { return Ok(()) };
         self.take(book, side, order, amount)?;
@@ -252,7 +252,7 @@ impl<'a> TradingState<'a> {
         Ok(())
     }
 
-    /// Takes an order off; what is wrong with the order that asks for it otherwise.
+    /// Removes an order, or returns why the request is invalid.
     pub(super) fn cancel(&mut self, book: B256, asked: &Order) -> Result<Result<(), &'static str>, ExchangeError> {
         let order = match self.order(book, asked.id)? {
             Some(order) if !order.quantity.is_zero() => order,
@@ -322,7 +322,7 @@ impl<'a> TradingState<'a> {
         }
     }
 
-    /// A record that is written at the end of the block; it comes into being when it is not there.
+    /// A record that is written at the end of the block; created if missing.
     fn changed(&mut self, key: B256) -> Result<&mut Book, ExchangeError> {
         if self.known(key)?.is_none() {
             self.books.insert(key, Book::default());
@@ -367,7 +367,7 @@ impl<'a> TradingState<'a> {
         }
     }
 
-    /// Writes everything that changed into the tries; gives the new root and the nodes.
+    /// Writes all changes into the tries; returns the new root and the nodes.
     pub(super) fn finish(self) -> Result<TrieUpdate, ExchangeError> {
         let mut all = TrieUpdate::default();
         let mut records = BTreeMap::new();
@@ -451,7 +451,7 @@ impl Record {
     }
 }
 
-/// What becomes of the levels of a side; writes the tries of their orders.
+/// The changed levels of a side; writes the tries of their orders.
 fn level_changes(
     nodes: &dyn TrieReader,
     book: B256,
@@ -464,7 +464,7 @@ fn level_changes(
         let amounts = level.amounts.iter().map(|(id, amount)| {
             let left = (!amount.is_zero()).then(|| {
                 let mut value = Vec::new();
-                // A word: what has more bits was refused with its order.
+                // Fits a word: orders with more bits were refused.
                 put_number(wide(low_word(*amount)), &mut value);
                 value
             });
@@ -482,7 +482,7 @@ fn level_changes(
     Ok(changes)
 }
 
-/// Updates one trie, adds what it did to `all`, gives its new root.
+/// Updates one trie, adds its changes to `all`, returns its new root.
 fn write(
     nodes: &dyn TrieReader,
     owner: B256,
@@ -496,13 +496,13 @@ fn write(
     Ok(update.root)
 }
 
-/// The record that a stored trading state has under this key.
+/// The record stored under this key.
 fn stored_record(nodes: &dyn TrieReader, root: B256, key: B256) -> Result<Option<Record>, ExchangeError> {
     let value = read_key(nodes, Some(owner(&[])), root, key.as_slice())?;
     value.map(|value| Record::decode(&value).ok_or_else(|| damaged("an order book's record"))).transpose()
 }
 
-/// The first key, or the last one, that is wanted.
+/// The first or last key that satisfies `is_wanted`.
 fn first_key(
     nodes: &dyn TrieReader,
     owner: B256,
@@ -527,7 +527,7 @@ fn first_key(
     Ok(found)
 }
 
-/// What is left of an order on its level.
+/// The remaining amount of an order on its level.
 fn amount(nodes: &dyn TrieReader, level: &Level, owner: B256, id: u64) -> Result<Wide, ExchangeError> {
     if let Some(amount) = level.amounts.get(&id) {
         return Ok(*amount);
@@ -573,7 +573,7 @@ fn number_of(key: &B256) -> u64 {
     U256::from_be_bytes(key.0).as_limbs()[0]
 }
 
-/// A root that was never written is zero; the trie is empty.
+/// A root that was never written is zero, for an empty trie.
 fn filled(root: B256) -> B256 {
     if root.is_zero() { EMPTY_ROOT_HASH } else { root }
 }

@@ -1,5 +1,5 @@
-//! Every rule of the exchange that is only outlined is refused by name in the first block that needs it; what has no
-//! effect there passes.
+//! Every rule of the exchange that is only outlined is refused by name in the first block that needs it; anything
+//! without effect passes.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::{
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);
 const STRANGER: Address = Address::repeat_byte(0xbb);
-/// The exchange's time in these tests begins here.
+/// First block of the exchange's time in these tests.
 const FIRST: u64 = 1_000;
-/// Here it is over.
+/// End of the exchange's time.
 const END: u64 = 5_000;
 
-/// A state in which so many relayers are registered, and nothing else.
+/// A state with this many registered relayers, and nothing else.
 struct Relayers(u64);
 
 impl StateReader for Relayers {
@@ -53,8 +53,8 @@ fn spec() -> Arc<ChainSpec> {
     spec
 }
 
-/// What becomes of a block of this height, with so many relayers, that has these transactions: each a receiver, a
-/// sender and data.
+/// The verdict on a block of this height, with this many relayers and these transactions: each a receiver, a sender and
+/// data.
 fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])]) -> Result<usize, String> {
     let spec = spec();
     let header =
@@ -84,7 +84,7 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
 const ORDER: &[u8] = br#"{"Data":[{"Order":"wA=="}],"Timestamp":1,"TxHash":"0x00"}"#;
 
 #[test]
-fn a_batch_with_orders_is_refused_by_name_whoever_sent_it() {
+fn a_batch_with_orders_is_refused_by_name_from_any_sender() {
     let cases = [
         (TRADING, "orders of the historic exchange (spec/chain.md 6.4)"),
         (LENDING, "lending on the historic exchange (spec/chain.md 6.5)"),
@@ -107,7 +107,7 @@ fn a_batch_with_orders_is_refused_by_name_whoever_sent_it() {
 }
 
 #[test]
-fn what_the_reference_cannot_decode_or_what_holds_nothing_has_no_effect() {
+fn undecodable_and_empty_batches_have_no_effect() {
     let batches: [&[u8]; 7] = [
         b"",
         b"\x00\x01",
@@ -126,7 +126,7 @@ fn what_the_reference_cannot_decode_or_what_holds_nothing_has_no_effect() {
 }
 
 #[test]
-fn a_root_of_the_author_that_is_not_empty_is_refused_and_one_of_a_stranger_means_nothing() {
+fn only_the_authors_roots_count_and_must_be_empty() {
     let (empty, other) = (EMPTY_ROOT_HASH.to_vec(), vec![7; 32]);
     for passed in [vec![], vec![1; 31], empty.clone(), [empty.clone(), empty.clone()].concat()] {
         assert_eq!(verdict(FIRST, 0, &[(EXCHANGE_ROOTS, AUTHOR, &passed)]), Ok(1));
@@ -139,7 +139,7 @@ fn a_root_of_the_author_that_is_not_empty_is_refused_and_one_of_a_stranger_means
 }
 
 #[test]
-fn an_epoch_that_would_write_prices_down_is_refused_by_name() {
+fn an_epoch_that_would_record_prices_is_refused_by_name() {
     let text = "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)";
     let found = verdict(1_800, 1, &[]).unwrap_err();
     assert!(found.contains(text), "{found}");
@@ -149,8 +149,8 @@ fn an_epoch_that_would_write_prices_down_is_refused_by_name() {
 }
 
 #[test]
-fn outside_its_time_the_exchange_has_no_say() {
-    // The transactions are ordinary ones there, and cost gas.
+fn outside_its_time_the_exchange_has_no_effect() {
+    // The transactions are ordinary ones there, and use gas.
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
     let transaction = |to| Transaction {

@@ -1,5 +1,5 @@
-//! Random markets, block by block, against what the reference made of them: trading roots, balances and slots. Origin
-//! in `tests/data/native/README.md`.
+//! Random markets, block by block, compared with the reference: trading roots, balances and slots. For their origin see
+//! `tests/data/native/README.md`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -69,7 +69,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 #[test]
-fn random_markets_end_as_with_the_reference() {
+fn random_markets_match_the_reference() {
     let (mut orders, mut rejected) = (0, 0);
     for scenario in scenarios() {
         let nodes = Nodes::default();

@@ -1,8 +1,8 @@
-//! Aggregated range proofs of 64 bits a value (0x28; `docs/spec/chain.md` 5.4).
+//! Aggregated range proofs with 64 bits per value (0x28; `docs/spec/chain.md` 5.4).
 //!
-//! The reference forgives much: it ignores when the inner part is too short, compares points by their abscissa only,
-//! and computes with "points" that are on no curve. What follows from that is done here as far as it is defined; where
-//! it is not, the input is [`ProofError::Undefined`].
+//! The reference is lax: it ignores a truncated inner part, compares points only by their x coordinate, and computes
+//! with "points" that are not on the curve. This implementation reproduces that as far as it is defined; otherwise the
+//! input is [`ProofError::Undefined`].
 
 use alloy_primitives::{B256, keccak256};
 use k256::{ProjectivePoint, Scalar, elliptic_curve::Field};
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::block::Interrupt;
 
-/// Bits of a value.
+/// Bits per value.
 const BITS: usize = 64;
 /// The generator of values.
 const VALUE_BASE: (B256, B256) = (
@@ -31,7 +31,7 @@ struct Proof {
     tau: Scalar,
     th: Scalar,
     mu: Scalar,
-    /// None when it was cut short.
+    /// `None` if it was truncated.
     inner: Option<InnerProduct>,
     cy: B256,
     cz: B256,
@@ -57,12 +57,12 @@ pub(super) fn verify(input: &[u8], interrupt: &Interrupt) -> Result<(), ProofErr
     Verification::of(&proof, interrupt)?.run()
 }
 
-/// Whether these bytes have the form of a proof.
+/// Returns whether these bytes have the form of a proof.
 pub(super) fn is_readable(input: &[u8]) -> bool {
     Proof::read(input, &Interrupt::never()).is_ok()
 }
 
-/// Points one after the other, their count before them when `count` is 0.
+/// Consecutive points, preceded by their count if `count` is 0.
 fn read_points(input: &[u8], count: u32, interrupt: &Interrupt) -> Result<Vec<WrittenPoint>, ProofError> {
     if input.len() <= 4 {
         return Err(Invalid);
@@ -113,7 +113,7 @@ impl Proof {
         Ok(Self { commitments, a, s, t1, t2, tau, th, mu, inner, cy, cz, cx })
     }
 
-    /// The challenges must be the hashes of what they follow.
+    /// The challenges must be the hashes of the preceding data.
     fn check_challenges(&self) -> Result<(), ProofError> {
         let mut text: Vec<u8> = self.commitments.iter().flat_map(WrittenPoint::hashed).collect();
         text.extend_from_slice(&self.a.hashed());
@@ -127,16 +127,16 @@ impl Proof {
     }
 }
 
-/// Rounds of the inner product: the logarithm of the number of bits, rounded down. None without values.
+/// Rounds of the inner product: the logarithm of the number of bits, rounded down. `None` without values.
 fn rounds(values: usize) -> Option<u32> {
     (values * BITS).checked_ilog2()
 }
 
 impl InnerProduct {
-    /// Reads as far as the bytes go: what was read, whether it is whole, and how many bytes it is taken to have.
+    /// Reads as far as the bytes go: returns what was read, whether it is complete, and its presumed length.
     ///
-    /// Without values the reference's number of rounds is that of a negative infinity; there it takes the number of
-    /// points from the input, and reads no challenge.
+    /// Without values the reference's number of rounds is that of negative infinity; it then takes the number of points
+    /// from the input, and reads no challenge.
     fn read(input: &[u8], rounds: Option<u32>, interrupt: &Interrupt) -> Result<(Self, bool, usize), ProofError> {
         let mut inner = Self::default();
         let is_whole = inner.fill(input, rounds, interrupt)?;
@@ -177,7 +177,7 @@ impl InnerProduct {
     }
 }
 
-/// The points and numbers of a proof whose challenges are right.
+/// The points and numbers of a proof with correct challenges.
 struct Verification<'a> {
     proof: &'a Proof,
     inner: &'a InnerProduct,
@@ -320,7 +320,7 @@ impl<'a> Verification<'a> {
         Ok(sum)
     }
 
-    /// Powers of `cy`, one a bit: there are too many to keep.
+    /// Powers of `cy`, one per bit: too many to store.
     fn powers_of_y(&self) -> impl Iterator<Item = Scalar> + use<> {
         powers(self.cy).take(self.bits)
     }
@@ -334,7 +334,7 @@ fn inverse(number: &Scalar) -> Result<Scalar, ProofError> {
     Option::from(number.invert()).ok_or(Undefined("a challenge that is zero"))
 }
 
-/// The reference compares no more.
+/// The reference compares only the x coordinate.
 fn have_same_abscissa(left: &ProjectivePoint, right: &ProjectivePoint) -> Result<(), ProofError> {
     if coordinates(left).0 == coordinates(right).0 { Ok(()) } else { Err(Invalid) }
 }

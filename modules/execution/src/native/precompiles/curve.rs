@@ -1,4 +1,4 @@
-//! secp256k1 as the two proofs see it: points from 33 bytes, coordinates of 32 bytes, infinity as (0, 0).
+//! secp256k1 in the form used by both proofs: points of 33 bytes, coordinates of 32 bytes, infinity as (0, 0).
 
 use alloy_primitives::{B256, U256, uint};
 use k256::{
@@ -11,26 +11,26 @@ use k256::{
     },
 };
 
-/// Bytes of a compressed point.
+/// Length of a compressed point.
 pub(super) const POINT_LENGTH: usize = 33;
 /// Order of the field.
 const FIELD: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEFFFFFC2F_U256);
 /// Order of the group.
 pub(super) const ORDER: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
 
-/// A point as it was written: its abscissa may lie beyond the field.
+/// An encoded point: its x coordinate may be outside the field.
 #[derive(Clone, Copy)]
 pub(super) struct WrittenPoint {
     /// The abscissa as written.
     x: B256,
-    /// The ordinate that the reference computes, also when no point has this abscissa.
+    /// The y coordinate computed by the reference, even if no point has this x.
     y: B256,
-    /// The point, none when there is none with this abscissa.
+    /// The point; `None` if no point has this x.
     pub(super) point: Option<ProjectivePoint>,
 }
 
 impl WrittenPoint {
-    /// Reads a compressed point: parity from the lowest bit of the first byte, whose other bits do not count.
+    /// Decodes a compressed point: the parity is the lowest bit of the first byte, whose other bits are ignored.
     pub(super) fn read(bytes: &[u8; POINT_LENGTH]) -> Self {
         let x = B256::from_slice(&bytes[1..]);
         let reduced = U256::from_be_bytes(x.0) % FIELD;
@@ -43,13 +43,13 @@ impl WrittenPoint {
         Self { x, y, point: found.map(ProjectivePoint::from) }
     }
 
-    /// Abscissa and ordinate, as they are hashed.
+    /// Both coordinates, as hashed.
     pub(super) fn hashed(&self) -> [u8; 64] {
         joined(self.x, self.y)
     }
 }
 
-/// What the reference's square root gives for an abscissa that no point has: the root of the negated square.
+/// The result of the reference's square root for an x without a point: the root of the negated square.
 fn ordinate_of_none(x: U256, is_odd: bool) -> B256 {
     const EXPONENT: U256 = uint!(0x3fffffffffffffffffffffffffffffffffffffffffffffffffffffffbfffff0c_U256);
     let cube = x.mul_mod(x, FIELD).mul_mod(x, FIELD);
@@ -58,7 +58,7 @@ fn ordinate_of_none(x: U256, is_odd: bool) -> B256 {
     B256::from(y)
 }
 
-/// A point by its coordinates; none when it is not on the curve.
+/// A point by its coordinates; `None` if it is not on the curve.
 pub(super) fn point_at(x: B256, y: B256) -> Option<ProjectivePoint> {
     let encoded = k256::EncodedPoint::from_affine_coordinates(&x.0.into(), &y.0.into(), false);
     ProjectivePoint::from_encoded_point(&encoded).into()
@@ -94,7 +94,7 @@ pub(super) fn canonical_scalar(number: B256) -> Option<Scalar> {
     (U256::from_be_bytes(number.0) < ORDER).then(|| scalar(number))
 }
 
-/// The next bytes of an input, which become shorter.
+/// Removes the next bytes from an input.
 pub(super) fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = input.split_first_chunk::<N>()?;
     *input = rest;

@@ -1,6 +1,5 @@
-//! The precompiled contracts that only native chains have (`docs/spec/chain.md` 5.4): two verify proofs, two tell
-//! prices of the exchange. Verifying looks at the run's interrupt between its parts, and the same bytes are verified
-//! once.
+//! The precompiled contracts of native chains only (`docs/spec/chain.md` 5.4): two verify proofs, two return prices of
+//! the exchange. Verification checks the run's interrupt between its parts, and caches results by input.
 
 mod bulletproof;
 mod curve;
@@ -20,24 +19,24 @@ const BULLETPROOF: Address = address!("0000000000000000000000000000000000000028"
 const LAST_PRICE: Address = address!("0000000000000000000000000000000000000029");
 const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a");
 
-/// Where they stand.
+/// Their addresses.
 pub(crate) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
 
 /// Gas of a proof, whatever its size, as in the reference.
 const PROOF_GAS: u64 = 100_000;
 
-/// Why a proof was not accepted.
+/// Why a proof was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProofError {
-    /// It does not verify.
+    /// It is invalid.
     Invalid,
-    /// The reference has no defined answer.
+    /// The reference's behaviour is undefined.
     Undefined(&'static str),
-    /// Nobody waits for the rest, or the run's time is over.
+    /// The caller has gone, or the run's time is over.
     Abandoned,
 }
 
-/// Asked before each part of a proof that takes some microseconds.
+/// Called before each part of a proof that takes some microseconds.
 ///
 /// # Errors
 /// [`ProofError::Abandoned`].
@@ -45,16 +44,16 @@ fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
     if interrupt.reason().is_some() { Err(Abandoned) } else { Ok(()) }
 }
 
-/// Whether it is one of those that tell prices of the exchange.
+/// Returns whether the contract returns prices of the exchange.
 pub(crate) fn is_price_contract(contract: Address) -> bool {
     [LAST_PRICE, EPOCH_PRICE].contains(&contract)
 }
 
-/// Runs one of them. `prices` are those that contracts are told, if any.
+/// Runs one of them. `prices` are those for contracts, if any.
 ///
 /// # Errors
-/// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] when the run
-/// has to stop. A price that cannot be read ends the run with the context's error.
+/// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] if the run
+/// must stop. A price that cannot be read ends the run with the context's error.
 pub(crate) fn run_extra_precompile(
     contract: Address,
     context: &mut BlockContext,
@@ -85,10 +84,10 @@ fn verify(contract: Address, input: &[u8], interrupt: &Interrupt) -> Result<(), 
     })
 }
 
-/// Why one of them failed on this input, in the reference's words; none for other contracts.
+/// Why one of them failed on this input, with the reference's text; `None` for other contracts.
 pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'static str> {
     match contract {
-        // The reference's reader verifies the signature, so that what comes after it never fails.
+        // The reference verifies the signature while decoding it, so the step afterwards never fails.
         RING_SIGNATURE => Some("fail to deserialize proof"),
         BULLETPROOF if !bulletproof::is_readable(input) => Some("failed to deserialize bulletproofs"),
         BULLETPROOF => Some("failed to verify bulletproof"),
@@ -96,8 +95,8 @@ pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'st
     }
 }
 
-/// What the contract for ring signatures, or else the one for range proofs, makes of an input, and whether a refused one
-/// has a reason.
+/// The verdict of the contract for ring signatures, or else the one for range proofs, on an input. Checks that a
+/// refusal has a reason.
 pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
     let (contract, is_valid) = match is_ring {
         true => (RING_SIGNATURE, ring_signature::verify(input, &Interrupt::never()).is_ok()),
@@ -107,7 +106,7 @@ pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
     is_valid
 }
 
-/// The result of a contract that costs `cost` and gave this output, or failed.
+/// The result of a contract that costs `cost` and returned this output, or failed.
 fn finished(gas_limit: u64, cost: u64, output: Option<Bytes>) -> InterpreterResult {
     let mut gas = Gas::new(gas_limit);
     let (result, output) = match output {
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proofs_are_left_where_the_time_of_their_call_is_over() {
+    fn verification_stops_when_the_time_of_the_call_is_over() {
         let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
         for proof in recorded_proofs("0x1e") {
             assert_eq!(ring_signature::verify(&proof, &Interrupt::never()), Ok(()));
@@ -153,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_that_was_verified_before_is_not_verified_again() {
+    fn a_proof_is_verified_once() {
         let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
         for (contract, name) in [(RING_SIGNATURE, "0x1e"), (BULLETPROOF, "0x28")] {
             for proof in recorded_proofs(name) {
                 assert_eq!(verify(contract, &proof, &Interrupt::never()), Ok(()));
-                // There is no time to verify it.
+                // There is no time left to verify it.
                 assert_eq!(verify(contract, &proof, &over), Ok(()));
             }
         }

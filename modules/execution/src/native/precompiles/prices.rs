@@ -1,4 +1,4 @@
-//! The contracts that tell prices of the historic exchange (`docs/spec/chain.md` 5.4).
+//! The contracts that return prices of the historic exchange (`docs/spec/chain.md` 5.4).
 
 use alloy_primitives::{Address, Bytes};
 use revm::{
@@ -13,15 +13,15 @@ use crate::{
     native::Prices,
 };
 
-/// Gas of one look, whatever is asked.
+/// Gas of one query.
 const GAS: u64 = 1;
 /// Two words: the base token and the quote token.
 const INPUT_LENGTH: usize = 64;
-/// Answers are one word, or longer where a price has more bits than that.
+/// An answer has one word, or more if the price has more bits.
 const WORD: usize = 32;
 
-/// Runs the contract for the last price, or else the one for the epoch's. A price that cannot be read ends the whole run:
-/// an answer that is made up would be part of the state.
+/// Runs the contract for the last price, or else the one for the epoch's. A price that cannot be read ends the whole
+/// run: a made-up answer would become part of the state.
 pub(super) fn run(
     contract: Address,
     context: &mut BlockContext,
@@ -42,7 +42,7 @@ pub(super) fn run(
     }
 }
 
-/// What the contract answers; zero to whatever is no pair of tokens.
+/// The contract's answer; zero for any input that is not a pair of tokens.
 fn answer(contract: Address, input: &[u8], prices: Option<&Prices>) -> Result<Bytes, StoreError> {
     let Some(prices) = prices.filter(|_| input.len() == INPUT_LENGTH) else {
         return Ok(Bytes::from_static(&[0; WORD]));
@@ -66,7 +66,7 @@ mod tests {
     use crate::native::exchange::{BookPrices, Wide};
 
     const TOKEN: Address = Address::repeat_byte(0x70);
-    /// The chain's own coin as the exchange names it.
+    /// Denotes the chain's own coin.
     const NATIVE: Address = address!("0000000000000000000000000000000000000001");
 
     fn prices() -> Prices {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pair_is_answered_zero_and_so_is_everything_without_a_trading_state() {
+    fn invalid_pairs_and_a_missing_trading_state_are_answered_with_zero() {
         let pair = pair(TOKEN, NATIVE);
         for contract in [LAST_PRICE, EPOCH_PRICE] {
             for length in [0, 32, 63, 65, 128] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_is_longer_than_a_word_is_answered_whole() {
+    fn a_price_longer_than_a_word_is_returned_whole() {
         let last = (Wide::from(5_u8) << 256) + Wide::from(1_u8);
         let prices =
             Prices::of_books(&[(TOKEN, NATIVE, BookPrices { last, ..BookPrices::default() })], EMPTY_ROOT_HASH);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trading_state_that_is_not_there_is_an_error() {
+    fn an_unavailable_trading_state_is_an_error() {
         let root = B256::repeat_byte(7);
         let prices = Prices::of_books(&[], root);
         let found = answer(EPOCH_PRICE, &pair(TOKEN, NATIVE), Some(&prices));

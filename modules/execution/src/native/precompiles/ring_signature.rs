@@ -10,9 +10,9 @@ use super::{
 };
 use crate::block::Interrupt;
 
-/// Bytes of a signature without its rings: both counts, the message, the first challenge.
+/// Length of a signature without its rings: both counts, the message, the first challenge.
 const HEAD_LENGTH: u64 = 80;
-/// Bytes that a member of a ring takes: a response and a public key.
+/// Length per ring member: a response and a public key.
 const MEMBER_LENGTH: u64 = 65;
 
 struct RingSignature {
@@ -31,7 +31,7 @@ struct RingSignature {
 /// Verifies a signature.
 ///
 /// # Errors
-/// [`ProofError::Invalid`], or [`ProofError::Abandoned`] when the run has to stop before the end.
+/// [`ProofError::Invalid`], or [`ProofError::Abandoned`] if the run must stop early.
 pub(super) fn verify(input: &[u8], interrupt: &Interrupt) -> Result<(), ProofError> {
     RingSignature::read(input, interrupt)?.verify(interrupt)
 }
@@ -54,7 +54,7 @@ impl RingSignature {
         Ok(Self { message, challenge, responses, keys, images, size })
     }
 
-    /// Goes around the rings: the last challenge must be the first one.
+    /// Computes the challenges around the rings: the last must equal the first.
     fn verify(&self, interrupt: &Interrupt) -> Result<(), ProofError> {
         let is_on_curve = |point: &WrittenPoint| point.point.is_some();
         if !self.images.iter().all(is_on_curve) || !self.keys.iter().flatten().all(is_on_curve) {
@@ -74,7 +74,7 @@ impl RingSignature {
         if challenge == self.challenge { Ok(()) } else { Err(Invalid) }
     }
 
-    /// `s·G + c·P` and `s·H(P) + c·I`. Neither number may be zero or beyond the order of the group.
+    /// `s·G + c·P` and `s·H(P) + c·I`. Both numbers must be nonzero and below the order of the group.
     fn commitments(&self, ring: usize, position: usize, challenge: B256) -> Option<[ProjectivePoint; 2]> {
         let usable = |number: B256| canonical_scalar(number).filter(|scalar| *scalar != Scalar::ZERO);
         let (response, challenge) = (usable(self.responses[ring][position])?, usable(challenge)?);
@@ -86,7 +86,7 @@ impl RingSignature {
     }
 }
 
-/// Rings and members of each. None when the length does not belong to them.
+/// Number of rings and members per ring. `None` if the length does not match.
 fn counts(input: &mut &[u8]) -> Option<(usize, usize)> {
     let length = input.len() as u64;
     let rings = u64::from_be_bytes(take(input)?);
@@ -99,7 +99,7 @@ fn counts(input: &mut &[u8]) -> Option<(usize, usize)> {
     if HEAD_LENGTH.checked_add(members)?.checked_add(images)? != length {
         return None;
     }
-    // Both are bounded by the length of the input now.
+    // Both are now bounded by the length of the input.
     Some((usize::try_from(rings).ok()?, usize::try_from(size).ok()?))
 }
 
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    // A signature made here by the rules: one ring of two, the signer being the second member.
+    // A signature made here by the rules: one ring of two, signed by the second member.
     #[test]
     fn a_signature_of_a_member_is_valid_and_no_other() {
         let secret = scalar(keccak256("secret"));

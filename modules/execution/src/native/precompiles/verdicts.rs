@@ -1,4 +1,4 @@
-//! What was made of proofs before: the same bytes are verified once.
+//! Cache of verdicts on proofs: the same bytes are verified once.
 
 use std::{mem::size_of, num::NonZeroUsize, sync::LazyLock};
 
@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 
 use super::ProofError::{self, Abandoned};
 
-/// Most memory that the verdicts take, bytes.
+/// Maximum memory of the cache, bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Memory of one verdict: key, value, and 72 bytes for the pointers of list and table.
 const VERDICT_BYTES: usize = size_of::<Key>() + size_of::<Verdict>() + 72;
-/// How many verdicts are kept.
+/// Number of cached verdicts.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(MAX_BYTES / VERDICT_BYTES).unwrap();
 
-/// The contract, and the hash of what it was given: a verdict depends on nothing else.
+/// The contract, and the hash of its input, which determine the verdict.
 type Key = (Address, B256);
 type Verdict = Result<(), ProofError>;
 
-/// The verdicts used last. Of the process: a contract's answer is the same on every chain and in every call.
+/// The verdicts used last. One cache per process: a verdict is the same on every chain and in every call.
 static VERDICTS: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
 
 struct Verdicts {
-    // Held for one look-up or insertion; a proof is never verified under it.
+    // Locked for one look-up or insertion, never during a verification.
     entries: Mutex<LruCache<Key, Verdict>>,
 }
 
@@ -40,7 +40,7 @@ impl Verdicts {
             return *verdict;
         }
         let verdict = verify();
-        // A run that was stopped has found out nothing.
+        // A run that was stopped has no verdict.
         if verdict != Err(Abandoned) {
             self.entries.lock().put(key, verdict);
         }
@@ -48,10 +48,10 @@ impl Verdicts {
     }
 }
 
-/// The verdict on this input of this contract: the one of before, or else what `verify` finds.
+/// The cached verdict, or otherwise the result of `verify`.
 ///
 /// # Errors
-/// [`ProofError`]; one that was abandoned is verified again the next time.
+/// [`ProofError`]; an abandoned verification is repeated the next time.
 pub(super) fn get_or_verify(contract: Address, input: &[u8], verify: impl FnOnce() -> Verdict) -> Verdict {
     VERDICTS.get_or_verify(contract, input, verify)
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_is_verified_again() {
+    fn an_abandoned_verification_is_repeated() {
         let verdicts = Verdicts::default();
 
         assert_eq!(verdicts.get_or_verify(RING_SIGNATURE, b"proof", || Err(Abandoned)), Err(Abandoned));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_verdicts_make_room_for_new_ones() {
+    fn the_oldest_verdicts_are_evicted() {
         let verdicts = Verdicts::default();
         for number in 0..=CAPACITY.get() as u64 {
             let _ = verdicts.get_or_verify(RING_SIGNATURE, &number.to_be_bytes(), || Err(Invalid));

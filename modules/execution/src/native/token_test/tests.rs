@@ -1,3 +1,5 @@
+//! Tests of the token test with small contracts.
+
 use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{B256, hex, keccak256};
@@ -41,9 +43,9 @@ impl StateReader for OneContract {
     }
 }
 
-/// A token: answers `balanceOf`, `minFee` and `decimals` as the pieces of code say, and reverts otherwise.
+/// A token: answers `balanceOf`, `minFee` and `decimals` with the given code, and reverts otherwise.
 fn token(balance_of: &str, min_fee: &str, decimals: &str) -> Bytes {
-    // The selector on the stack; for each method DUP1 PUSH4 selector EQ PUSH2 place JUMPI; the bodies behind a REVERT.
+    // The selector on the stack; for each method DUP1 PUSH4 selector EQ PUSH2 target JUMPI; the bodies follow a REVERT.
     let methods = HashMap::from([(BALANCE_OF, balance_of), (MIN_FEE_OF, min_fee), (DECIMALS, decimals)]);
     let head = hex::decode(format!("7c01{}60003504", "00".repeat(28))).unwrap();
     let mut bodies = Vec::new();
@@ -55,7 +57,7 @@ fn token(balance_of: &str, min_fee: &str, decimals: &str) -> Bytes {
         bodies.push(0x5b);
         bodies.extend(hex::decode(body).unwrap());
     }
-    // RETURNDATASIZE stands for zero.
+    // RETURNDATASIZE pushes zero.
     [head, table, hex::decode("3d3dfd00").unwrap(), bodies].concat().into()
 }
 
@@ -102,7 +104,7 @@ fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
     BlockExecution::watched(spec, &header, Address::ZERO, state, Interrupt::never(), (), step).unwrap()
 }
 
-/// What trying out gives at block 150, asked for by `to` of the contracts.
+/// The result of the test at block 150, requested through contract `to`.
 fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), String> {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
@@ -164,7 +166,7 @@ fn a_token_is_listed_for_trading_only_with_decimals() {
 }
 
 #[test]
-fn only_plain_applications_in_the_exchanges_time_are_tried_out() {
+fn only_plain_applications_in_the_exchanges_time_are_tested() {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
     let application = apply(native.contracts.trc21_issuer);
@@ -183,21 +185,21 @@ fn only_plain_applications_in_the_exchanges_time_are_tried_out() {
     assert_eq!(candidate(native, 150, &another), None);
 }
 
-/// Asks 0x29 for the price of the pair (0, 0), and answers with it.
+/// Calls 0x29 for the price of the pair (0, 0), and returns it.
 const LAST_PRICE_OF_NOTHING: &str = "602060006040600060295afa5060206000f3";
 
 #[test]
-fn a_token_that_is_tried_out_is_told_no_prices() {
+fn a_tested_token_gets_no_prices() {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
     let mut execution = block_150(&spec, token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
-    // More than decimals may be.
+    // More than decimals can be.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
-    execution.evm_mut().precompiles.tell_prices(Some(prices));
+    execution.evm_mut().precompiles.set_prices(Some(prices));
 
     let verdict = candidate(native, 150, &apply(listing(native))).unwrap().try_out(execution.evm_mut());
 
     assert_eq!(verdict, Ok(()));
-    assert!(execution.evm_mut().precompiles.tell_prices(None).is_some(), "transactions are told them as before");
+    assert!(execution.evm_mut().precompiles.set_prices(None).is_some(), "transactions are told them as before");
 }

@@ -1,4 +1,4 @@
-//! Accounts as a tracer may look at them: in the middle of a run, and after it.
+//! A tracer's view of accounts, during and after a run.
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
@@ -8,7 +8,7 @@ use revm::{
 
 use crate::block::{BlockContext, BlockState, StateError};
 
-/// What can be asked about accounts. Nothing that is asked becomes warm.
+/// Account queries. They do not make anything warm.
 pub(super) trait Accounts {
     /// The account's balance in wei.
     fn balance(&mut self, address: Address) -> Result<U256, StateError>;
@@ -20,14 +20,14 @@ pub(super) trait Accounts {
     fn slot(&mut self, address: Address, slot: U256) -> Result<U256, StateError>;
 }
 
-/// What a run has changed, over the state before it.
+/// The changes of a run, over the state before it.
 pub(super) struct Layered<'a> {
     changed: &'a EvmState,
     below: &'a mut BlockState,
 }
 
 impl<'a> Layered<'a> {
-    /// The state in the middle of a run.
+    /// The state during a run.
     pub(super) fn during(context: &'a mut BlockContext) -> Self {
         let journal = &mut context.journaled_state;
         Self { changed: &journal.inner.state, below: &mut journal.database }
@@ -68,7 +68,7 @@ impl Accounts for Layered<'_> {
         if let Some(value) = account.and_then(|account| account.storage.get(&slot)) {
             return Ok(value.present_value);
         }
-        // Whatever storage stood there before is not the new account's.
+        // A new account does not have the storage that existed there before.
         if account.is_some_and(Account::is_created) {
             return Ok(U256::ZERO);
         }

@@ -1,4 +1,4 @@
-//! `callTracer`: the frames, each in its caller.
+//! `callTracer`: frames nested in their callers.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use super::{
     tracer::{FrameEnd, FrameStart, REVERTED, Run, Tracer, TracerFailure},
 };
 
-/// Writes a frame when it has ended; its caller keeps the text until it ends itself.
+/// Writes a frame when it ends; its caller keeps the text until its own end.
 #[derive(Default)]
 pub(super) struct CallTracer {
     is_top_only: bool,
-    /// The newest is last.
+    /// Open frames, newest last.
     frames: Vec<Frame>,
     finished: Option<String>,
     held: usize,
@@ -19,7 +19,7 @@ pub(super) struct CallTracer {
 
 struct Frame {
     start: FrameStart,
-    /// JSON texts of inner frames, parted by commas.
+    /// JSON texts of inner frames, separated by commas.
     calls: String,
 }
 
@@ -68,7 +68,7 @@ impl Tracer for CallTracer {
     }
 
     fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        // A creation that is refused at once leaves the frame that nobody filled in.
+        // A creation that is refused at once leaves an empty frame.
         const NOTHING: &str = r#"{"type":"","from":"","gas":"","gasUsed":"","input":""}"#;
         Ok(self.finished.take().unwrap_or_else(|| NOTHING.to_owned()))
     }

@@ -1,5 +1,5 @@
-//! `callTracerLegacy`: frames put together from instructions, as tracers did before they were told of frames. Calls to
-//! precompiled contracts are left out, and what a failed call met is not known.
+//! `callTracerLegacy`: frames reconstructed from instructions, like in tracers before frame events existed. Calls to
+//! precompiled contracts are left out, and the cause of a failed call is unknown.
 
 use std::time::Instant;
 
@@ -16,47 +16,47 @@ use crate::{
     call::duration_text,
 };
 
-/// The words for a call that gave nothing and no reason.
+/// Text for a call without output and without a known reason.
 const UNEXPLAINED: &str = "internal failure";
 
-/// Follows calls by depth: an instruction in the caller again means that the call has returned.
+/// Tracks calls by depth: another instruction of the caller means that the call has returned.
 pub(super) struct LegacyCallTracer {
     precompiles: MovedPrecompiles,
-    /// The outermost frame is first.
+    /// Open calls, outermost first.
     calls: Vec<Call>,
-    /// The instruction before opened a call.
+    /// Whether the previous instruction opened a call.
     has_descended: bool,
-    /// What the instruction that runs now does when it is not refused.
+    /// The effect of the current instruction, if it is not refused.
     running: Option<Running>,
     began: Instant,
     held: usize,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 enum Running {
     /// Opens a call.
     Call(Box<Call>),
-    /// Destroys its contract; the text of the frame that this counts as.
+    /// Destroys its contract; contains the text of the corresponding frame.
     Destruction(String),
-    /// Anything else.
+    /// Any other effect.
     Plain {
-        /// Gas that the newest call began with, when this is its first instruction.
+        /// Initial gas of the newest call, if this is its first instruction.
         first_gas: Option<u64>,
         is_revert: bool,
-        /// The newest call has returned, when this runs in its caller again.
+        /// Result of the newest call, if this instruction belongs to its caller again.
         returned: Option<Returned>,
     },
 }
 
 /// What a caller finds after a call.
 struct Returned {
-    /// Zero when the call failed.
+    /// Zero if the call failed.
     result: U256,
     gas: u64,
     output: Bytes,
 }
 
-/// A frame; what is not known is left out of its text.
+/// A frame; unknown values are left out of its text.
 #[derive(Default)]
 struct Call {
     kind: Option<FrameKind>,
@@ -64,13 +64,13 @@ struct Call {
     to: Option<Address>,
     input: Bytes,
     value: Option<U256>,
-    /// Gas of the caller before the call, and what the instruction cost.
+    /// Gas of the caller before the call, and the cost of the instruction.
     gas_before: u64,
     cost: u64,
-    /// Gas that the frame began with, once it has run an instruction.
+    /// Initial gas of the frame, known after its first instruction.
     gas: Option<u64>,
     gas_used: Option<i128>,
-    /// Where the caller wants the output.
+    /// Output position in the caller's memory.
     output_at: (U256, U256),
     output: Option<Bytes>,
     error: Option<String>,
@@ -134,7 +134,7 @@ impl LegacyCallTracer {
         })
     }
 
-    /// What the newest call gave, seen from its caller.
+    /// The result of the newest call, from its caller's view.
     fn returned(&self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<Option<Returned>, StateError> {
         let Some(call) = self.calls.last().filter(|_| step.depth + 1 == self.calls.len()) else { return Ok(None) };
         let result = step.peek(0);
@@ -146,7 +146,7 @@ impl LegacyCallTracer {
         Ok(Some(Returned { result, gas: step.gas, output }))
     }
 
-    /// Ends the newest call: its caller runs again.
+    /// Ends the newest call: its caller continues.
     fn end_newest(&mut self, returned: Returned) {
         let Some(mut call) = self.calls.pop() else { return };
         let left = i128::from(call.gas_before) - i128::from(call.cost) - i128::from(returned.gas);
@@ -163,7 +163,7 @@ impl LegacyCallTracer {
         self.keep(&call);
     }
 
-    /// Ends the newest call, which failed with all its gas.
+    /// Ends the newest call, which failed and used all its gas.
     fn failed(&mut self, error: &str) {
         if self.calls.last().is_none_or(|call| call.error.is_some()) {
             return;
@@ -261,7 +261,7 @@ impl Tracer for LegacyCallTracer {
             Some(Running::Plain { first_gas, is_revert, returned }) => {
                 self.has_descended = false;
                 if let Some(call) = self.calls.last_mut() {
-                    // What the frame really got, which the caller's instruction does not show.
+                    // The frame's actual gas, which the caller's instruction does not show.
                     call.gas = first_gas.or(call.gas);
                     if is_revert {
                         call.error = Some(REVERTED.to_owned());

@@ -1,4 +1,4 @@
-//! `contractTracer`: which contracts were made, or run an instruction. A tracer of native chains alone.
+//! `contractTracer`: lists contracts that were created, or that ran a given instruction. Exists only on native chains.
 
 use alloy_primitives::Address;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::block::StateError;
 
-/// Lists addresses, each once, in the order in which they came up; the reference gives no order.
+/// Lists addresses without duplicates in order of appearance; the reference defines no order.
 #[derive(Default)]
 pub(super) struct ContractTracer {
-    /// The instruction that is looked for; none when creations are.
+    /// The instruction to look for; `None` to list creations.
     opcode: Option<u8>,
     found: Vec<Address>,
 }

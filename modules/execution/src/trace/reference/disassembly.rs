@@ -1,4 +1,4 @@
-//! `evmdisTracer`: what each instruction took from and left on the stack, for disassemblers.
+//! `evmdisTracer`: the stack before and after each instruction, for disassemblers.
 
 use alloy_primitives::U256;
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, JUMPDEST, PUSH0, PUSH32, RETURN, STATICCALL, STOP};
@@ -9,23 +9,23 @@ use super::{
 };
 use crate::block::StateError;
 
-/// Keeps the instructions of every frame that runs; a call holds those of the frame that it opened.
+/// Keeps the instructions of every open frame; a call contains those of the frame that it opened.
 pub(super) struct DisassemblyTracer {
-    /// The outermost frame is first.
+    /// Open frames, outermost first.
     frames: Vec<Frame>,
-    /// What the instruction that runs now will add when it was not refused.
+    /// The entry that the current instruction will add if it is not refused.
     running: Option<Running>,
     held: usize,
 }
 
-/// An instruction that runs now.
+/// The current instruction.
 enum Running {
-    /// At the depth of the newest frame.
+    /// In the newest frame.
     AtHome {
         operation: Box<Operation>,
-        /// What the instruction before it left on the stack.
+        /// Stack results of the previous instruction.
         results_before: Vec<U256>,
-        /// What it returns.
+        /// Its return value.
         returned: Option<Vec<u8>>,
     },
     /// In a caller: frames above this depth have returned. It is not listed itself, as in the reference.
@@ -37,28 +37,28 @@ struct Frame {
     operations: Vec<Operation>,
     returned: Option<Vec<u8>>,
     error: Option<String>,
-    /// The instruction in the caller that opened this frame; none for the outermost.
+    /// The calling instruction of this frame; `None` for the outermost.
     opener: Option<usize>,
 }
 
 struct Operation {
     opcode: u8,
     depth: usize,
-    /// What it left on the stack, seen by the one after it.
+    /// Its results on the stack, known at the next instruction.
     results: Vec<U256>,
     call: Option<OpenedCall>,
     pc: Option<usize>,
 }
 
-/// What an instruction calls with.
+/// Operands of a call.
 struct OpenedCall {
-    /// The name in place of the number, for the calls that came later.
+    /// The name instead of the number, for newer call instructions.
     name: Option<&'static str>,
     gas: U256,
     to: U256,
     value: Option<U256>,
     input: Vec<u8>,
-    /// What became of it, when it has returned.
+    /// The frame, once it has returned.
     frame: Option<Frame>,
 }
 
@@ -92,7 +92,7 @@ impl DisassemblyTracer {
         Operation { opcode: step.opcode, depth: step.depth, results: Vec::new(), call, pc }
     }
 
-    /// Hands frames that have returned to the calls that opened them.
+    /// Moves returned frames into the calls that opened them.
     fn close(&mut self, depth: usize) {
         while self.frames.len() > depth.max(1) {
             let Some(frame) = self.frames.pop() else { return };
@@ -166,8 +166,8 @@ impl Frame {
 }
 
 impl Operation {
-    /// How many items the reference's script takes for its results. It does not know the instructions that came later,
-    /// and the later calls only by name.
+    /// The number of items that the reference's script takes for results. It does not know newer instructions, and
+    /// newer calls only by name.
     fn results_on_stack(&self) -> usize {
         match self.opcode {
             DELEGATECALL | STATICCALL => 0,
@@ -217,17 +217,17 @@ impl OpenedCall {
     }
 }
 
-/// A number as the script engine writes it: floating point.
+/// A number in the script engine's format: floating point.
 fn script_number(number: U256) -> String {
-    const LEAST_WITH_EXPONENT: f64 = 1e21;
+    const MIN_WITH_EXPONENT: f64 = 1e21;
     let rounded = f64::from(number);
-    if rounded < LEAST_WITH_EXPONENT {
+    if rounded < MIN_WITH_EXPONENT {
         return rounded.to_string();
     }
     format!("{rounded:e}").replace('e', "e+")
 }
 
-/// Bytes as the script engine writes a buffer: an object by position.
+/// Bytes in the script engine's format of a buffer: an object by position.
 fn buffer(bytes: &[u8]) -> String {
     let members: Vec<String> = bytes.iter().enumerate().map(|(at, byte)| format!("\"{at}\":{byte}")).collect();
     format!("{{{}}}", members.join(","))
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_a_script_engine_writes_them() {
+    fn numbers_have_the_script_engines_format() {
         let cases = [
             (U256::from(50_000), "50000"),
             (U256::from(1) << 60, "1152921504606847000"),

@@ -1,7 +1,7 @@
-//! What an instruction that was refused would have cost, and the reference's words for it.
+//! The cost of a refused instruction, and the reference's error text.
 //!
-//! The EVM below says only that gas or the stack did not suffice. The reference counts the whole price first, and
-//! shows it.
+//! The EVM reports only that gas or the stack did not suffice. The reference computes the full price first, and shows
+//! it.
 
 use alloy_primitives::{Address, U256};
 use revm::{
@@ -25,34 +25,34 @@ use crate::{
     instructions::{StackBounds, instruction_name, is_known_to_the_reference},
 };
 
-/// Gas below which SSTORE is refused whatever it does, from Istanbul on.
+/// Minimum gas for any SSTORE from Istanbul on.
 const SSTORE_STIPEND: u64 = 2300;
-/// Sizes of memory above this have no price in the reference.
-const MOST_MEMORY: u64 = 0x001f_ffff_ffe0;
-/// The first access to an account costs so much more than the next, from Berlin on.
+/// Memory sizes above this have no price in the reference.
+const MAX_MEMORY: u64 = 0x001f_ffff_ffe0;
+/// Extra cost of the first access to an account, from Berlin on.
 const COLD_ACCOUNT: u64 = 2_500;
-/// The first access to a slot in a transaction.
+/// Extra cost of the first access to a slot in a transaction.
 const COLD_SLOT: u64 = 2_100;
 
-/// What must be kept of a step to explain it when it fails: its operands are gone by then.
+/// Data of a step for explaining a failure: its operands are gone by then.
 pub(super) struct KeptStep {
     pub(super) opcode: u8,
     pub(super) gas: u64,
     pub(super) stack_length: usize,
-    /// The top first.
+    /// Top of the stack first.
     top: [U256; 7],
     memory_length: u64,
-    /// The account or slot is accessed for the first time.
+    /// Whether this is the first access to the account or slot.
     is_cold: bool,
-    /// Of SSTORE: the slot's value before the transaction, and now.
+    /// For SSTORE: the slot's value before the transaction, and now.
     slot: Option<(U256, U256)>,
-    /// Of SELFDESTRUCT: it gives something to an account that does not exist. Known before the step only: what it gives has
-    /// moved when it fails for want of gas.
+    /// For SELFDESTRUCT: whether it sends coins to an account that does not exist. Only known before the step: the
+    /// coins have moved when it fails for lack of gas.
     makes_account: bool,
 }
 
 impl KeptStep {
-    /// Keeps what may be needed.
+    /// Collects the data.
     ///
     /// # Errors
     /// The database failed.
@@ -85,7 +85,7 @@ impl KeptStep {
         })
     }
 
-    /// Why the reference refuses this step, and what it would have cost; none when it runs and fails then.
+    /// Why the reference refuses this step, and its cost; `None` if it runs and then fails.
     ///
     /// # Errors
     /// The database failed.
@@ -104,7 +104,7 @@ impl KeptStep {
                 | Is::ReentrancySentryOOG
                 | Is::CreateInitCodeSizeLimit
         );
-        // The reference looks at the price of a change first, and then whether changes are allowed.
+        // The reference computes the price of a change before it checks whether changes are allowed.
         let is_forbidden = matches!(result, Is::CallNotAllowedInsideStatic | Is::StateChangeDuringStaticCall);
         if !is_about_gas && !is_forbidden && !matches!(result, Is::StackUnderflow | Is::StackOverflow) {
             return Ok(None);
@@ -125,7 +125,7 @@ impl KeptStep {
         Ok((!is_forbidden || !is_payable).then(|| ("out of gas".to_owned(), price)))
     }
 
-    /// What an instruction costs that ran and failed.
+    /// The cost of an instruction that ran and failed.
     ///
     /// # Errors
     /// The database failed.
@@ -146,7 +146,8 @@ impl KeptStep {
     }
 
     fn stack_refusal(&self) -> Option<String> {
-        // An instruction that the reference does not know can run out of gas below; there its stack has no bounds.
+        // An instruction unknown to the reference can run out of gas in the EVM; the reference has no stack bounds for
+        // it.
         let bounds = StackBounds::of(self.opcode).filter(|_| is_known_to_the_reference(self.opcode))?;
         let length = self.stack_length;
         if length < bounds.least {
@@ -155,7 +156,7 @@ impl KeptStep {
         (length > bounds.most).then(|| bounds.overflow_text(length))
     }
 
-    /// The words for an instruction that ran and failed.
+    /// The error text of an instruction that ran and failed.
     pub(super) fn failure_text(&self, result: InstructionResult) -> String {
         use InstructionResult as Is;
         match result {
@@ -169,7 +170,7 @@ impl KeptStep {
         }
     }
 
-    /// How long memory must be for this step, bytes; none beyond 64 bits.
+    /// Memory size that this step needs, bytes; `None` beyond 64 bits.
     fn grown_memory(&self) -> Option<u64> {
         let end = |offset: usize, length: usize| memory_end(self.top[offset], self.top[length]);
         let fixed = |length: u64| memory_end(self.top[0], U256::from(length));
@@ -187,7 +188,7 @@ impl KeptStep {
         }
     }
 
-    /// The price beyond the constant; none where the reference gives up counting.
+    /// The price beyond the constant part; `None` if the reference's computation overflows.
     fn dynamic_gas(&self, memory: u64, context: &mut BlockContext) -> Result<Option<u64>, StateError> {
         let Some(expansion) = self.expansion_gas(memory) else { return Ok(None) };
         let fork = context.cfg.spec;
@@ -227,7 +228,7 @@ impl KeptStep {
     }
 
     fn expansion_gas(&self, memory: u64) -> Option<u64> {
-        if memory > MOST_MEMORY {
+        if memory > MAX_MEMORY {
             return None;
         }
         let price = |words: u64| words * 3 + words * words / 512;
@@ -256,8 +257,8 @@ impl KeptStep {
         ))
     }
 
-    /// Calls are priced with what they hand over, which the reference bounds by what is left only as long as
-    /// something is.
+    /// The price of a call includes the gas passed on, which the reference limits to the remaining gas only if some
+    /// remains.
     fn call_gas(&self, expansion: u64, cold: u64, context: &mut BlockContext) -> Result<Option<u64>, StateError> {
         let has_value = matches!(self.opcode, CALL | CALLCODE) && !self.top[2].is_zero();
         let left = self.gas - constant_gas(self.opcode, context.cfg.spec);
@@ -280,7 +281,7 @@ fn address(word: U256) -> Address {
     Address::from_word(word.into())
 }
 
-/// Whether a contract that destroys itself gives its balance to an account that does not exist.
+/// Returns whether a self-destruction sends its balance to an account that does not exist.
 fn makes_account(context: &mut BlockContext, contract: Address, heir: Address) -> Result<bool, StateError> {
     let mut accounts = Layered::during(context);
     Ok(is_empty(&mut accounts, heir)? && !accounts.balance(contract)?.is_zero())
@@ -290,7 +291,7 @@ fn is_istanbul(context: &BlockContext) -> bool {
     context.cfg.spec.is_enabled_in(SpecId::ISTANBUL)
 }
 
-/// Where memory must reach; none beyond 64 bits.
+/// End of a memory range; `None` beyond 64 bits.
 fn memory_end(offset: U256, length: U256) -> Option<u64> {
     if length.is_zero() {
         return Some(0);

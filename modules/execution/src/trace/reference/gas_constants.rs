@@ -1,5 +1,5 @@
-//! What the reference charges for an instruction before it looks at the operands (`docs/spec/chain.md` 5.2). The EVM
-//! below parts the price otherwise; only the sums agree.
+//! The reference's constant gas price of each instruction (`docs/spec/chain.md` 5.2). The EVM splits the price
+//! differently; only the sums are equal.
 
 use revm::{
     bytecode::opcode::{

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{block::StateError, instructions::instruction_name};
 
-/// Counts by name; names keep the order in which they came up.
+/// Counts by name, in order of first appearance.
 #[derive(Default)]
 pub(super) struct Counts {
     places: HashMap<String, usize>,
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// How many instructions were begun.
+/// Counts instructions.
 #[derive(Default)]
 pub(super) struct CountTracer {
     count: u64,
@@ -58,7 +58,7 @@ impl Tracer for CountTracer {
     }
 }
 
-/// How often every sequence of so many instructions occurs.
+/// Counts every sequence of this many instructions.
 pub(super) struct SequenceTracer {
     length: SequenceLength,
     counts: Counts,
@@ -67,7 +67,7 @@ pub(super) struct SequenceTracer {
     depth: usize,
 }
 
-/// How many instructions are a sequence.
+/// Length of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SequenceLength {
     One,
@@ -81,7 +81,8 @@ impl SequenceTracer {
         Self { length, counts: Counts::default(), before: nothing.clone(), before_that: nothing, depth: 0 }
     }
 
-    /// Two in a row count when they ran at the same depth; what ran elsewhere in between is the first of the next.
+    /// Two consecutive instructions count if they ran at the same depth; one at another depth in between starts the
+    /// next pair.
     fn pair(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
         if step.depth == self.depth {
             self.counts.add(format!("{}-{name}", self.before));
@@ -90,7 +91,7 @@ impl SequenceTracer {
         self.depth = step.depth;
     }
 
-    /// The first instruction at another depth is not even remembered.
+    /// The first instruction at another depth is not recorded.
     fn triple(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
         if step.depth != self.depth {
             self.depth = step.depth;

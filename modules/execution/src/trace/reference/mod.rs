@@ -1,9 +1,9 @@
-//! Tracers as the reference client has them: what native chains answer (`docs/spec/rpc-node.md` 4.2).
+//! The reference client's tracers, for native chains (`docs/spec/rpc-node.md` 4.2).
 //!
-//! The reference tells its tracers of frames and instructions in an order of its own, with gas prices, error texts
-//! and refusals that the EVM below does not give by itself. [`Watch`] turns what the EVM reports into those events;
-//! each file beside it is one tracer, or a family of them, that only hears events. What must always hold: watching
-//! changes nothing, neither the state nor what is warm.
+//! The reference reports frames and instructions to its tracers in an order of its own, with gas prices, error texts
+//! and refusals that the EVM does not provide. [`Watch`] converts the EVM's reports into those events; each other file
+//! is one tracer, or a family of them, that only receives events. Invariant: tracing changes neither the state nor what
+//! is warm.
 
 mod accounts;
 mod calls;

@@ -1,4 +1,4 @@
-//! The options object, and which tracer a name stands for.
+//! The options object, and the tracers by name.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::{
     ExecutionLimits, block::MovedPrecompiles, instructions::instruction_of, trace::options::parse_go_duration,
 };
 
-/// Options that have the right types. What they mean is looked at when there is something to trace, because the
-/// reference says "not found" before it finds fault with a tracer.
+/// Options with checked types. Their values are checked only when there is something to trace, because the reference
+/// reports "not found" before errors of the tracer.
 #[derive(Debug, Default)]
 pub(in crate::trace) struct ReferenceOptions {
     tracer: Option<String>,
@@ -32,11 +32,11 @@ pub(in crate::trace) struct ReferenceOptions {
 }
 
 impl ReferenceOptions {
-    /// Reads the JSON text of an options object; `null` stands for none. Case of keys does not matter, and what is
-    /// not known is ignored, as in the reference.
+    /// Parses the JSON text of an options object; `null` means none. As in the reference, keys ignore case, and unknown
+    /// ones are ignored.
     ///
     /// # Errors
-    /// Code `-32602` when a member has the wrong type.
+    /// Code `-32602` if a member has the wrong type.
     pub(in crate::trace) fn parse(json: &str) -> Result<Self, Failure> {
         let members: Option<Map<String, Value>> = serde_json::from_str(json)
             .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;
@@ -62,20 +62,20 @@ impl ReferenceOptions {
         Ok(options)
     }
 
-    /// How long a traced transaction may run.
+    /// Time limit of a traced transaction.
     ///
     /// # Errors
-    /// A duration that is none, in Go's words.
+    /// An invalid duration, with Go's text.
     pub(in crate::trace) fn timeout(&self, limits: &ExecutionLimits) -> Result<Duration, Failure> {
         let named = self.timeout.as_ref().filter(|_| self.tracer.is_some());
         let Some(named) = named else { return Ok(limits.trace_timeout) };
         Ok(parse_go_duration(named).map_err(Failure::server)?.min(limits.trace_timeout_max))
     }
 
-    /// A fresh tracer.
+    /// A new tracer.
     ///
     /// # Errors
-    /// A tracer that does not exist, or a configuration that it does not understand.
+    /// An unknown tracer, or an invalid configuration.
     pub(in crate::trace) fn watch(&self, precompiles: &MovedPrecompiles) -> Result<Watch, Failure> {
         let tracer: Box<dyn Tracer> = match self.tracer.as_deref() {
             None => Box::new(StructLogger::new(self.struct_logger)),
@@ -138,7 +138,7 @@ fn wrong_member(value: &Value, member: &str, wanted: &str) -> Failure {
     Failure::server(format!("json: cannot unmarshal {kind} into Go struct field {member} of type {wanted}"))
 }
 
-/// What Go's decoder calls a JSON value.
+/// The name of a JSON value's type in Go's decoder.
 const fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -150,8 +150,8 @@ const fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// The reference takes every other name for a script. There is no script engine here; what is wrong with a script
-/// before it runs is said in the reference's words.
+/// The reference treats every other name as a script. There is no script engine here; errors in a script before it runs
+/// have the reference's texts.
 fn refused_source(source: &str) -> Failure {
     let members = if is_number(source.trim()) { Some(Vec::new()) } else { member_names(source) };
     if let Some(members) = members {
@@ -171,7 +171,7 @@ fn refused_source(source: &str) -> Failure {
     ))
 }
 
-/// Whether a text is a number literal: something that has no members at all.
+/// Returns whether a text is a number literal, which has no members.
 fn is_number(text: &str) -> bool {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hexadecimal {
@@ -180,8 +180,7 @@ fn is_number(text: &str) -> bool {
     }
 }
 
-/// The member names of an object literal, none when the text is something else. Names inside of inner brackets and
-/// strings are not its own.
+/// The member names of an object literal, `None` for other texts. Names inside inner brackets and strings are excluded.
 fn member_names(source: &str) -> Option<Vec<String>> {
     let inner = source.trim().strip_prefix('{')?.strip_suffix('}')?;
     let (mut names, mut depth, mut word, mut is_value) = (Vec::new(), 0_usize, String::new(), false);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_named_tracer_of_the_reference_is_there() {
+    fn every_named_tracer_of_the_reference_exists() {
         let names = [
             "callTracer",
             "callTracerLegacy",
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_configurations_are_refused_in_the_words_of_go() {
+    fn invalid_configurations_are_refused_with_gos_texts() {
         let cases = [
             (
                 r#"{"tracer":"callTracer","tracerConfig":{"onlytopcall":"x"}}"#,
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_refused_by_what_they_lack_or_by_name() {
+    fn scripts_are_refused_for_missing_members_or_by_name() {
         let cases = [
             ("{}", "trace object must expose a function fault()"),
             ("{'a': 1}", "trace object must expose a function fault()"),
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_read_only_where_a_tracer_is_named() {
+    fn a_timeout_applies_only_with_a_named_tracer() {
         let limits = ExecutionLimits::default();
         let timeout = |options: &str| ReferenceOptions::parse(options).and_then(|options| options.timeout(&limits));
 

@@ -1,5 +1,5 @@
-//! `prestateTracer` as the reference has it: every account that the code touched, as it was when it was first
-//! touched. The sender's balance and nonce are then taken back to before the transaction.
+//! The reference's `prestateTracer`: every touched account, as it was when first touched. The sender's balance and
+//! nonce are then restored to before the transaction.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ pub(super) struct PrestateTracer {
 }
 
 struct Touched {
-    /// Wei; less than nothing when the code spent what the transaction gave it.
+    /// Wei; negative if the code spent what the transaction gave it.
     balance: Balance,
     nonce: i128,
     code: Bytes,
     slots: Vec<(U256, U256)>,
 }
 
-/// A number with a sign.
+/// A signed number.
 #[derive(Clone, Copy)]
 struct Balance {
     magnitude: U256,
@@ -160,7 +160,7 @@ impl Tracer for PrestateTracer {
             ));
         };
         if self.accounts.is_empty() {
-            // The reference's script has nothing to look into when no instruction ran.
+            // The reference's script has no database if no instruction ran.
             let shown: String = format!("{:#x}", start.from).chars().take(32).collect();
             return Err(TracerFailure::Worded(format!(
                 "TypeError: cannot read property '{shown}...' of null    in server-side tracer function 'result'"
@@ -180,11 +180,11 @@ impl Tracer for PrestateTracer {
     }
 }
 
-/// Gas times price in the script's arithmetic: floating point, then as many digits as that number shows.
+/// Gas times price in the script's arithmetic: floating point, with as many digits as that shows.
 fn paid_as_the_script_counts(gas: u64, price: U256) -> U256 {
     #[allow(clippy::cast_precision_loss, reason = "the loss is what the reference shows")]
     let product = gas as f64 * f64::from(price);
-    // Written out with the shortest digits that name the number, and zeros behind them, as the script does.
+    // Formatted with the shortest exact digits followed by zeros, like the script.
     format!("{product}").parse().unwrap_or_default()
 }
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn balances_may_fall_below_nothing_and_come_back() {
+    fn balances_may_become_negative_and_recover() {
         let balance = Balance::of(U256::from(5)).minus(U256::from(7));
         assert_eq!(balance.text(), "0x-2");
         assert_eq!(balance.plus(U256::from(3)).text(), "0x1");

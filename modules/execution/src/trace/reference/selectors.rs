@@ -1,4 +1,4 @@
-//! `4byteTracer` and its older form: which functions were called, with how much data.
+//! `4byteTracer` and its older form: selectors called, with the size of their data.
 
 use alloy_primitives::{Address, U256, hex};
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, STATICCALL};
@@ -10,11 +10,12 @@ use super::{
 };
 use crate::block::{MovedPrecompiles, StateError};
 
-/// Counts selectors. The outermost call comes last.
+/// Counts selectors. The outermost call is counted last.
 pub(super) struct SelectorTracer {
     counts: Counts,
     precompiles: MovedPrecompiles,
-    /// Reads calls off the stack instead of hearing of frames: sees calls that are refused, and no creations.
+    /// Whether it reads calls from the stack instead of using frame events: it then sees refused calls, and no
+    /// creations.
     reads_stack: bool,
 }
 
@@ -49,7 +50,7 @@ impl Tracer for SelectorTracer {
         }
         let length = step.peek(offset_at + 1);
         if let Some(data_length) = length.checked_sub(U256::from(4)) {
-            // Before memory has grown for the call, it may not reach so far; then the selector is empty.
+            // The memory has not grown for the call yet; if it is too short, the selector is empty.
             let selector = step.memory_slice(step.peek(offset_at), U256::from(4)).to_vec();
             self.count(&selector, data_length);
         }

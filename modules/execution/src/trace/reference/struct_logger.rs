@@ -1,4 +1,4 @@
-//! Every instruction with gas, stack, memory and storage, in the older form that the reference has kept
+//! Every instruction with gas, stack, memory and storage, in the older format that the reference has kept
 //! (`docs/spec/rpc-node.md` 4.2).
 
 use std::{
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{block::StateError, instructions::instruction_name, trace::recording::text_bytes};
 
-/// What is recorded.
+/// Options of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StructLoggerOptions {
     pub(super) with_memory: bool,
     pub(super) without_stack: bool,
     pub(super) without_storage: bool,
-    /// How many instructions; zero for all, less for none.
+    /// Number of instructions; zero means all, negative means none.
     pub(super) limit: i64,
 }
 
-/// Writes its answer while the code runs: what an instruction costs is known only when it has run, so what comes
-/// behind the price waits in `rest`.
+/// Writes its answer during the run: an instruction's cost is known only after it ran, so the text after the cost waits
+/// in `rest`.
 pub(super) struct StructLogger {
     options: StructLoggerOptions,
     steps: String,
@@ -34,7 +34,7 @@ pub(super) struct StructLogger {
     is_step_recorded: bool,
     depth: usize,
     rest: String,
-    /// By contract, every slot that it has read or written so far.
+    /// All slots read or written so far, by contract.
     slots: HashMap<Address, BTreeMap<U256, U256>>,
     output: Option<FrameEnd>,
 }
@@ -71,7 +71,7 @@ impl StructLogger {
         self.rest.push(']');
     }
 
-    /// The slots that the contract has seen, with the one that this instruction reads or writes.
+    /// The slots accessed by the contract, including the one of this instruction.
     fn write_storage(&mut self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<(), StateError> {
         let value = match step.opcode {
             SLOAD if !step.stack.is_empty() => accounts.slot(step.contract, step.peek(0))?,
@@ -134,7 +134,7 @@ impl Tracer for StructLogger {
     }
 
     fn held_bytes(&self) -> usize {
-        // The answer repeats the steps.
+        // The answer contains a copy of the steps.
         let (length, capacity) = (self.steps.len(), self.steps.capacity());
         let steps = text_bytes(length, capacity).max((length + capacity) as u64);
         usize::try_from(steps).unwrap_or(usize::MAX).saturating_add(self.rest.capacity())

@@ -1,11 +1,11 @@
-//! What tracers hear, and what they answer.
+//! The tracers' interface: events and answers.
 
 use alloy_primitives::{Address, Bytes, U256};
 
 use super::accounts::Accounts;
 use crate::block::StateError;
 
-/// How a frame came about, in the reference's words.
+/// Kind of a frame, with the reference's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
     Call,
@@ -31,63 +31,63 @@ impl FrameKind {
         }
     }
 
-    /// Whether the frame makes a contract.
+    /// Returns whether the frame creates a contract.
     pub(super) const fn is_creation(self) -> bool {
         matches!(self, Self::Create | Self::Create2)
     }
 }
 
-/// A frame that begins.
+/// The start of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FrameStart {
     pub(super) kind: FrameKind,
     pub(super) from: Address,
-    /// The account whose code runs, or that is made.
+    /// The account whose code runs, or that is created.
     pub(super) to: Address,
     /// Call data, or init code.
     pub(super) input: Bytes,
-    /// Gas that the frame is given.
+    /// Gas of the frame.
     pub(super) gas: u64,
-    /// Wei; none where a call has no value of its own.
+    /// Wei; `None` for calls without a value of their own.
     pub(super) value: Option<U256>,
 }
 
-/// A frame that has ended.
+/// The end of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FrameEnd {
-    /// What it returned, or made.
+    /// Its output, or the created code.
     pub(super) output: Bytes,
     pub(super) gas_used: u64,
     /// Why it failed.
     pub(super) error: Option<String>,
 }
 
-/// The reference's words for a frame that gave up by itself.
+/// The reference's text for a frame that reverted.
 pub(super) const REVERTED: &str = "execution reverted";
 
-/// An instruction that is about to run.
+/// An instruction before it runs.
 pub(super) struct Step<'a> {
     pub(super) pc: usize,
     pub(super) opcode: u8,
-    /// Gas that is left.
+    /// Remaining gas.
     pub(super) gas: u64,
-    /// One for the outermost frame.
+    /// 1 for the outermost frame.
     pub(super) depth: usize,
-    /// The top is last.
+    /// Top last.
     pub(super) stack: &'a [U256],
-    /// Not yet grown for this instruction.
+    /// Before it grows for this instruction.
     pub(super) memory: &'a [u8],
-    /// Whose storage the instruction sees.
+    /// The contract whose storage is used.
     pub(super) contract: Address,
 }
 
 impl Step<'_> {
-    /// The item `depth` places below the top; zero when there is none, as the reference gives it.
+    /// The item `depth` places below the top; zero if there is none, as in the reference.
     pub(super) fn peek(&self, depth: usize) -> U256 {
         self.stack.len().checked_sub(depth + 1).and_then(|index| self.stack.get(index)).copied().unwrap_or_default()
     }
 
-    /// Memory from `offset` on, nothing when it does not reach so far, as the reference gives it.
+    /// Memory from `offset` on; empty if it is too short, as in the reference.
     pub(super) fn memory_slice(&self, offset: U256, length: U256) -> &[u8] {
         let range = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
         let range = range.and_then(|(offset, length)| Some(offset..offset.checked_add(length)?));
@@ -95,31 +95,31 @@ impl Step<'_> {
     }
 }
 
-/// How the instruction of the last step went.
+/// The result of the last step's instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepEnd<'a> {
     /// It ran, or opened a frame.
     Ran {
-        /// Gas that it costs, with what it hands to a call and without what it hands to a creation.
+        /// Its cost, including gas passed to a call, but not to a creation.
         cost: u64,
     },
-    /// It was refused before it ran: the stack's bounds, or gas.
+    /// It was refused before it ran: stack bounds, or gas.
     Refused {
-        /// Gas that it would have cost.
+        /// The gas it would have cost.
         cost: u64,
-        /// Why.
+        /// The reason.
         error: &'a str,
     },
     /// It ran and failed.
     Failed {
-        /// Gas that it costs.
+        /// Its cost.
         cost: u64,
-        /// Why.
+        /// The reason.
         error: &'a str,
     },
 }
 
-/// What is known when a run is over.
+/// Data known at the end of a run.
 pub(super) struct Run<'a> {
     /// Gas of the whole transaction, after refunds.
     pub(super) gas_used: u64,
@@ -127,11 +127,11 @@ pub(super) struct Run<'a> {
     pub(super) intrinsic_gas: u64,
     /// Wei per gas that the sender pays.
     pub(super) gas_price: U256,
-    /// The outermost frame; none when it was refused.
+    /// The outermost frame; `None` if it was refused.
     pub(super) frame: Option<(&'a FrameStart, &'a FrameEnd)>,
 }
 
-/// Hears events and makes the answer. What is not implemented is not listened to.
+/// Receives events and produces the answer. Methods that are not implemented ignore their events.
 pub(super) trait Tracer {
     /// The outermost frame begins.
     fn start(&mut self, _frame: &FrameStart) {}
@@ -156,7 +156,7 @@ pub(super) trait Tracer {
     /// The outermost frame has ended.
     fn end(&mut self, _end: &FrameEnd) {}
 
-    /// Bytes that the tracer holds, roughly; they are bounded.
+    /// Approximate memory use in bytes, which is limited.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -164,13 +164,13 @@ pub(super) trait Tracer {
     /// The JSON text of the answer.
     ///
     /// # Errors
-    /// The reference's words for why there is none.
+    /// The reference's text for why there is none.
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure>;
 }
 
-/// Why a tracer gives no answer.
+/// Why a tracer has no answer.
 pub(in crate::trace) enum TracerFailure {
-    /// In the reference's words.
+    /// With the reference's text.
     Worded(String),
     /// The database failed.
     State(StateError),

@@ -1,4 +1,4 @@
-//! From what the EVM reports to what the reference tells its tracers.
+//! Converts the EVM's reports to the events of the reference's tracers.
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
@@ -23,14 +23,14 @@ use crate::{
     call::precompile_failure,
 };
 
-/// A tracer, and what must be known to tell it of events.
+/// A tracer, and the state needed to send it events.
 pub(in crate::trace) struct Watch {
     tracer: Box<dyn Tracer>,
-    /// The newest is last.
+    /// Open frames, newest last.
     frames: Vec<OpenFrame>,
-    /// The instruction that runs now.
+    /// The current instruction.
     step: Option<KeptStep>,
-    /// Wei that SELFDESTRUCT is about to move, and where.
+    /// Wei that SELFDESTRUCT is about to move, and the receiver.
     destruction: Option<(Address, U256)>,
     /// Why the newest instruction failed; its frame ends next.
     failure: Option<String>,
@@ -39,9 +39,9 @@ pub(in crate::trace) struct Watch {
 
 struct OpenFrame {
     start: FrameStart,
-    /// The tracer has been told. It never hears of a call that is refused before it begins.
+    /// Whether the tracer got its start event. Calls that are refused before they begin have none.
     is_announced: bool,
-    /// There is nothing to run: the reference does not even run the STOP behind the code's end.
+    /// Whether there is no code: the reference then does not even run the implicit STOP.
     has_no_code: bool,
 }
 
@@ -50,15 +50,15 @@ impl Watch {
         Self { tracer, frames: Vec::new(), step: None, destruction: None, failure: None, outermost: None }
     }
 
-    /// Bytes that the tracer holds, roughly.
+    /// Approximate memory use of the tracer, bytes.
     pub(in crate::trace) fn held_bytes(&self) -> usize {
         self.tracer.held_bytes()
     }
 
-    /// A frame is about to begin, if nothing refuses it.
+    /// A frame is about to begin, unless it is refused.
     ///
     /// # Errors
-    /// The database failed, here and below.
+    /// The database failed; likewise for the methods below.
     pub(in crate::trace) fn frame_start(
         &mut self,
         context: &mut BlockContext,
@@ -202,7 +202,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A contract that destroys itself is a frame of its own, which does nothing.
+    /// A self-destruction is a frame of its own, which does nothing.
     fn destroyed(&mut self, contract: Address) {
         let Some((beneficiary, balance)) = self.destruction.take() else { return };
         self.tracer.enter(&FrameStart {
@@ -233,7 +233,7 @@ impl Watch {
     }
 }
 
-/// What a run has cost.
+/// Gas of a run.
 pub(in crate::trace) struct RunGas {
     /// Gas of the whole transaction, after refunds.
     pub(in crate::trace) gas_used: u64,
@@ -270,13 +270,13 @@ fn creation_start(inputs: &CreateInputs, context: &mut BlockContext) -> Result<F
     })
 }
 
-/// Whether a frame did not even begin: the reference tells no tracer of it.
+/// Returns whether a frame did not begin: the reference reports no such frame to tracers.
 const fn is_refused(result: InstructionResult) -> bool {
     use InstructionResult as Is;
     matches!(result, Is::CallTooDeep | Is::OutOfFunds | Is::OverflowPayment | Is::CreateCollision | Is::NonceOverflow)
 }
 
-/// The words for a frame that failed without an instruction that did.
+/// The text for a frame that failed without a failed instruction.
 fn frame_failure(result: InstructionResult, start: &FrameStart) -> String {
     use InstructionResult as Is;
     let text = match result {

@@ -1,3 +1,5 @@
+//! Tests of log queries while the chain changes.
+
 use alloy_primitives::{Address, Bytes, U256};
 use tempfile::TempDir;
 use tenon_api::{
@@ -12,7 +14,7 @@ use crate::{StoreLimits, StoreOptions};
 
 const CHAIN_ID: u64 = 31_337;
 
-/// A chain of blocks with one log each, which is the name of their branch; all of them in memory.
+/// A chain of blocks with one log each, which names their branch; all of them are in memory.
 struct Chain {
     answers: Answers,
     _folder: TempDir,
@@ -35,7 +37,7 @@ impl Chain {
             spec: ChainSpec::ethereum_at(CHAIN_ID, Fork::Berlin).into(),
             info: info.into(),
             limits: StoreLimits::default(),
-            asked_blocks: AskedBlocks::default(),
+            requested_blocks: RequestedBlocks::default(),
         };
         let chain = Self { answers, _folder: folder };
         chain.grow(blocks, b"old");
@@ -49,7 +51,7 @@ impl Chain {
         }
     }
 
-    /// Puts as many blocks of another branch in place of those above `ancestor`.
+    /// Replaces the blocks above `ancestor` by as many of another branch.
     fn reorganise(&self, ancestor: u64) {
         let removed = self.answers.store.head_number() - ancestor;
         self.answers.store.unwind(BlockNumber(ancestor)).unwrap();
@@ -57,7 +59,7 @@ impl Chain {
     }
 }
 
-/// A block with one log; nothing here looks at roots.
+/// A block with one log; roots are not checked here.
 fn commit(number: u64, parent_hash: B256, branch: &'static [u8]) -> BlockCommit {
     let mut transaction = Transaction {
         hash: B256::ZERO,
@@ -109,11 +111,11 @@ fn branches(logs: &[LocatedLog]) -> Vec<&[u8]> {
     logs.iter().map(|located| located.log.data.as_ref()).collect()
 }
 
-/// What is read from memory in blocks 3 to 5 of six, with something done to the chain before block 4 is looked up: whether
-/// it holds, and which branches it is of.
+/// Reads blocks 3 to 5 of six from memory, changing the chain before block 4 is looked up. Returns whether the result
+/// is valid, and its branches.
 fn read_while(chain: &Chain, change: impl Fn(&Chain)) -> (bool, Vec<LocatedLog>) {
     let filter = LogFilter::default();
-    let mut found = Found { store: &chain.answers.store, filter: &filter, logs: Vec::new(), left: LOGS_AT_HAND };
+    let mut found = Found { store: &chain.answers.store, filter: &filter, logs: Vec::new(), left: CACHED_LOGS };
     let numbers = (3..=5).inspect(|number| {
         if *number == 4 {
             change(chain);
@@ -124,7 +126,7 @@ fn read_while(chain: &Chain, change: impl Fn(&Chain)) -> (bool, Vec<LocatedLog>)
 }
 
 #[test]
-fn a_range_whose_blocks_are_replaced_while_it_is_read_from_memory_is_searched_instead() {
+fn a_range_replaced_during_a_read_from_memory_is_searched_instead() {
     for (ancestor, expected) in [(2, [b"new"; 3]), (3, [b"old", b"new", b"new"]), (4, [b"old", b"old", b"new"])] {
         let chain = Chain::of(6);
 
@@ -141,7 +143,7 @@ fn a_range_whose_blocks_are_replaced_while_it_is_read_from_memory_is_searched_in
 }
 
 #[test]
-fn a_range_whose_blocks_are_taken_off_while_it_is_read_from_memory_is_not_answered_from_it() {
+fn a_range_unwound_during_a_read_from_memory_is_not_answered_from_it() {
     let chain = Chain::of(6);
 
     let (is_whole, read) = read_while(&chain, |chain| chain.answers.store.unwind(BlockNumber(4)).unwrap());
@@ -150,7 +152,7 @@ fn a_range_whose_blocks_are_taken_off_while_it_is_read_from_memory_is_not_answer
 }
 
 #[test]
-fn what_happens_above_a_range_leaves_it_as_it_was_read() {
+fn changes_above_a_range_do_not_invalidate_it() {
     let changes: [&dyn Fn(&Chain); 3] = [&|chain| chain.reorganise(5), &|chain| chain.grow(1, b"new"), &|_| {}];
     for change in changes {
         let (is_whole, read) = read_while(&Chain::of(6), change);

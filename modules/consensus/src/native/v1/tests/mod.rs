@@ -1,4 +1,4 @@
-//! v1 against real headers, recorded chains, tampered headers and simulated chains.
+//! Tests of v1 with real headers, recorded chains, changed headers and simulated chains.
 
 mod sealing;
 mod simulated;
@@ -69,7 +69,7 @@ fn recovers_both_signers_of_a_real_checkpoint() {
     assert_ne!(hash_without_validator(&header), header.hash());
 }
 
-/// The pairs that a real checkpoint carries name its own second signer.
+/// The pairs of a real checkpoint determine its own second signer.
 #[test]
 fn a_real_checkpoint_was_signed_by_the_assigned_partner() {
     let (header, recorded) = real_checkpoint();
@@ -122,10 +122,10 @@ fn computes_the_lists_of_the_recorded_checkpoints() {
     }
 }
 
-/// A source that lost the candidates of the gap block, like a reference node that was restarted after it (2.2).
-struct Forgetful(Address);
+/// A source without the candidates of the gap block, like a reference node that was restarted after it (2.2).
+struct WithoutGapBlock(Address);
 
-impl MasternodeSource for Forgetful {
+impl MasternodeSource for WithoutGapBlock {
     fn candidates(
         &self,
         _: &SealedHeader,
@@ -135,13 +135,13 @@ impl MasternodeSource for Forgetful {
     }
 }
 
-/// The second attempt asks the voting contract (2.6); what it finds is final.
+/// The second attempt reads the voting contract (2.6); its result is final.
 #[test]
 fn checkpoints_are_compared_with_the_contract_when_the_snapshot_does_not_fit() {
     let chain = ModelledChain::v1switch();
     let (header, parent) = (chain.chain.at(1_800), chain.chain.at(1_799));
     let settings = Arc::new(chain.chain.settings());
-    let source = Arc::new(Forgetful(v1_masternodes(&header.extra_data)[0]));
+    let source = Arc::new(WithoutGapBlock(v1_masternodes(&header.extra_data)[0]));
     let engine = V1Engine::new(settings, Arc::default(), source, Arc::default());
     let mut tampered = header.header().clone();
     tampered.native_seal.as_mut().unwrap().validators = Vec::new().into();

@@ -1,4 +1,4 @@
-//! One masternode alone makes a chain, through checkpoints and double validation.
+//! A single masternode makes a chain, through checkpoints and double validation.
 
 use tenon_api::{B256, Block, EMPTY_OMMERS_HASH, NativeSeal, RecoveredBlock, SealAttributes, U256};
 use tenon_chain::Genesis;
@@ -69,7 +69,7 @@ fn one_masternode_makes_blocks_that_verify() {
 }
 
 #[test]
-fn strangers_and_masternodes_before_their_time_make_nothing() {
+fn other_accounts_and_early_masternodes_make_no_blocks() {
     let mut keys = [key(1), key(2)];
     keys.sort_by_key(MasternodeKey::address);
     let mut chain = chain_of(&keys.each_ref().map(MasternodeKey::address));
@@ -88,7 +88,7 @@ fn strangers_and_masternodes_before_their_time_make_nothing() {
     assert_eq!(prepare(&chain, &keys[1], 2).unwrap().difficulty, U256::from(2));
 }
 
-/// A pair of two can't be signed by one: the block would have to travel.
+/// A block that needs two signers cannot be made with one key.
 #[test]
 fn a_block_with_another_partner_is_not_made() {
     let chain = ModelledChain::v1switch();

@@ -1,5 +1,5 @@
-//! Simulated v1 chains: masternodes that fall silent and come back, against a slow model of the penalties
-//! (`docs/spec/consensus.md` 2.6, 2.7). Epochs have 180 blocks, so that there are no pairs of signers.
+//! Simulated v1 chains with masternodes that become silent and return, compared with a slow model of the penalties
+//! (`docs/spec/consensus.md` 2.6, 2.7). Epochs have 180 blocks, so there are no pairs of signers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,24 +22,24 @@ use crate::native::{
 const EPOCH: u64 = 180;
 const GAP: u64 = 90;
 
-/// What a test wants of one block.
+/// The test's plan for one block.
 #[derive(Clone, Default)]
-struct Wish {
-    /// Masternodes that don't make it, though it may be their turn.
+struct BlockPlan {
+    /// Masternodes that do not make it, even on their turn.
     silent: BTreeSet<Address>,
-    /// Signing transactions in it: who signs which block.
+    /// Its signing transactions: signer and signed block.
     signed: Vec<(Address, B256)>,
 }
 
-/// A chain that grows block by block; the model of its lists is kept beside the engine's.
+/// A chain that grows block by block, with the model of its lists beside the engine's.
 struct Simulation {
     chain: ModelledChain,
     engine: V1Engine,
     /// All candidates, ascending.
     candidates: Vec<Address>,
-    /// Masternodes and penalties by checkpoint, as the model has them.
+    /// The model's masternodes and penalties by checkpoint.
     lists: HashMap<u64, (Vec<Address>, Vec<Address>)>,
-    /// Who made the blocks of the running epoch, its checkpoint apart.
+    /// Makers of the current epoch's blocks, without its checkpoint's.
     creators: BTreeSet<Address>,
     last_creator: Option<Address>,
     rule: Rule,
@@ -54,7 +54,7 @@ enum Rule {
 }
 
 impl Simulation {
-    /// `count` candidates, the first but one of which are masternodes from the genesis block on.
+    /// `count` candidates, all but the first of which are masternodes from the genesis block on.
     fn new(count: usize, rule: Rule) -> Self {
         let mut candidates: Vec<Address> = (0..count).map(|n| address_of(&key(n))).collect();
         candidates.sort_unstable();
@@ -90,11 +90,11 @@ impl Simulation {
         &self.lists[&(number - number % EPOCH)].0
     }
 
-    /// Makes the next block, has the engine verify it, and compares the lists of a checkpoint with the model's.
-    fn step(&mut self, wish: &Wish) {
+    /// Makes the next block, verifies it with the engine, and compares a checkpoint's lists with the model's.
+    fn step(&mut self, plan: &BlockPlan) {
         let parent = self.chain.chain.at(self.height()).clone();
         let number = parent.number + 1;
-        let (creator, difficulty) = self.next_creator(parent.number, &wish.silent);
+        let (creator, difficulty) = self.next_creator(parent.number, &plan.silent);
         let mut header = Header {
             parent_hash: parent.hash(),
             ommers_hash: EMPTY_OMMERS_HASH,
@@ -123,18 +123,18 @@ impl Simulation {
         let start = header.extra_data.len() - 65;
         let signature = sign(v1_seal_hash(&header), &key_of(creator));
         header.extra_data = [&header.extra_data[..start], &signature].concat().into();
-        let block = block(header, wish.signed.clone());
+        let block = block(header, plan.signed.clone());
         assert_eq!(self.engine.verify_header(&block.header, &parent, &self.chain, None), Ok(()), "block {number}");
         self.last_creator = Some(creator);
         self.chain.push(block);
     }
 
-    /// The next in turn who is not silent, and the difficulty: the length of the list without those passed over.
+    /// The next in turn who is not silent, and the difficulty: the length of the list minus the masternodes skipped.
     fn next_creator(&self, parent: u64, silent: &BTreeSet<Address>) -> (Address, u64) {
         let list = self.list(parent);
         let length = list.len();
         let previous = self.last_creator.and_then(|last| list.iter().position(|address| *address == last));
-        // Who is not on the list any more, or made the genesis block, counts as standing before the first.
+        // A maker that is no longer listed, or of the genesis block, counts as the place before the first.
         let next = previous.map_or(0, |place| place + 1);
         let passed = (0..length).find(|passed| !silent.contains(&list[(next + passed) % length])).unwrap();
         (list[(next + passed) % length], (length - passed) as u64)
@@ -170,7 +170,7 @@ impl Simulation {
         blocks.flat_map(signed).collect()
     }
 
-    /// Whether any 15th block of the epoch before `number` has a signature of the address.
+    /// Returns whether any 15th block of the epoch before `number` has a signature of the address.
     fn signed_any(&self, number: u64, address: Address) -> bool {
         let counted: Vec<B256> =
             (number - EPOCH..number).filter(|block| block % 15 == 0).map(|block| self.hash(block)).collect();
@@ -178,7 +178,7 @@ impl Simulation {
         signatures.iter().any(|(_, signer, hash)| *signer == address && counted.contains(hash))
     }
 
-    /// Whether the address signed, within the last 150 blocks, a 15th block of them.
+    /// Returns whether the address signed one of the 15th blocks among the last 150, within them.
     fn returned(&self, number: u64, address: Address) -> bool {
         let counted: Vec<B256> =
             (number - 150..number).filter(|block| block % 15 == 0).map(|block| self.hash(block)).collect();
@@ -186,11 +186,11 @@ impl Simulation {
         signatures.iter().any(|(_, signer, hash)| *signer == address && counted.contains(hash))
     }
 
-    /// Makes blocks up to and with `last`.
-    fn run_to(&mut self, last: u64, mut wish: impl FnMut(&Self, u64) -> Wish) {
+    /// Makes blocks up to and including `last`.
+    fn run_to(&mut self, last: u64, mut plan: impl FnMut(&Self, u64) -> BlockPlan) {
         while self.height() < last {
-            let wish = wish(self, self.height() + 1);
-            self.step(&wish);
+            let plan = plan(self, self.height() + 1);
+            self.step(&plan);
         }
     }
 }
@@ -235,7 +235,7 @@ fn signing_call(hash: B256) -> Transaction {
     }
 }
 
-/// Who is silent for an epoch is out for it and the next four, and then returns only if it signed.
+/// A masternode that is silent for an epoch is excluded for it and the next four, and then returns only if it signed.
 #[test]
 fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
     // (block with the signing transaction, signed block, whether it counts at 1260)
@@ -254,7 +254,10 @@ fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
         simulation.run_to(7 * EPOCH, |simulation, number| {
             let is_silent = (EPOCH + 1..2 * EPOCH).contains(&number);
             let signed = signing.filter(|(at, _)| *at == number).map(|(_, of)| (silent, simulation.hash(of)));
-            Wish { silent: is_silent.then_some(silent).into_iter().collect(), signed: signed.into_iter().collect() }
+            BlockPlan {
+                silent: is_silent.then_some(silent).into_iter().collect(),
+                signed: signed.into_iter().collect(),
+            }
         });
 
         let lists = |number: u64| &simulation.lists[&number];
@@ -268,12 +271,12 @@ fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
     }
 }
 
-/// A candidate that was no masternode in the ending epoch had no turn to miss; it joins at the first checkpoint.
+/// A candidate that was not a masternode in the ending epoch had no turn to miss; it joins at the first checkpoint.
 #[test]
 fn candidates_of_the_gap_block_become_masternodes_at_the_checkpoint() {
     let mut simulation = Simulation::new(4, Rule::Full);
 
-    simulation.run_to(2 * EPOCH, |_, _| Wish::default());
+    simulation.run_to(2 * EPOCH, |_, _| BlockPlan::default());
 
     assert_eq!(simulation.list(1).len(), 3);
     assert_eq!(simulation.list(EPOCH), simulation.candidates);
@@ -281,27 +284,27 @@ fn candidates_of_the_gap_block_become_masternodes_at_the_checkpoint() {
 }
 
 #[test]
-fn silence_costs_nothing_between_the_two_tips() {
+fn silence_is_not_penalised_between_the_two_tips() {
     let mut simulation = Simulation::new(4, Rule::ReturnsOnly);
     let silent: BTreeSet<Address> = [simulation.candidates[1]].into();
 
-    simulation.run_to(2 * EPOCH, |_, _| Wish { silent: silent.clone(), signed: Vec::new() });
+    simulation.run_to(2 * EPOCH, |_, _| BlockPlan { silent: silent.clone(), signed: Vec::new() });
 
     assert!(simulation.lists[&(2 * EPOCH)].1.is_empty());
 }
 
 #[test]
-fn who_signs_nothing_is_penalised_before_the_first_tip() {
+fn masternodes_without_signatures_are_penalised_before_the_first_tip() {
     let mut simulation = Simulation::new(4, Rule::Contract);
     let lazy = simulation.candidates[1];
 
     simulation.run_to(2 * EPOCH, |simulation, number| {
         let seen = number - 1;
         if seen % 15 != 0 {
-            return Wish::default();
+            return BlockPlan::default();
         }
         let signers = simulation.candidates.iter().filter(|address| number < EPOCH || **address != lazy);
-        Wish { silent: BTreeSet::new(), signed: signers.map(|signer| (*signer, simulation.hash(seen))).collect() }
+        BlockPlan { silent: BTreeSet::new(), signed: signers.map(|signer| (*signer, simulation.hash(seen))).collect() }
     });
 
     assert!(simulation.lists[&EPOCH].1.is_empty());
@@ -311,7 +314,7 @@ fn who_signs_nothing_is_penalised_before_the_first_tip() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3, ..ProptestConfig::default() })]
 
-    /// Random silence and random returns for nine epochs; [`Simulation::step`] compares every checkpoint.
+    /// Random silence and random returns over nine epochs; [`Simulation::step`] compares every checkpoint.
     #[test]
     fn the_engine_agrees_with_the_slow_model(seed in any::<u64>(), count in 4_usize..9) {
         let mut random = StdRng::seed_from_u64(seed);
@@ -321,7 +324,7 @@ proptest! {
             if number % EPOCH == 1 {
                 let list = simulation.list(number).to_vec();
                 silent = list.iter().filter(|_| random.random_bool(0.2)).copied().collect();
-                // Two must stay awake: nobody makes two blocks in a row.
+                // Two must make blocks: no masternode makes two in a row.
                 let awake = random.random_range(0..list.len());
                 silent.remove(&list[awake]);
                 silent.remove(&list[(awake + 1) % list.len()]);
@@ -332,7 +335,7 @@ proptest! {
                 let seen = number.saturating_sub(random.random_range(1..40));
                 signed.push((signer, simulation.hash(seen - seen % 5)));
             }
-            Wish { silent: silent.clone(), signed }
+            BlockPlan { silent: silent.clone(), signed }
         });
     }
 }

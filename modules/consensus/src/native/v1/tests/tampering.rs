@@ -1,4 +1,4 @@
-//! Headers of a recorded chain with one thing changed, as they are and signed anew by those who may.
+//! Headers of a recorded chain with one thing changed, unsigned and signed again by legitimate signers.
 
 use alloy_primitives::hex;
 use proptest::prelude::*;
@@ -14,12 +14,12 @@ const CHECKPOINT: u64 = 1_800;
 const FIRST_EPOCH: u64 = 500;
 
 /// The recorded chain and an engine for it.
-struct Bench {
+struct Fixture {
     chain: &'static ModelledChain,
     engine: V1Engine,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let chain = ModelledChain::v1switch();
         let engine = engine(chain);
@@ -34,7 +34,7 @@ impl Bench {
         self.engine.author(self.recorded(number)).unwrap()
     }
 
-    /// Verifies what stands in the place of block `number`.
+    /// Verifies `header` in the place of block `number`.
     fn verify(&self, number: u64, header: Header, now: Option<u64>) -> Result<(), V1Error> {
         self.engine.verify_header(&tenon_chain::seal(header), self.recorded(number - 1), self.chain, now)
     }
@@ -55,7 +55,7 @@ impl Bench {
         header
     }
 
-    /// What becomes of block `number` after a change, signed anew by its own creator.
+    /// The result for block `number` after a change, signed again by its own creator.
     fn changed(&self, number: u64, change: impl Fn(&mut Header)) -> Result<(), V1Error> {
         let mut header = self.recorded(number).header().clone();
         change(&mut header);
@@ -67,15 +67,15 @@ impl Bench {
 type Change = fn(&mut Header);
 
 #[test]
-fn a_header_that_is_signed_anew_without_a_change_verifies() {
-    let bench = Bench::new();
+fn an_unchanged_header_that_is_signed_again_verifies() {
+    let bench = Fixture::new();
 
     for number in [FIRST_EPOCH, 899, 900, 901, ORDINARY, CHECKPOINT] {
         assert_eq!(bench.changed(number, |_| ()), Ok(()), "{number}");
     }
 }
 
-/// Every item that a seal covers, changed without a new signature: it recovers somebody else then.
+/// Every item covered by the seal, changed without a new signature: the seal then recovers another address.
 #[test]
 fn every_item_under_the_seal_is_bound_to_its_creator() {
     let changes: [(&str, Change); 15] = [
@@ -95,7 +95,7 @@ fn every_item_under_the_seal_is_bound_to_its_creator() {
         ("nonce", |header| header.nonce = B64::repeat_byte(0xff)),
         ("base fee", |header| header.base_fee_per_gas = None),
     ];
-    let bench = Bench::new();
+    let bench = Fixture::new();
 
     for number in [FIRST_EPOCH, ORDINARY, CHECKPOINT] {
         for (item, change) in changes {
@@ -115,11 +115,11 @@ fn every_item_under_the_seal_is_bound_to_its_creator() {
     }
 }
 
-/// `Validators` and `Penalties` are not under the seal, and v1 looks at them in checkpoints only: in other headers
-/// they change nothing but the block hash, as in the reference.
+/// The seal does not cover `Validators` and `Penalties`, and v1 checks them only in checkpoints: in other headers they
+/// affect only the block hash, as in the reference.
 #[test]
 fn ordinary_headers_leave_two_items_free() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let change: Change = |header| {
         let seal = header.native_seal.as_mut().unwrap();
         seal.validators = Bytes::from_static(b"free");
@@ -174,7 +174,7 @@ fn names_the_rule_that_a_header_breaks() {
         ("invalid difficulty", ORDINARY, |header| header.difficulty += U256::ONE),
         ("invalid difficulty", CHECKPOINT, |header| header.difficulty -= U256::ONE),
     ];
-    let bench = Bench::new();
+    let bench = Fixture::new();
 
     for (text, number, change) in cases {
         let mut header = bench.recorded(number).header().clone();
@@ -190,7 +190,7 @@ fn names_the_rule_that_a_header_breaks() {
 
 #[test]
 fn a_base_fee_before_its_fork_is_refused() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut settings = bench.chain.chain.settings();
     settings.heights.eip1559 = ORDINARY + 1;
     let engine = V1Engine::new(Arc::new(settings), Arc::default(), Arc::new(ContractCandidates), Arc::default());
@@ -200,10 +200,10 @@ fn a_base_fee_before_its_fork_is_refused() {
     assert_eq!(verified.unwrap_err().to_string(), "invalid baseFee: have 12500000000, want <nil>");
 }
 
-/// The same list in another order is accepted: it is compared as a set (2.6), and rules the epoch as it stands.
+/// The same list in another order is accepted: it is compared as a set (2.6), and its order applies to the epoch.
 #[test]
-fn a_checkpoint_may_order_its_masternodes_as_it_likes() {
-    let bench = Bench::new();
+fn a_checkpoint_may_list_its_masternodes_in_any_order() {
+    let bench = Fixture::new();
 
     let verified = bench.changed(CHECKPOINT, |header| {
         let extra = &header.extra_data;
@@ -213,10 +213,10 @@ fn a_checkpoint_may_order_its_masternodes_as_it_likes() {
     assert_eq!(verified, Ok(()));
 }
 
-/// An ordinary block by each masternode and by a stranger, with the difficulty of its distance.
+/// An ordinary block by each masternode and by another account, with the difficulty of its distance.
 #[test]
 fn only_masternodes_that_did_not_make_the_parent_may_make_a_block() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let parent = bench.recorded(ORDINARY - 1);
     let masternodes = bench.engine.masternodes(parent, bench.chain).unwrap();
     let stranger = crate::native::recorded_chain::address_of(&crate::native::recorded_chain::key(9));
@@ -235,7 +235,7 @@ fn only_masternodes_that_did_not_make_the_parent_may_make_a_block() {
 
 #[test]
 fn the_second_signature_must_be_the_partners() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let recorded = bench.recorded(ORDINARY).header();
     let hash = v1_seal_hash(recorded);
     let good = recorded.native_seal.as_ref().unwrap().validator.to_vec();
@@ -264,10 +264,10 @@ fn the_second_signature_must_be_the_partners() {
     }
 }
 
-/// v1 has no rule about S (1.3): the mirrored signature names the same signer.
+/// v1 has no rule on S (1.3): the mirrored signature recovers the same signer.
 #[test]
 fn a_high_s_is_accepted() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mirrored = |signature: &[u8]| {
         let order = U256::from_be_bytes(hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"));
         let s = order - U256::from_be_slice(&signature[32..64]);
@@ -282,8 +282,8 @@ fn a_high_s_is_accepted() {
 }
 
 #[test]
-fn a_network_may_do_without_second_signatures() {
-    let bench = Bench::new();
+fn a_network_may_omit_second_signatures() {
+    let bench = Fixture::new();
     let mut settings = bench.chain.chain.settings();
     settings.skips_second_signer = true;
     let engine = V1Engine::new(Arc::new(settings), Arc::default(), Arc::new(ContractCandidates), Arc::default());
@@ -297,7 +297,7 @@ fn a_network_may_do_without_second_signatures() {
 
 #[test]
 fn exempt_checkpoints_may_list_anything() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut settings = bench.chain.chain.settings();
     settings.unchecked_checkpoints = vec![CHECKPOINT];
     let engine = V1Engine::new(Arc::new(settings), Arc::default(), Arc::new(ContractCandidates), Arc::default());
@@ -308,10 +308,10 @@ fn exempt_checkpoints_may_list_anything() {
     assert_eq!(engine.verify_header(&header, bench.recorded(CHECKPOINT - 1), bench.chain, NOW), Ok(()));
 }
 
-/// A header of another profile has no seals to look for.
+/// A header of another profile has no seals.
 #[test]
 fn a_header_without_the_native_items_is_refused() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut header = bench.recorded(ORDINARY).header().clone();
     header.native_seal = None;
 
@@ -321,14 +321,14 @@ fn a_header_without_the_native_items_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever stands in the free-form items, verification ends with a verdict.
+    /// For any bytes in the free-form items, verification returns a result.
     #[test]
     fn any_bytes_in_the_lists_get_a_verdict(
         extra in proptest::collection::vec(any::<u8>(), 0..300),
         lists in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 3),
         is_checkpoint in any::<bool>(),
     ) {
-        let bench = Bench::new();
+        let bench = Fixture::new();
         let number = if is_checkpoint { CHECKPOINT } else { ORDINARY };
         let mut header = bench.recorded(number).header().clone();
         header.extra_data = extra.into();

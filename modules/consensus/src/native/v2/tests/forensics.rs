@@ -1,4 +1,4 @@
-//! Conflicts of certificates on recorded and on forged branches, and votes that contradict each other.
+//! Conflicts of certificates on recorded and on forged branches, and contradictory votes.
 
 use serde_json::{Value, json};
 use tenon_api::SealedHeader;
@@ -27,12 +27,12 @@ fn certificate(header: &SealedHeader) -> QuorumCertificate {
     QuorumCertificate { block, signatures: (0..3).map(|n| vote(block, n).signature).collect(), gap_number: 0 }
 }
 
-/// The certificates that a block rests on.
+/// The certificates that commit a block.
 fn committed(chain: &RecordedChain, carrier: u64) -> CertificateChain {
     CertificateChain::ending_with(extra_of(chain.at(carrier)).unwrap().quorum, &**chain).unwrap()
 }
 
-/// Adds a branch of four blocks beside those of the chain, their rounds so much later.
+/// Adds a branch of four blocks beside the chain, with rounds higher by `later`.
 fn branch(chain: &RecordedChain, parent: u64, later: u64) -> Vec<SealedHeader> {
     let mut headers = vec![chain.at(parent).clone()];
     for number in parent + 1..=parent + 4 {
@@ -103,7 +103,7 @@ fn a_chain_does_not_contradict_itself() {
     }
 }
 
-/// Blocks of one round are the evidence; they lie in one epoch, or each opens its own.
+/// Blocks of one round are the evidence; they are in one epoch, or each opens its own.
 #[test]
 fn certificates_of_one_round_are_reported_with_their_epochs() {
     let chain = RecordedChain::local();
@@ -133,7 +133,7 @@ fn certificates_of_different_rounds_are_found_through_their_ancestors() {
     let side = branch(&chain, 20, 10);
 
     let proof = engine.certificate_conflict(&committed(&chain, 24), certificate(&side[2]), &*chain).unwrap().unwrap();
-    // The other way round it is the same pair.
+    // In reverse order the pair is the same.
     let known = CertificateChain::ending_with(certificate(&side[2]), &*chain).unwrap();
     let incoming = extra_of(chain.at(24)).unwrap().quorum;
     assert_eq!(engine.certificate_conflict(&known, incoming, &*chain).unwrap().unwrap(), proof);
@@ -173,7 +173,7 @@ fn a_vote_against_a_committed_block_is_reported_if_its_signer_committed_it() {
     assert_eq!(detect(&vote(info(&side[0]), 3)), None, "did not sign the committed one");
     assert_eq!(detect(&vote(info(chain.at(24)), 2)), None, "extends the committed one");
     assert_eq!(detect(&vote(info(chain.at(21)), 2)), None, "is older");
-    // This one rests on a certificate that is itself in conflict.
+    // This vote is based on a certificate that is itself in conflict.
     let by_certificate = detect(&vote(info(&side[3]), 2)).unwrap();
     assert_eq!(by_certificate.forensics_type, ForensicsType::Certificates);
 }

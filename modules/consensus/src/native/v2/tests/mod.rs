@@ -1,4 +1,4 @@
-//! Tests of engine v2 against what the reference made: recorded chains, real headers, published vectors.
+//! Tests of engine v2 with data from the reference: recorded chains, real headers, published vectors.
 
 mod forensics;
 mod recorded;
@@ -18,7 +18,7 @@ use crate::native::{
     signing::SigningIndex,
 };
 
-/// Knows no state.
+/// A source without state.
 pub(super) struct NoState;
 
 impl MasternodeSource for NoState {
@@ -37,9 +37,9 @@ impl MasternodeSource for Listed {
 }
 
 impl Listed {
-    /// What the epoch switches of a chain tell of the candidates: the masternodes of the first epoch that is drawn
-    /// from a gap block, in their order, and behind them those who were penalised then. The order of those is not
-    /// known, nor are candidates beyond the limit.
+    /// The candidates as far as a chain's epoch switches show them: the masternodes of the first epoch drawn from a gap
+    /// block, in order, followed by those penalised then. The order of the latter is unknown, as are candidates beyond
+    /// the limit.
     pub(super) fn from_headers(chain: &RecordedChain) -> Self {
         let settings = chain.settings();
         let consensus = &settings.consensus;

@@ -22,14 +22,14 @@ fn verify_all(chain: &RecordedChain, engine: &V2Engine) -> usize {
 }
 
 #[test]
-fn every_header_of_the_local_chain_verifies_by_headers_alone() {
+fn every_header_of_the_local_chain_verifies_without_state() {
     let chain = RecordedChain::local();
 
     assert_eq!(verify_all(&chain, &engine(&chain, NoState)), 673);
 }
 
-/// With candidates, the masternodes and penalties of every epoch are computed and compared: silent masternodes,
-/// come-backs by signing transactions, the limit of masternodes by round.
+/// With candidates, the masternodes and penalties of every epoch are computed and compared: silent masternodes, returns
+/// by signing transactions, the limit of masternodes by round.
 #[test]
 fn the_lists_of_every_epoch_of_the_local_chain_are_computed() {
     let chain = RecordedChain::local();
@@ -39,7 +39,7 @@ fn the_lists_of_every_epoch_of_the_local_chain_are_computed() {
 }
 
 #[test]
-fn the_local_chain_switches_epochs_where_its_description_says() {
+fn the_local_chain_switches_epochs_at_the_documented_blocks() {
     let chain = RecordedChain::local();
     let settings = chain.settings();
 
@@ -52,9 +52,9 @@ fn the_local_chain_switches_epochs_where_its_description_says() {
     assert_eq!(switches, [1, 60, 120, 168, 228, 288, 348, 407, 461, 520, 580, 640]);
 }
 
-/// A slow model of the commit rule: goes through the chain from its start as a node that imports it does.
+/// A slow model of the commit rule: walks the chain from its start like an importing node.
 #[test]
-fn the_committed_block_is_what_a_node_that_imports_the_chain_knows() {
+fn the_committed_block_is_that_of_an_importing_node() {
     let chain = RecordedChain::local();
     let engine = engine(&chain, NoState);
     let round = |number: u64| if number == 0 { 0 } else { extra_of(chain.at(number)).unwrap().round };

@@ -1,4 +1,4 @@
-//! Voting among several nodes: simulated networks, and the behaviour cases of `docs/spec/consensus.md` 15.7.
+//! Voting among several nodes: simulated networks, and the cases of `docs/spec/consensus.md` 15.7.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ enum Message {
     SyncInfo(SyncInfo),
 }
 
-/// Nodes that share one store of blocks and send one another messages, which arrive in random order.
+/// Nodes that share one store of blocks and exchange messages, which arrive in random order.
 struct Simulation {
     network: Network,
     nodes: Vec<(Address, Replica)>,
     waiting: Vec<(usize, Message)>,
-    /// Nodes that neither propose nor send nor hear.
+    /// Nodes that neither propose, send nor receive.
     down: Vec<usize>,
     seen: std::collections::HashSet<(usize, B256)>,
 }
@@ -55,7 +55,7 @@ impl Simulation {
         simulation
     }
 
-    /// Puts what a node sends into the others' mail, once.
+    /// Delivers a node's messages to the others, once.
     fn act(&mut self, from: usize, actions: Vec<Action>) {
         for action in actions {
             let (hash, message) = match action {
@@ -82,7 +82,7 @@ impl Simulation {
             }
             let mut actions = Vec::new();
             let node = &mut self.nodes[to].1;
-            // Votes and timeouts that come late are refused by name; that is no failure of the network.
+            // Late votes and timeouts are refused by name; that is not a failure.
             let _late = match message {
                 Message::Vote(vote) => node.on_vote(vote, &*self.network, &mut actions),
                 Message::Timeout(timeout) => node.on_timeout(timeout, &*self.network, &mut actions),
@@ -92,8 +92,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the leader of the round propose, if one of the nodes that are up leads the round it is in and has the
-    /// certificate of the newest block.
+    /// Lets the leader propose, if a running node leads its current round and has the certificate of the newest block.
     fn propose(&mut self) -> bool {
         let parent = self.network.tip().clone();
         for index in 0..self.nodes.len() {
@@ -139,7 +138,7 @@ impl Simulation {
 }
 
 #[test]
-fn nodes_make_a_chain_and_commit_it_alike_whoever_is_down() {
+fn nodes_make_and_commit_the_same_chain_with_any_node_down() {
     for seed in [1, 2, 3] {
         let mut simulation = Simulation::new(seed, 7);
         let mut timeouts = 0;
@@ -148,7 +147,7 @@ fn nodes_make_a_chain_and_commit_it_alike_whoever_is_down() {
                 break;
             }
             if step % 40 == 20 {
-                // One of seven may be down; it is back, with what it missed, a while later.
+                // One of seven may be down; it returns later and catches up.
                 simulation.down = vec![simulation.network.random.random_range(0..7)];
             }
             if step % 40 == 35 {
@@ -233,7 +232,7 @@ fn the_third_of_four_votes_certifies_a_block() {
         replica.on_vote(vote.clone(), &*chain, &mut actions).unwrap();
     }
     assert_eq!(replica.state().round, 12);
-    // A candidate that is no masternode is heard, but not counted into the certificate.
+    // A candidate that is not a masternode is accepted, but not counted into the certificate.
     replica.on_vote(votes[2].clone(), &*chain, &mut actions).unwrap();
 
     assert_eq!(replica.state().round, 13);
@@ -252,7 +251,7 @@ fn the_third_of_four_votes_certifies_a_block() {
 }
 
 #[test]
-fn votes_that_do_not_fit_are_refused_or_dropped() {
+fn invalid_votes_are_refused_or_dropped() {
     let chain = recorded(12);
     let whole = RecordedChain::local();
     let mut replica = replica_at(&chain, 12, None);
@@ -277,7 +276,7 @@ fn votes_that_do_not_fit_are_refused_or_dropped() {
 }
 
 #[test]
-fn votes_that_came_before_their_block_count_once_it_is_there() {
+fn votes_received_before_their_block_count_once_it_arrives() {
     let (before, after) = (recorded(12), recorded(13));
     let mut replica = replica_at(&before, 12, None);
     let mut actions = Vec::new();
@@ -294,7 +293,7 @@ fn votes_that_came_before_their_block_count_once_it_is_there() {
 }
 
 #[test]
-fn a_second_vote_in_one_round_is_noticed_and_counted_as_ever() {
+fn a_second_vote_in_one_round_is_detected_and_still_counted() {
     let chain = recorded(12);
     let mut replica = replica_at(&chain, 12, None);
     let mut actions = Vec::new();
@@ -329,7 +328,7 @@ fn a_masternode_votes_once_in_a_round_and_only_for_the_current_one() {
     replica.on_block(chain.at(12), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 0);
 
-    // What is remembered over a restart keeps it from voting again.
+    // The state kept across a restart prevents a second vote.
     let engine = Arc::new(engine(&chain, Listed::from_headers(&RecordedChain::local())));
     let remembered = replica.state().clone();
     let (mut restarted, _) = Replica::start(engine, Some(masternode(0)), remembered, chain.at(12), &*chain).unwrap();
@@ -369,8 +368,8 @@ fn timeouts_of_a_quorum_end_a_round() {
         SyncInfo { quorum: replica.state().highest_quorum.clone(), timeout: replica.state().highest_timeout.clone() };
     assert!(actions.contains(&Action::SendSyncInfo(sync.clone())));
 
-    // Another node learns the round from it. From the first, empty certificate it learns nothing, but from the other one
-    // all the same; the reference refuses both (pitfall 27).
+    // Another node learns the round from it. It ignores the first, empty certificate and uses the other one; the
+    // reference refuses both (pitfall 27).
     let mut other = replica_at(&chain, 12, None);
     other.on_sync_info(sync.clone(), &*chain, &mut actions).unwrap();
     assert_eq!(other.state().round, 13);

@@ -1,8 +1,8 @@
-//! Networks of voting nodes under a clock of their own: messages that come late, twice or never, networks that fall in
-//! two, nodes that are killed and come back with what they kept, and a masternode that votes and proposes twice. No two
-//! nodes ever commit different blocks; once the network is quiet the chain goes on; who voted twice is proven.
+//! Networks of voting nodes with a simulated clock: messages that are late, duplicated or lost, partitions, nodes that
+//! are killed and restart with their kept state, and a masternode that votes and proposes twice. No two nodes ever
+//! commit different blocks; the chain continues once the network is quiet; double votes are proven.
 //!
-//! `TENON_SEED=<number>` plays one network again, `TENON_NETWORKS` says how many are played of each kind.
+//! `TENON_SEED=<number>` repeats one network, `TENON_NETWORKS` is the number of networks of each kind.
 
 use std::{
     cmp::Reverse,
@@ -22,12 +22,12 @@ use crate::native::{
     v2::{Action, ForensicProof, MasternodeKey, Replica, V2Engine, VotingState, extra_of, seal},
 };
 
-/// Milliseconds until the network is quiet, and to the end.
+/// Duration of the disturbances, and total duration, milliseconds.
 const ROUGH: u64 = 90_000;
 const END: u64 = 210_000;
-/// In which the network falls in two.
+/// Time of the partition.
 const SPLIT: std::ops::Range<u64> = 30_000..45_000;
-/// Between two questions for blocks that somebody else has.
+/// Interval between two requests for blocks of other nodes.
 const CATCH_UP: u64 = 2_000;
 
 #[derive(Clone)]
@@ -40,7 +40,7 @@ enum Message {
 
 enum Event {
     Arrives(Message),
-    /// With the number of the countdown: one that was started anew means nothing any more.
+    /// With the number of the countdown: events of an earlier, restarted one are ignored.
     CountdownEnds(u64),
     MayPropose(u64),
     CatchesUp,
@@ -53,25 +53,25 @@ struct Node {
     key: MasternodeKey,
     engine: Arc<V2Engine>,
     chain: MemoryChain,
-    /// None while it is down.
+    /// `None` while it is down.
     replica: Option<Replica>,
-    /// What survives a kill.
+    /// State that survives a kill.
     kept: VotingState,
     countdown: u64,
     seen: HashSet<B256>,
     proposed_round: u64,
-    /// Whether it is sending what it may have sent before.
+    /// Whether it repeats messages that it may have sent before.
     repeats: bool,
     reports: Vec<ForensicProof>,
 }
 
-/// What happens at a time, to whom; events of one time in the order in which they were made.
+/// Events by time and node; simultaneous events in order of creation.
 type Agenda = BinaryHeap<Reverse<(u64, u64, usize)>>;
 
 struct World {
     random: StdRng,
     nodes: Vec<Node>,
-    /// The first so many vote and propose twice.
+    /// Number of nodes, from the first, that vote and propose twice.
     liars: usize,
     now: u64,
     agenda: Agenda,
@@ -79,7 +79,7 @@ struct World {
     made: u64,
     /// Every committed block, by height.
     committed: BTreeMap<u64, B256>,
-    /// What each honest masternode voted for in a round.
+    /// The block that each honest masternode voted for in a round.
     votes: HashMap<(Address, u64), B256>,
     lost: u64,
     kills: u64,
@@ -151,7 +151,7 @@ impl World {
         who < self.liars
     }
 
-    /// Starts a node at its head, with what it kept.
+    /// Starts a node at its head, with its kept state.
     fn start(&mut self, who: usize) {
         let node = &mut self.nodes[who];
         let head = node.chain.head().header.as_ref().clone();
@@ -161,7 +161,7 @@ impl World {
         self.act(who, actions);
     }
 
-    /// Sends to everybody else; in the rough time a part is lost, some of it comes twice, and all of it late.
+    /// Sends to all other nodes; during the disturbances some messages are lost, some duplicated, and all delayed.
     fn send(&mut self, from: usize, message: &Message, to: impl Fn(usize) -> bool) {
         for peer in (0..self.nodes.len()).filter(|peer| *peer != from && to(*peer)).collect::<Vec<_>>() {
             let is_split = SPLIT.contains(&self.now) && peer % 2 != from % 2;
@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    /// Does what a replica asks for. What it must remember is kept before anything leaves the node.
+    /// Carries out a replica's actions. State to be kept is stored before anything leaves the node.
     fn act(&mut self, who: usize, actions: Vec<Action>) {
         if let Some(replica) = &self.nodes[who].replica {
             self.nodes[who].kept = replica.state().clone();
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// An honest masternode votes once in a round, also after it was killed.
+    /// Checks that an honest masternode votes once per round, even after a kill.
     fn note_vote(&mut self, vote: &Vote) {
         let digest = vote_digest(&vote.block, vote.gap_number);
         let signer = crate::native::recover(digest, &vote.signature).unwrap();
@@ -221,7 +221,7 @@ impl World {
         assert_eq!(first, vote.block.hash, "{signer} voted twice in round {}", vote.block.round);
     }
 
-    /// Whatever two nodes commit at one height is one block.
+    /// Checks that all nodes commit the same block at a height.
     fn note_commit(&mut self, who: usize, block: BlockInfo) {
         let mut hash = block.hash;
         for number in (1..=block.number).rev() {
@@ -254,7 +254,7 @@ impl World {
             Event::Arrives(Message::Block(block)) => self.insert(who, &block, true),
             Event::Arrives(message) => self.hear(who, message),
             Event::CountdownEnds(countdown) if countdown == self.nodes[who].countdown => {
-                // Said again and again; who has connected anew meanwhile hears it for the first time.
+                // Repeated, because nodes that reconnected meanwhile have not received it.
                 self.nodes[who].repeats = true;
                 self.with_replica(who, |replica, chain, actions| drop(replica.on_countdown(chain, actions)));
                 self.nodes[who].repeats = false;
@@ -292,7 +292,7 @@ impl World {
         if self.nodes[who].seen.contains(&hash) {
             return;
         }
-        // What comes too late, or before its block, is refused by name: no failure of the network.
+        // Messages that are late, or precede their block, are refused by name; that is not a failure.
         self.with_replica(who, |replica, chain, actions| match message {
             Message::Vote(vote) => drop(replica.on_vote(vote, chain, actions)),
             Message::Timeout(timeout) => drop(replica.on_timeout(timeout, chain, actions)),
@@ -301,7 +301,7 @@ impl World {
         });
     }
 
-    /// Takes a block whose parent is known; tells everybody else, and the voting.
+    /// Inserts a block whose parent is known; forwards it to the other nodes, and to the voting.
     fn insert(&mut self, who: usize, block: &Arc<RecoveredBlock>, is_announced: bool) {
         let node = &self.nodes[who];
         let (header, hash) = (&block.header, block.hash());
@@ -312,7 +312,7 @@ impl World {
         node.engine.verify_header(header, &parent, &node.chain, None).unwrap();
         let head = node.chain.head().header.clone();
         node.chain.push(Arc::clone(block));
-        // The longest chain, the first seen among equals; never below what is committed (8.3).
+        // The longest chain, and the first seen among equals; never one without the committed block (8.3).
         let undoes = node.kept.committed.is_some_and(|committed| !is_ancestor(&node.chain, committed, header));
         if header.number <= head.number || undoes {
             node.chain.set_head(head.hash());
@@ -330,7 +330,7 @@ impl World {
         self.with_replica(who, |replica, chain, actions| drop(replica.on_block(header, chain, actions)));
     }
 
-    /// A liar votes for every block of its round.
+    /// A dishonest node votes for every block of its round.
     fn vote_for_everything(&mut self, who: usize, header: &SealedHeader) {
         let node = &self.nodes[who];
         let round = extra_of(header).unwrap().round;
@@ -345,7 +345,7 @@ impl World {
         self.gossip(who, vote.hash(), Message::Vote(vote));
     }
 
-    /// Asks somebody for the blocks of its chain that are missing here.
+    /// Requests missing blocks from another node's chain.
     fn catch_up(&mut self, who: usize) {
         self.at(self.now + CATCH_UP, who, Event::CatchesUp);
         let peer = self.random.random_range(0..self.nodes.len());
@@ -367,7 +367,7 @@ impl World {
         }
     }
 
-    /// Makes a block when it leads the round that it is in and has what it would build on (7.1).
+    /// Makes a block if it leads its current round and has a certified parent (7.1).
     fn propose(&mut self, who: usize, round: u64) {
         let node = &self.nodes[who];
         let Some(state) = node.replica.as_ref().map(Replica::state) else { return };
@@ -399,7 +399,7 @@ impl World {
             self.insert(who, &one, true);
             return;
         }
-        // Two blocks of one round, each for a half of the others.
+        // Two blocks of one round, each sent to half of the others.
         let later = tenon_api::Header { timestamp: header.timestamp + 1, ..header };
         let other = recovered(seal(later, &node.key).unwrap(), signings);
         for (block, half) in [(one, 0), (other, 1)] {
@@ -409,12 +409,12 @@ impl World {
         }
     }
 
-    /// Everybody signs the block, so that who was penalised comes back (4.5).
+    /// All masternodes sign the block, so that penalised ones return (4.5).
     fn signings(&self, block: &SealedHeader) -> Vec<(Address, B256)> {
         self.nodes.iter().map(|node| (node.key.address(), block.hash())).collect()
     }
 
-    /// Round, certified and timed-out rounds, head and its round of every node.
+    /// Round, certified and timed-out rounds, head and its round, of every node.
     fn standings(&self) -> Vec<[u64; 5]> {
         let standing = |node: &Node| {
             let (state, head) = (&node.kept, node.chain.head().header.clone());
@@ -442,7 +442,7 @@ fn is_ancestor(chain: &MemoryChain, ancestor: BlockInfo, header: &SealedHeader) 
     current.hash() == ancestor.hash
 }
 
-/// Plays networks of one kind.
+/// Simulates networks of one kind.
 fn play(count: u64, liars: usize) {
     let networks = std::env::var("TENON_NETWORKS").map_or(2, |text| text.parse().unwrap());
     let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
@@ -478,16 +478,16 @@ fn play(count: u64, liars: usize) {
 }
 
 #[test]
-fn four_nodes_commit_one_chain_and_go_on_once_the_network_is_quiet() {
+fn four_nodes_commit_one_chain_and_continue_once_the_network_is_quiet() {
     play(4, 0);
 }
 
 #[test]
-fn one_of_four_that_votes_and_proposes_twice_splits_nothing_and_is_found_out() {
+fn one_of_four_that_votes_and_proposes_twice_splits_nothing_and_is_proven() {
     play(4, 1);
 }
 
 #[test]
-fn two_of_seven_that_vote_and_propose_twice_split_nothing_and_are_found_out() {
+fn two_of_seven_that_vote_and_propose_twice_split_nothing_and_are_proven() {
     play(7, 2);
 }

@@ -1,7 +1,7 @@
-//! Chains of random networks, built block by block by an independent slow model of the rules, which the engine
-//! must agree with: masternodes, penalties, leaders, come-backs, missed rounds, limits and thresholds by round.
+//! Chains of random networks, built block by block by an independent slow model of the rules, and compared with the
+//! engine: masternodes, penalties, leaders, returns, missed rounds, limits and thresholds by round.
 //!
-//! `TENON_SEED=<number>` plays one network again.
+//! `TENON_SEED=<number>` repeats one network.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,12 +37,12 @@ pub(super) struct Network {
     pub(super) keys: HashMap<Address, MasternodeKey>,
     /// All candidates by gap number, best first.
     pub(super) candidates: BTreeMap<u64, Vec<Address>>,
-    /// Those who make no blocks.
+    /// Masternodes that make no blocks.
     silent: Vec<Address>,
     pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
-    /// The same blocks as engines read them.
+    /// The same blocks behind the port.
     memory: MemoryChain,
-    /// What the model knows of the current epoch: its first block, masternodes, penalties.
+    /// The model's current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
     epochs: usize,
     penalised: usize,
@@ -61,7 +61,7 @@ impl Network {
         Self::limited(count, seed, random, limit)
     }
 
-    /// A network in which all candidates are always masternodes, unless they are penalised.
+    /// A network whose candidates are always masternodes, unless they are penalised.
     pub(super) fn steady(count: u64, seed: u64) -> Self {
         Self::limited(count, seed, StdRng::seed_from_u64(seed), count)
     }
@@ -133,7 +133,7 @@ impl Network {
         )
     }
 
-    /// The model's list of the epoch that begins on the tip: the specification once more, in the plainest words.
+    /// The model's lists of the epoch that begins on the tip: a direct transcription of the specification.
     fn next_lists(&self, round: u64) -> (Vec<Address>, Vec<Address>) {
         let number = self.tip().number + 1;
         let multiple = number / EPOCH * EPOCH;
@@ -168,7 +168,7 @@ impl Network {
         (masternodes, penalties)
     }
 
-    /// Adds the next block, whose leader is somebody who is awake; rounds of others are missed.
+    /// Adds the next block by an active leader; rounds of silent leaders are missed.
     fn extend(&mut self) -> bool {
         let parent = self.tip().clone();
         let parent_round = self.round(parent.number);
@@ -231,7 +231,7 @@ impl Network {
         QuorumCertificate { block, signatures, gap_number }
     }
 
-    /// Signing transactions of some candidates for some block of before, counted or not.
+    /// Signing transactions of some candidates for an earlier block, counted or not.
     fn some_signings(&mut self, parent: &SealedHeader) -> Vec<(Address, B256)> {
         let mut signings = Vec::new();
         let mut signers: Vec<Address> = self.keys.keys().copied().collect();
@@ -246,7 +246,7 @@ impl Network {
         signings
     }
 
-    /// New candidates at gap blocks; some fall silent, some wake up.
+    /// Adds candidates at gap blocks; some become silent, some active.
     fn after_block(&mut self) {
         let number = self.tip().number;
         if number % EPOCH == EPOCH - GAP {
@@ -265,7 +265,7 @@ impl Network {
     }
 }
 
-/// A block of these signing transactions.
+/// A block with these signing transactions.
 pub(super) fn recovered(header: SealedHeader, signings: Vec<(Address, B256)>) -> Arc<RecoveredBlock> {
     let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
     let senders = signings.iter().map(|(sender, _)| *sender).collect();
@@ -295,7 +295,7 @@ impl Deref for Network {
     }
 }
 
-/// What a node that follows the chain knows as committed, by the words of the specification.
+/// The committed block known to a node that follows the chain, by the specification.
 fn committed_by_model(network: &Network) -> Option<BlockNumber> {
     let head = network.tip().number;
     (4..=head).rev().find_map(|number| {
@@ -319,7 +319,7 @@ fn the_engine_agrees_with_a_slow_model_on_random_networks() {
         penalised += network.penalised;
         come_backs += network.come_backs;
 
-        // A node that sees the chain for the first time agrees as well, and knows the same committed block.
+        // A node that sees the chain for the first time agrees too, and has the same committed block.
         let engine = network.engine();
         for number in 1..=network.tip().number {
             let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
@@ -333,7 +333,7 @@ fn the_engine_agrees_with_a_slow_model_on_random_networks() {
 
 /// The development network: one masternode, whose own vote is a quorum.
 #[test]
-fn one_masternode_alone_makes_a_chain_through_the_port() {
+fn a_single_masternode_makes_a_chain_through_the_port() {
     let mut network = Network::of(1, 7, StdRng::seed_from_u64(7));
     let key = network.keys.values().next().unwrap().clone();
     for epoch in 0..5 {

@@ -1,5 +1,5 @@
-//! Headers of the recorded chain, changed in ways that other kinds of headers do not share, and certificates that travel
-//! alone. Every field of every kind: `native/tampering.rs`.
+//! Headers of the recorded chain with changes specific to v2, and certificates sent alone. For every field of every
+//! kind see `native/tampering.rs`.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::native::{
     v2::{V2Engine, extra_of},
 };
 
-/// An ordinary block of the first configuration, four masternodes, three signatures needed.
+/// An ordinary block of the first configuration: four masternodes, three signatures needed.
 const ORDINARY: u64 = 100;
 /// An epoch switch with a penalty.
 const EPOCH_SWITCH: u64 = 168;
@@ -26,7 +26,7 @@ fn seal_of(header: &mut Header) -> &mut NativeSeal {
     header.native_seal.as_mut().unwrap()
 }
 
-/// The refusal of a changed header, with the original's parent.
+/// The error for a changed header with the original's parent.
 fn refusal(engine: &V2Engine, number: u64, header: &SealedHeader) -> String {
     let now = Some(LOCAL.at(673).timestamp);
     match engine.verify_header(header, LOCAL.at(number - 1), &**LOCAL, now) {
@@ -108,7 +108,7 @@ fn every_field_of_an_ordinary_header_is_covered_by_a_rule_or_by_the_seal() {
 }
 
 #[test]
-fn the_proposers_signature_must_be_a_plain_one_of_the_leader() {
+fn the_proposers_signature_must_be_the_leaders_with_low_s() {
     let engine = engine(&LOCAL, NoState);
     let original = LOCAL.at(ORDINARY).header().clone();
     let leader = original.beneficiary;
@@ -144,7 +144,7 @@ fn the_proposers_signature_must_be_a_plain_one_of_the_leader() {
     }
 }
 
-/// The same signature with S replaced by its negative: recovers the same address.
+/// The same signature with S negated: it recovers the same address.
 fn high_s(signature: &[u8]) -> Vec<u8> {
     let order = U256::from_be_bytes(hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"));
     let high = order - U256::from_be_slice(&signature[32..64]);
@@ -169,7 +169,7 @@ fn a_round_may_be_skipped_only_to_its_own_leader() {
             assert_eq!(refusal(&engine, ORDINARY, &in_round(round, proposer)), wanted, "{round} {proposer}");
         }
     }
-    // A round of the next epoch makes it an epoch switch, which has lists.
+    // A round of the next epoch makes it an epoch switch, which needs lists.
     assert_eq!(refusal(&engine, ORDINARY, &in_round(120, 0)), "empty validators list on epoch switch block");
 }
 
@@ -274,9 +274,9 @@ fn a_timeout_certificate_needs_a_quorum_of_candidates() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Whatever single bit of a sealed header is turned, it is no longer accepted; and nothing makes it panic.
+    /// With any single bit of a sealed header flipped it is no longer accepted; nothing panics.
     #[test]
-    fn no_bit_of_an_encoded_header_can_be_turned(position in 0_usize..100_000, bit in 0_u8..8) {
+    fn no_bit_of_an_encoded_header_can_be_flipped(position in 0_usize..100_000, bit in 0_u8..8) {
         let engine = engine(&LOCAL, NoState);
         let mut encoded = Vec::new();
         tenon_chain::encode_header(LOCAL.at(ORDINARY), &mut encoded);
@@ -288,9 +288,9 @@ proptest! {
         }
     }
 
-    /// Extra data has one encoding, and nothing makes its decoder panic.
+    /// Extra data has exactly one encoding, and no input panics its decoder.
     #[test]
-    fn extra_data_is_read_strictly(position in 0_usize..100_000, value: u8) {
+    fn extra_data_is_decoded_strictly(position in 0_usize..100_000, value: u8) {
         let mut extra = LOCAL.at(ORDINARY).extra_data.to_vec();
         let position = position % extra.len();
         extra[position] = value;

@@ -49,7 +49,7 @@ fn test_key(vectors: &Value, name: &str) -> SecretKey {
     SecretKey::from_byte_array(bytes).unwrap()
 }
 
-/// Round trip of a message, and refusal of anything behind it.
+/// Checks that a message round-trips, and that trailing bytes are refused.
 fn assert_encodes<T: Encodable + Decodable + PartialEq + std::fmt::Debug>(value: &T, wanted: &Value) {
     let encoded = alloy_rlp::encode(value);
     assert_eq!(hex::encode_prefixed(&encoded), wanted.as_str().unwrap());
@@ -81,7 +81,7 @@ fn the_toy_messages_have_their_published_encodings_and_hashes() {
     let extra = ExtraFields { round: 307, quorum };
     assert_eq!(extra.encode().to_vec(), bytes(&toy["extraField"]));
     assert_eq!(ExtraFields::decode(&extra.encode()).unwrap(), extra);
-    // An absent certificate is an empty list, which the receiver cannot read.
+    // An absent certificate is an empty list, which the receiver cannot decode.
     assert!(SyncInfo::decode(&mut &bytes(&toy["syncInfoNilTcRlp"])[..]).is_err());
 }
 
@@ -140,7 +140,7 @@ fn the_signed_messages_have_their_published_forms() {
 }
 
 #[test]
-fn the_pool_keys_of_a_real_node_are_written_the_same_way() {
+fn the_pool_keys_equal_those_of_a_real_node() {
     let vectors = consensus_vectors();
     let keys = vectors["votePoolKeys"].as_array().unwrap();
     for key in keys {
@@ -240,7 +240,7 @@ fn the_leaders_of_published_missed_rounds_follow_from_the_candidates() {
     let candidates = addresses(&selection["candidatesInOrder"]);
     assert_eq!(candidates.len(), 260);
     assert_eq!(gap_number(consensus, number(&selection["epochSwitchBlock"])), number(&selection["gapBlock"]));
-    // Positions in the untouched list; entries before the fourth row's are penalised.
+    // Positions in the full list; entries before the fourth row's are penalised.
     let positions = [56, 87, 62, 47, 4];
     for (row, position) in selection["missedRounds"].as_array().unwrap().iter().zip(positions) {
         assert_eq!(candidates[position], address(&row[1]));
@@ -290,8 +290,8 @@ fn thresholds_are_products_of_doubles() {
 }
 
 /// Headers 7074000 to 7074003 of a public development network that switched engines there, and 1 to 3 of a small
-/// private one: with a configuration that fits, they verify in full. The private network's genesis had another gas
-/// limit than its blocks, which the reference has refused since (`docs/spec/chain.md` 12).
+/// private one: with a matching configuration they verify in full. The private network's genesis had another gas limit
+/// than its blocks, which the reference now refuses (`docs/spec/chain.md` 12).
 #[test]
 fn consecutive_real_headers_verify_in_full() {
     let recorded: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();
@@ -330,9 +330,9 @@ fn consecutive_real_headers_verify_in_full() {
     }
 }
 
-/// Messages of a running network of the reference: decoded, hashed and signed as recorded, and encoded again.
+/// Messages of a running network of the reference: decoded, hashed, signed and encoded as recorded.
 #[test]
-fn messages_of_a_live_network_are_read_and_written() {
+fn messages_of_a_live_network_round_trip() {
     let recorded = json("live-messages.json");
     let messages = recorded["messages"].as_array().unwrap();
     for message in messages {
@@ -381,7 +381,7 @@ fn messages_of_a_live_network_are_read_and_written() {
 }
 
 proptest::proptest! {
-    /// Whatever bytes come, a message that is read is written back as the same bytes, and nothing panics.
+    /// Any bytes that decode to a message encode to the same bytes, and nothing panics.
     #[test]
     fn messages_have_one_encoding(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), cut in 0_usize..400, flip: u8) {
         fn check<T: Encodable + Decodable>(input: &[u8]) {

@@ -1,5 +1,4 @@
-//! A walk over everything that a trading state consists of: every node is there and is what its hash says, and every
-//! record decodes.
+//! Walks a whole trading state: every node must exist and match its hash, and every record must decode.
 
 use std::ops::ControlFlow;
 
@@ -14,38 +13,38 @@ use super::{
     Order, Record, Side, book_orders_owner, decode_level, filled, level_owner, number, orders_owner, owner, side_name,
 };
 
-/// How much a trading state holds.
+/// Size of a trading state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TradingReport {
     /// Nodes of all its tries.
     pub nodes: u64,
-    /// Order books, and users of whom the nonce counts.
+    /// Order books, and users with a nonce.
     pub records: u64,
-    /// Orders that stand in the books.
+    /// Orders in the books.
     pub orders: u64,
 }
 
-/// Why a trading state was not walked to its end.
+/// Why the walk ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TradingProblem {
-    /// Something in it is missing, or is not what it should be.
+    /// A part is missing or corrupt.
     #[error("{what}: {problem}")]
     Damage {
         /// The trie.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The database can't be read.
+    /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Whoever asked wants no more.
+    /// The caller stopped it.
     #[error("stopped")]
     Stopped,
 }
 
-/// Walks the trading state with this root (`docs/spec/chain.md` 6.3). `step` is told how many nodes were seen, and says
-/// whether to go on.
+/// Walks the trading state with this root (`docs/spec/chain.md` 6.3). `step` receives the number of nodes visited, and
+/// returns whether to continue.
 ///
 /// # Errors
 /// [`TradingProblem`].
@@ -81,7 +80,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Walks one trie and gives what it holds.
+    /// Walks one trie and returns its entries.
     fn trie<T>(
         &mut self,
         what: &str,
@@ -121,7 +120,7 @@ impl Check<'_> {
     }
 }
 
-/// Nibbles to the key that they spell.
+/// The key spelt by nibbles.
 fn key_of(nibbles: &[u8]) -> Option<B256> {
     let (pairs, odd) = nibbles.as_chunks::<2>();
     let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();

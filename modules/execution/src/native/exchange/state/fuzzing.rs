@@ -1,10 +1,10 @@
-//! The readers of what the exchange keeps, for [`exchange::fuzzing`](crate::native::exchange::fuzzing).
+//! The decoders of the exchange's records, for [`exchange::fuzzing`](crate::native::exchange::fuzzing).
 
 use alloy_rlp::Encodable as _;
 
 use super::{Record, decode_level, list_of, number, put_number};
 
-/// The record of an order book, a price level or an amount that was read from these bytes, written again.
+/// The record of an order book, a price level or an amount, decoded from these bytes and encoded again.
 pub(in crate::native::exchange) fn again(kind: u8, mut bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match kind % 3 {

@@ -1,4 +1,4 @@
-//! What contracts are told of the trading state: prices of its books (`docs/spec/chain.md` 5.4).
+//! Prices of order books for contracts (`docs/spec/chain.md` 5.4).
 
 use std::{
     collections::BTreeMap,
@@ -15,29 +15,29 @@ use super::{
 };
 use crate::native::interception::is_exchange_received;
 
-/// Prices of an order book, in units of its quote token; zero where there are none.
+/// Prices of an order book, in units of its quote token; zero if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BookPrices {
     /// Of the last trade.
     pub(in crate::native) last: Wide,
-    /// The average of the epoch before.
+    /// The average of the previous epoch.
     pub(in crate::native) before_epoch: Wide,
 }
 
-/// The prices that the contracts of one block are told. Nothing is read before one is asked for.
+/// The prices for the contracts of one block. Nothing is read before a contract requests one.
 #[derive(Clone)]
 pub(crate) struct Prices {
-    /// What the block's own step has touched, which is not stored yet.
+    /// Changes of the block's own step, which are not stored yet.
     touched: BTreeMap<B256, BookPrices>,
     nodes: Arc<dyn TrieReader>,
     root: Root,
 }
 
-/// Where the root of the stored trading state is found.
+/// Source of the stored trading state's root.
 #[derive(Clone)]
 enum Root {
     Known(B256),
-    /// Said by a block of the chain, whose body is read for it once.
+    /// Stated by a block of the chain, whose body is read once.
     SaidBy {
         chain: Arc<dyn ChainReader>,
         engine: Arc<dyn ConsensusEngine>,
@@ -47,7 +47,7 @@ enum Root {
 }
 
 impl Prices {
-    /// Those after the step of a block that is executed: what it has touched, and the state of its parent.
+    /// The prices after the step of an executed block: its changes, over its parent's state.
     pub(in crate::native::exchange) fn after_step(
         trading: &TradingState<'_>,
         nodes: Arc<dyn TrieReader>,
@@ -56,8 +56,8 @@ impl Prices {
         Self { touched: trading.touched_prices(), nodes, root: Root::Known(parent_root) }
     }
 
-    /// Those that a call after `block` is told, in an EVM of the height `number`: the trading state that the block says.
-    /// None outside the exchange's time.
+    /// The prices for a call after `block`, in an EVM with height `number`: the trading state stated by the block.
+    /// `None` while the exchange is inactive.
     pub(crate) fn of_call(
         native: &NativeSettings,
         chain: &Arc<dyn ChainReader>,
@@ -68,8 +68,8 @@ impl Prices {
         is_exchange_received(&native.heights, number).then(|| Self::said_by(chain, engine, block))
     }
 
-    /// Those that the transactions of a block are told which the reference executes to come to the one that it traces:
-    /// the parent's, because it passes over the exchange's step there. The traced one is told none.
+    /// The prices for transactions that the reference replays before a traced one: the parent's, because it skips the
+    /// exchange's step there. The traced one gets none.
     pub(crate) fn of_replay(
         native: &NativeSettings,
         chain: &Arc<dyn ChainReader>,
@@ -94,7 +94,7 @@ impl Prices {
     /// The prices of a pair's book.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] where a node of the trading state is missing or damaged, [`StoreError::Pruned`] where it has
+    /// [`StoreError::Corrupt`] if a node of the trading state is missing or corrupt, [`StoreError::Pruned`] if it has
     /// been pruned meanwhile.
     pub(in crate::native) fn of_pair(&self, base: Address, quote: Address) -> Result<BookPrices, StoreError> {
         let book = book_of(base, quote);
@@ -122,7 +122,7 @@ impl Root {
         Ok(*found.get_or_init(|| roots_of(&block, author).0))
     }
 
-    /// What it means that a record could not be read below this root.
+    /// The error for a record that could not be read below this root.
     fn failure(&self, error: ExchangeError) -> StoreError {
         match error {
             ExchangeError::Store(error) | ExchangeError::Trie(TrieError::Store(error)) => error,
@@ -131,7 +131,7 @@ impl Root {
         }
     }
 
-    /// Why the state of the block that says this root is gone; none where it is not.
+    /// Why the state of the block that states this root is gone; `None` if it is not.
     fn pruned(&self) -> Option<StoreError> {
         let Self::SaidBy { chain, block, .. } = self else { return None };
         let number = chain.header(*block).ok()??.number;
@@ -157,7 +157,7 @@ impl TradingState<'_> {
 
 #[cfg(test)]
 impl Prices {
-    /// Those of the books of these pairs; another pair's would be read below a root that has no nodes when there is one.
+    /// The prices of the books of these pairs; those of other pairs would be read below a root without nodes.
     pub(in crate::native) fn of_books(books: &[(Address, Address, BookPrices)], root: B256) -> Self {
         struct Nothing;
         impl TrieReader for Nothing {

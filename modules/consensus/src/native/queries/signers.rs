@@ -1,18 +1,18 @@
-//! Who signed a block (`docs/spec/rpc-eth.md` 17).
+//! The signers of a block (`docs/spec/rpc-eth.md` 17).
 
 use std::collections::HashSet;
 
 use tenon_api::{Address, BlockId, Failure, SealedHeader, messages::BlockSigners};
 
-use super::Questions;
+use super::Queries;
 use crate::native::{Counted, MERGE_SIGN_RANGE, recover, v1_seal_hash};
 
-/// How many blocks after a block may hold signing transactions for it that count.
+/// Number of blocks after a block whose signing transactions for it count.
 const LATEST_SIGNATURE: u64 = 30;
 
-impl Questions {
-    /// Who signed a block, and how far it is final. For most blocks the next block counts whose number is a multiple of
-    /// 15: no others are signed.
+impl Queries {
+    /// A block's signers and finality. For most blocks the next block with a number that is a multiple of 15 counts:
+    /// only those are signed.
     pub(super) fn block_signers(&self, block: BlockId) -> Result<BlockSigners, Failure> {
         let nobody = BlockSigners { signers: Some(Vec::new()), finality: 0 };
         let Some(header) = tenon_chain::resolve_block(&*self.chain, block)? else { return Ok(nobody) };
@@ -34,14 +34,14 @@ impl Questions {
         Ok(BlockSigners { signers: (!signers.is_empty()).then_some(signers), finality })
     }
 
-    /// Number of the block that is signed for this one: itself before `since`, and where the next signed block is not
-    /// below the head.
+    /// Number of the block that is signed on behalf of this one: itself before `since`, and if the next signed block is
+    /// not below the head.
     fn next_signed(&self, number: u64, since: u64) -> u64 {
         let next = number + (MERGE_SIGN_RANGE - number % MERGE_SIGN_RANGE);
         if next >= self.chain.head().header.number || number < since { number } else { next }
     }
 
-    /// The masternodes that signed this very block, in their order.
+    /// The masternodes that signed this block, in their order.
     fn signers(&self, block: &SealedHeader) -> Result<Vec<Address>, Failure> {
         let masternodes = self.masternodes_of(block)?;
         let mut missing: HashSet<Address> = masternodes.iter().copied().collect();
@@ -62,7 +62,7 @@ impl Questions {
         Ok(masternodes.into_iter().filter(|masternode| found.contains(masternode)).collect())
     }
 
-    /// Creator and second signer of a v1 block. A v2 block names neither in this way.
+    /// Creator and second signer of a v1 block. A v2 block has neither in this form.
     fn sealers(&self, block: &SealedHeader) -> Vec<Address> {
         if self.engine.is_v2(block.number) {
             return Vec::new();

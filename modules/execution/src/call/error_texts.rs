@@ -1,4 +1,4 @@
-//! The words in which go-ethereum and the reference say what went wrong (`docs/spec/rpc-eth.md` 10.1, 10.2).
+//! Error texts of go-ethereum and the reference (`docs/spec/rpc-eth.md` 10.1, 10.2).
 
 use std::{borrow::Cow, time::Duration};
 
@@ -17,13 +17,13 @@ const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
 /// Selector of `Panic(uint256)`.
 const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
 
-/// The failure of a call that reverted on a native chain: without returned bytes it has the general code and no data.
+/// The failure of a reverted call on a native chain: without output it has the general code and no data.
 pub(crate) fn native_revert_failure(output: &Bytes) -> Failure {
     if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
 }
 
-/// The failure of a call that reverted: code 3, the returned bytes as data, the reason in the message when the
-/// bytes follow Solidity's convention.
+/// The failure of a reverted call: code 3, the output as data, and the reason in the message if the output follows
+/// Solidity's convention.
 pub(crate) fn revert_failure(output: &Bytes) -> Failure {
     let message = match revert_reason(output) {
         Some(reason) => format!("execution reverted: {reason}"),
@@ -32,7 +32,7 @@ pub(crate) fn revert_failure(output: &Bytes) -> Failure {
     Failure { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
 }
 
-/// The reason that Solidity's `Error(string)` or `Panic(uint256)` carries.
+/// The reason in Solidity's `Error(string)` or `Panic(uint256)`.
 pub(crate) fn revert_reason(output: &[u8]) -> Option<Cow<'static, str>> {
     let (selector, arguments) = output.split_at_checked(4)?;
     if selector == PANIC_SELECTOR {
@@ -69,7 +69,7 @@ fn panic_reason(code: U256) -> Cow<'static, str> {
     Cow::Borrowed(known)
 }
 
-/// Why a frame ended without result.
+/// Why a frame halted.
 pub(crate) fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
     Cow::Borrowed(match reason {
         HaltReason::OutOfGas(OutOfGasError::InvalidOperand) => "gas uint64 overflow",
@@ -93,8 +93,8 @@ pub(crate) fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
     })
 }
 
-/// What go-ethereum's precompiled contracts say where ours say the same in other words. Ours do not tell a coordinate
-/// above the modulus from one that equals it.
+/// go-ethereum's texts for failures of precompiled contracts for which ours differ. Ours do not distinguish a
+/// coordinate above the modulus from one equal to it.
 fn precompile_text(text: &str) -> &str {
     match text {
         "wrong input length for blake2" => "invalid input length",
@@ -106,7 +106,7 @@ fn precompile_text(text: &str) -> &str {
     }
 }
 
-/// Why a message may not run.
+/// Why a message is not valid.
 pub(crate) fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, block: &BlockEnv) -> String {
     let address = message.caller;
     let (fee_cap, base_fee) = (message.gas_price, block.basefee);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revert_with_a_reason_says_it() {
+    fn a_revert_with_a_reason_shows_it() {
         let failure = revert_failure(&solidity_error("not the owner"));
 
         assert_eq!(failure.code, FailureCode::REVERTED);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revert_without_data_still_has_code_3() {
+    fn a_revert_without_data_has_code_3() {
         let failure = revert_failure(&Bytes::new());
 
         assert_eq!((failure.code, failure.message.as_str()), (FailureCode::REVERTED, "execution reverted"));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_lies_about_its_length_is_no_reason() {
+    fn a_reason_with_a_false_length_is_ignored() {
         let mut data = solidity_error("short").to_vec();
         data[4 + 32..4 + 64].fill(0xff);
 
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_as_go_writes_them() {
+    fn durations_have_gos_format() {
         let cases = [(5000, "5s"), (300, "300ms"), (90_000, "1m30s"), (1500, "1.5s"), (3_600_000, "1h0m0s")];
 
         for (millis, text) in cases {

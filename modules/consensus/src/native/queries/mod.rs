@@ -1,8 +1,8 @@
-//! What callers ask about masternodes: rewards, signers, finality, candidates, the return of staking
-//! (`docs/spec/rpc-eth.md` 8, 17); snapshots, epochs, rounds, parameters (`docs/spec/rpc-node.md` 2).
+//! Queries on consensus: rewards, signers, finality, candidates, the return of staking (`docs/spec/rpc-eth.md` 8, 17);
+//! snapshots, epochs, rounds, parameters (`docs/spec/rpc-node.md` 2).
 //!
-//! It owns the handlers of those messages. Everything is computed from the chain when it is asked for; what the engine
-//! remembers for that is its own, so that questions cannot push out what the import needs.
+//! It owns the handlers of those messages. Everything is computed from the chain on request; the engine used here has
+//! caches of its own, so that queries cannot evict what the import needs.
 
 mod authorised;
 mod candidates;
@@ -30,99 +30,99 @@ use tenon_chain::{ChainSpec, NativeSettings};
 use self::epochs::Link;
 use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, v1_masternodes};
 
-/// Epochs whose first block is remembered: all of half a year on the public networks, half an hour each.
+/// Epochs whose first block is cached: half a year on the public networks, with epochs of half an hour.
 const REMEMBERED_SWITCHES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
-/// Headers of which number and round are remembered, about 90 bytes each: more than four epochs of 900.
+/// Headers whose number and round are cached, about 90 bytes each: more than four epochs of 900.
 const REMEMBERED_LINKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
-pub enum QuestionsError {
-    /// The chain is none of the native ones.
+pub enum QueriesError {
+    /// The chain is not native.
     #[error(transparent)]
     Engine(#[from] NativeError),
-    /// One of the messages has a handler already.
+    /// One of the messages already has a handler.
     #[error(transparent)]
     Register(#[from] RegisterError),
 }
 
-/// Answers the questions about consensus of a native chain. Each may read many blocks and is one job on `pool`, but for
-/// those that read a few records. `records` are those of the engine that imports.
+/// Registers the handlers of queries on a native chain's consensus. Each query may read many blocks and is one job on
+/// `pool`, except those that read a few records. `records` are those of the importing engine.
 ///
 /// # Errors
-/// [`QuestionsError`].
+/// [`QueriesError`].
 pub fn register(
     bus: &Bus,
     spec: &Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
     records: Arc<dyn EngineRecords>,
     pool: &WorkPool,
-) -> Result<(), QuestionsError> {
-    let questions = Arc::new(Questions::new(spec, chain, NativeEngine::reading(spec, records)?)?);
-    let own = Arc::clone(&questions);
+) -> Result<(), QueriesError> {
+    let queries = Arc::new(Queries::new(spec, chain, NativeEngine::reading(spec, records)?)?);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetEpochReward, _| own.epoch_reward(request.block))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetBlockSigners, _| own.block_signers(request.block))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetCandidates, _| own.candidates(request.epoch))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetStakingReturn, _| own.staking_return(request.masternode))?;
-    register_epochs(bus, &questions, pool)
+    register_epochs(bus, &queries, pool)
 }
 
-/// What is asked about snapshots, epochs and rounds.
-fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Result<(), QuestionsError> {
-    // What was asked for before takes less than waking a thread of the pool. An attempt that fails is made again there.
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+/// Registers the queries on snapshots, epochs and rounds.
+fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result<(), QueriesError> {
+    // Answers from the cache take less time than waking a pool thread. An attempt that fails is repeated there.
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
-        move |request: &GetAuthorised, _| attempt.authorised_at_hand(request.block).ok().flatten().map(Ok),
+        move |request: &GetAuthorised, _| attempt.cached_authorised(request.block).ok().flatten().map(Ok),
         move |request: GetAuthorised, _| own.authorised(request.block),
     )?;
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochMembers, _| {
-            attempt.epoch_members_at_hand(request.block).ok().flatten().map(Some).map(Ok)
+            attempt.cached_epoch_members(request.block).ok().flatten().map(Some).map(Ok)
         },
         move |request: GetEpochMembers, _| own.epoch_members(request.block),
     )?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_work(pool, move |request: GetMissedRounds, context| own.missed_rounds(request.block, context))?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_work(pool, move |request: GetEpochSwitches, context| {
         own.epoch_switches(request.first, request.last, context)
     })?;
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
-        move |request: &GetEpochBlocks, _| attempt.epoch_blocks_at_hand(request.epoch).ok().flatten().map(Ok),
+        move |request: &GetEpochBlocks, _| attempt.cached_epoch_blocks(request.epoch).ok().flatten().map(Ok),
         move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch),
     )?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
-    // There is no peer-to-peer network yet, by which this node could receive a vote: it holds none.
+    // Without a peer-to-peer network this node receives no votes, so it holds none.
     bus.handle_read(|_: GetVotingPool, _| Ok(VotingPool::default()))?;
     Ok(())
 }
 
-/// An engine beside the one that imports, and the chain.
-pub(super) struct Questions {
+/// An engine separate from the importing one, and the chain.
+pub(super) struct Queries {
     settings: NativeSettings,
     chain_id: u64,
     engine: NativeEngine,
     chain: Arc<dyn ChainReader>,
-    /// Height of the head when this process began.
+    /// Height of the head when this process started.
     started_at: u64,
-    /// First block of an epoch, by the epoch's number. Held for a look-up or an insertion only.
+    /// First block of an epoch, by the epoch's number. Locked for a look-up or an insertion only.
     switches: Mutex<LruCache<u64, BlockInfo>>,
-    /// Headers by hash. Held for a look-up or an insertion only.
+    /// Headers by hash. Locked for a look-up or an insertion only.
     links: Mutex<LruCache<B256, Link>>,
 }
 
-impl Questions {
+impl Queries {
     fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
         let settings = spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?;
         Ok(Self {
@@ -136,7 +136,7 @@ impl Questions {
         })
     }
 
-    /// The header of a block; none when it is not stored, or when the last committed block is asked for and none is
+    /// The header of a block; `None` if it is not stored, or if the last committed block is requested and none is
     /// known.
     fn header(&self, block: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
         if block == BlockId::Tag(BlockTag::Finalized) && self.chain.head().finalized.is_none() {
@@ -161,7 +161,7 @@ impl Questions {
         }
     }
 
-    /// The masternodes of a block's epoch; none when they cannot be told, as the reference has it.
+    /// The masternodes of a block's epoch; empty if they cannot be determined, as in the reference.
     fn masternodes_of(&self, header: &SealedHeader) -> Result<Vec<Address>, Failure> {
         let consensus = self.engine.consensus();
         if self.engine.is_v2(header.number) {
@@ -172,7 +172,7 @@ impl Questions {
         Ok(checkpoint.map(|checkpoint| v1_masternodes(&checkpoint.extra_data)).unwrap_or_default())
     }
 
-    /// The masternodes that a header itself lists: those of an epoch when it opens one.
+    /// The masternodes listed in a header itself: those of an epoch if it opens one.
     fn listed_masternodes(&self, header: &SealedHeader) -> Vec<Address> {
         if self.engine.is_v2(header.number) {
             return header.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default();
@@ -180,7 +180,7 @@ impl Questions {
         v1_masternodes(&header.extra_data)
     }
 
-    /// Number of the block that opened the epoch of this block, and of the epoch (`docs/spec/consensus.md` 4.1).
+    /// Number of the block that opened this block's epoch, and of the epoch (`docs/spec/consensus.md` 4.1).
     fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), Failure> {
         let consensus = self.engine.consensus();
         if !self.engine.is_v2(header.number) {

@@ -6,10 +6,10 @@ use tenon_api::{
 };
 use tenon_chain::{RoundConfig, VALIDATOR_CONTRACT};
 
-use super::Questions;
+use super::Queries;
 
-impl Questions {
-    /// The parameters, with the entry that this process took up last.
+impl Queries {
+    /// The parameters, with the entry that this process applied last.
     pub(super) fn parameters(&self) -> Result<ConsensusParameters, Failure> {
         let (consensus, contracts) = (self.engine.consensus(), &self.settings.contracts);
         Ok(ConsensusParameters {
@@ -33,8 +33,8 @@ impl Questions {
         })
     }
 
-    /// The key of the entry that holds since the last epoch that began while this process ran; before, the first one's, as
-    /// the reference has it after a start.
+    /// The key of the entry applied at the last epoch that began while this process ran; initially the first entry's,
+    /// like the reference after a start.
     fn current_entry(&self) -> Result<u64, Failure> {
         let consensus = self.engine.consensus();
         let head = self.chain.head();

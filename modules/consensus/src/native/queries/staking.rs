@@ -1,20 +1,19 @@
-//! What staking returns in a year (`docs/spec/rpc-eth.md` 17). The reference's formula divides whole numbers, so that
-//! the answer is infinite wherever the stake is below a year's reward; it is kept, because the method is for those who
-//! used it.
+//! Yearly return of staking (`docs/spec/rpc-eth.md` 17). The reference's formula divides integers, so the result is
+//! infinite whenever the stake is below a year's reward; it is kept for clients of the method.
 
 use std::sync::Arc;
 
 use tenon_api::{Address, BlockNumber, Failure, SealedHeader, U256, messages::StakingReturn};
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{read_candidates, rewards::stake_of_voter};
 
 /// Seconds of a year.
 const YEAR: u64 = 365 * 86_400;
-/// Wei of a coin.
+/// Wei per coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-impl Questions {
+impl Queries {
     /// The return for the voters of one masternode, or of all.
     pub(super) fn staking_return(&self, masternode: Option<Address>) -> Result<StakingReturn, Failure> {
         let percent = match masternode {
@@ -32,7 +31,7 @@ impl Questions {
         self.percent(stake, reward)
     }
 
-    /// Zero for who had no reward in the epoch before the current one.
+    /// Zero if the address earned nothing in the previous epoch.
     fn return_of(&self, masternode: Address) -> Result<f64, Failure> {
         let (current, _) = self.epoch_of(&self.chain.head().header)?;
         let Some(before) = current.checked_sub(1) else { return Ok(0.0) };
@@ -55,13 +54,13 @@ impl Questions {
         self.percent(stake, reward)
     }
 
-    /// The last block whose number is a multiple of the epoch.
+    /// The last block with a number that is a multiple of the epoch.
     fn last_multiple(&self) -> u64 {
         let head = self.chain.head().header.number;
         head - head % self.engine.consensus().epoch
     }
 
-    /// A hundred through the number of years in which the voters' half of a reward, paid every epoch, would be the stake.
+    /// 100 divided by the number of years after which the voters' half of a reward, paid every epoch, equals the stake.
     fn percent(&self, stake: U256, reward: U256) -> Result<f64, Failure> {
         let last = self.last_multiple();
         let before = last.checked_sub(self.engine.consensus().epoch).ok_or_else(too_early)?;

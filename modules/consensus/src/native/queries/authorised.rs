@@ -1,4 +1,4 @@
-//! Who may make blocks as of a block (`docs/spec/rpc-node.md` 2.3, 2.4).
+//! The addresses authorised to make blocks as of a block (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use tenon_api::{
     messages::{Authorised, HeaderVoting},
 };
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{
     ancestry::required,
     v1::{Snapshot, V1Error, is_gap_block},
     v2::{V2Error, gap_number},
 };
 
-impl Questions {
-    /// The snapshot as of a block; none when there is no such block.
+impl Queries {
+    /// The snapshot as of a block; `None` if there is no such block.
     pub(super) fn authorised(&self, block: BlockId) -> Result<Option<Authorised>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         let authorised = if self.engine.is_v2(header.number) {
@@ -26,18 +26,18 @@ impl Questions {
         Ok(Some(authorised))
     }
 
-    /// [`Questions::authorised`] where that takes a few reads: of v2 blocks whose candidates were asked for before.
-    pub(super) fn authorised_at_hand(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
+    /// [`Queries::authorised`] if it takes only a few reads: for v2 blocks whose candidates are cached.
+    pub(super) fn cached_authorised(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(Some(None)) };
         if !self.engine.is_v2(header.number) {
             return Ok(None);
         }
         let gap = gap_number(self.engine.consensus(), header.number);
-        let candidates = self.engine.v2().candidates_at_hand(gap, &*self.chain).map_err(failure)?;
+        let candidates = self.engine.v2().cached_candidates(gap, &*self.chain).map_err(failure)?;
         candidates.map(|candidates| self.at_gap(gap, &candidates).map(Some)).transpose()
     }
 
-    /// The candidates of the gap block that a v2 height belongs to. It follows from the height alone, wherever the epoch
+    /// The candidates of the gap block that a v2 height belongs to. It depends on the height only, wherever the epoch
     /// really began.
     fn candidates_for(&self, number: u64) -> Result<Authorised, Failure> {
         let gap = gap_number(self.engine.consensus(), number);
@@ -67,15 +67,15 @@ impl Questions {
         snapshot.ok_or_else(|| failure(V1Error::NoCandidates))
     }
 
-    /// The makers of the last blocks, as many as half of those who may make blocks, and one
-    /// (`docs/spec/consensus.md` 2.2). Whoever was dropped from the window does not come back when the set grows.
+    /// The makers of the last blocks, half as many as the authorised set, plus one (`docs/spec/consensus.md` 2.2). A
+    /// maker that was dropped from the window does not return when the set grows.
     fn recent_makers(&self, header: &SealedHeader) -> Result<Vec<(u64, Address)>, Failure> {
         let Some(window) = self.window_before(header)? else { return Ok(Vec::new()) };
         let mut oldest = (header.number + 1).saturating_sub(window).max(1);
         let mut makers = vec![(header.number, self.maker(header)?)];
         let mut current = required(&*self.chain, header.parent_hash)?;
         while current.number >= oldest {
-            // The set was another one up to this block.
+            // The set changed after this block.
             if is_gap_block(&self.settings, current.number) {
                 let window = self.window_before(&current)?.unwrap_or_default();
                 oldest = oldest.max((current.number + 1).saturating_sub(window));
@@ -90,7 +90,7 @@ impl Questions {
         Ok(makers)
     }
 
-    /// How many makers are remembered once this block is there; none for the genesis block.
+    /// The size of the window before this block is added; `None` for the genesis block.
     fn window_before(&self, header: &SealedHeader) -> Result<Option<u64>, Failure> {
         if header.number == 0 {
             return Ok(None);

@@ -1,26 +1,26 @@
-//! The candidates of an epoch and what became of them (`docs/spec/rpc-eth.md` 17).
+//! The candidates of an epoch and their status (`docs/spec/rpc-eth.md` 17).
 
 use tenon_api::{
     Address, Failure, SealedHeader, U256,
     messages::{CandidateList, CandidateStanding},
 };
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{addresses_of, go_sort, read_candidates, v2::round_of};
 
-/// Masternodes of an early v1 epoch at most.
+/// Maximum number of masternodes of an early v1 epoch.
 const EARLY_V1_MASTERNODES: usize = 18;
-/// How many epochs back a penalty still counts.
+/// Number of earlier epochs whose penalties still count.
 const PENALTY_EPOCHS: u64 = 4;
 
-impl Questions {
-    /// The candidates of an epoch, the current one for none.
+impl Queries {
+    /// The candidates of an epoch; `None` means the current one.
     pub(super) fn candidates(&self, epoch: Option<u64>) -> Result<CandidateList, Failure> {
         let head = self.chain.head();
         let (checkpoint, number) = match epoch {
             None => self.epoch_of(&head.header)?,
             Some(epoch) if epoch < 2 => (0, epoch),
-            // Not corrected for v2, whose epochs begin at rounds, in the reference either.
+            // The reference does not correct this either for v2, whose epochs begin at rounds.
             Some(epoch) => (self.engine.consensus().epoch.saturating_mul(epoch - 1), epoch),
         };
         let unknown = CandidateList { epoch: number, ..CandidateList::default() };
@@ -54,7 +54,7 @@ impl Questions {
         Ok(if is_late { self.settings.late_v1_masternodes } else { EARLY_V1_MASTERNODES })
     }
 
-    /// Everybody penalised in this checkpoint's header or one of those before; a penalty of several epochs stands there
+    /// All addresses penalised in this checkpoint's header or the previous ones; a penalty of several epochs is listed
     /// as often.
     fn penalised(&self, header: &SealedHeader) -> Result<Vec<Address>, Failure> {
         let epoch = self.engine.consensus().epoch;
@@ -69,7 +69,7 @@ impl Questions {
     }
 }
 
-/// Penalised candidates, until with them there are as many masternodes as there may be.
+/// Penalised candidates, until the number of masternodes including them reaches the maximum.
 pub(super) fn slashed(
     candidates: &[(Address, U256)],
     penalised: &[Address],

@@ -1,5 +1,4 @@
-//! Epochs of engine v2: their masternodes, their first blocks, the rounds that they missed
-//! (`docs/spec/rpc-node.md` 2.4).
+//! Epochs of engine v2: their masternodes, first blocks and missed rounds (`docs/spec/rpc-node.md` 2.4).
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{
     messages::BlockInfo,
     v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
@@ -20,7 +19,7 @@ const BELOW_FIRST: &str = "input epoch number < v2 begin epoch number";
 const WITHOUT_BLOCK: &str =
     "no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)";
 
-/// What missed rounds are counted by.
+/// A cached header, reduced to what counting missed rounds needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     hash: B256,
@@ -29,8 +28,8 @@ pub(super) struct Link {
     round: u64,
 }
 
-impl Questions {
-    /// The masternodes of a block's epoch. As in the reference the lists of an epoch that cannot be told are empty.
+impl Queries {
+    /// The masternodes of a block's epoch. As in the reference, the lists are empty if the epoch cannot be determined.
     pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         let consensus = self.engine.consensus();
@@ -46,12 +45,12 @@ impl Questions {
         }
     }
 
-    /// [`Questions::epoch_members`] where that takes a few reads: the candidates were asked for before.
-    pub(super) fn epoch_members_at_hand(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
+    /// [`Queries::epoch_members`] if it takes only a few reads: the candidates are cached.
+    pub(super) fn cached_epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
         let Ok(Some(header)) = self.header(block) else { return Ok(None) };
         let consensus = self.engine.consensus();
-        let Some(info) = self.engine.v2().epoch_at_hand(&header, &*self.chain)? else { return Ok(None) };
-        let candidates = self.engine.v2().candidates_at_hand(info.gap_number(consensus), &*self.chain)?;
+        let Some(info) = self.engine.v2().cached_epoch(&header, &*self.chain)? else { return Ok(None) };
+        let candidates = self.engine.v2().cached_candidates(info.gap_number(consensus), &*self.chain)?;
         let round = round_of(consensus, &header)?;
         Ok(candidates.map(|candidates| members(header.number, round, &info, &candidates)))
     }
@@ -85,18 +84,17 @@ impl Questions {
         Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
     }
 
-    /// [`Questions::epoch_blocks`] where that takes a few reads: both ends are of epochs that were asked for before, or of
-    /// the current one.
-    pub(super) fn epoch_blocks_at_hand(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
+    /// [`Queries::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
+    pub(super) fn cached_epoch_blocks(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
         let head = self.chain.head();
-        let Some(current) = self.engine.v2().epoch_at_hand(&head.header, &*self.chain)? else { return Ok(None) };
+        let Some(current) = self.engine.v2().cached_epoch(&head.header, &*self.chain)? else { return Ok(None) };
         let current_epoch = epoch_number(self.engine.consensus(), current.switch.round);
-        let at_hand = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
-        let Some(BlockInfo { hash, round, number: first }) = at_hand(epoch)? else { return Ok(None) };
+        let cached = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
+        let Some(BlockInfo { hash, round, number: first }) = cached(epoch)? else { return Ok(None) };
         if epoch == current_epoch {
             return Ok(Some(EpochBlocks { hash, round, first, last: None }));
         }
-        let next = at_hand(epoch.saturating_add(1))?;
+        let next = cached(epoch.saturating_add(1))?;
         Ok(next.map(|next| EpochBlocks { hash, round, first, last: Some(next.number.saturating_sub(1)) }))
     }
 
@@ -128,7 +126,7 @@ impl Questions {
         Ok(switch)
     }
 
-    /// The first block of an epoch, if it was found before and is canonical still.
+    /// The first block of an epoch, if it is cached and still canonical.
     fn known_switch(&self, epoch: u64) -> Result<Option<BlockInfo>, StoreError> {
         let known = self.switches.lock().get(&epoch).copied();
         let Some(known) = known else { return Ok(None) };
@@ -136,7 +134,7 @@ impl Questions {
         Ok(is_canonical.then_some(known))
     }
 
-    /// The rounds without a block, from a block back to the first of its epoch: at most an epoch's.
+    /// The rounds without a block, from a block back to the first of its epoch: at most one epoch's.
     pub(super) fn missed_rounds(&self, block: BlockId, context: &CallContext) -> Result<Option<MissedRounds>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         if !self.engine.is_v2(header.number) {
@@ -181,8 +179,8 @@ impl Questions {
     }
 }
 
-/// An epoch as told for one of its blocks. Standby are candidates that are neither masternodes nor penalised, by stake;
-/// nobody when there are as many masternodes as candidates.
+/// An epoch's members as returned for one of its blocks. Standby are candidates that are neither masternodes nor
+/// penalised, by stake; none if there are as many masternodes as candidates.
 fn members(number: u64, round: u64, info: &EpochInfo, candidates: &[Address]) -> EpochMembers {
     let is_standby = |candidate: &&Address| !info.is_masternode(candidate) && !info.penalties.contains(candidate);
     let standby = if candidates.len() == info.masternodes.len() {

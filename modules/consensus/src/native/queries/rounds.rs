@@ -1,4 +1,4 @@
-//! A header with its round and standing (`docs/spec/rpc-node.md` 2.4).
+//! A header with its round and status (`docs/spec/rpc-node.md` 2.4).
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tenon_api::{
 };
 use tenon_chain::encode_header;
 
-use super::Questions;
+use super::Queries;
 use crate::native::v2::{V2Error, round_of};
 
-impl Questions {
-    /// A header with its round; none when it is not stored.
+impl Queries {
+    /// A header with its round; `None` if it is not stored.
     pub(super) fn round(&self, header: RoundOf) -> Result<Option<BlockRound>, Failure> {
         let header = match header {
             RoundOf::Block(block) => match self.header(block)? {

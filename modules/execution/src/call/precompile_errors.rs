@@ -1,11 +1,11 @@
-//! Why a precompiled contract failed, which only its input says (`docs/spec/rpc-eth.md` 10.1).
+//! Error texts of failed precompiled contracts, derived from their input (`docs/spec/rpc-eth.md` 10.1).
 
 use alloy_primitives::{Address, U256};
 
 use crate::native::extra_failure_text;
 
-/// The words of the reference for an input that a precompiled contract has refused; none for contracts that refuse for one
-/// reason only.
+/// The reference's text for an input that a precompiled contract refused; `None` for contracts with only one kind of
+/// failure.
 pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'static str> {
     const BLAKE_INPUT: usize = 213;
     const PAIR: usize = 192;
@@ -17,7 +17,7 @@ pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'st
         return None;
     }
     Some(match number {
-        // Sizes that no machine has memory for cost more gas than there is.
+        // Sizes beyond any machine's memory cost more gas than exists.
         0x05 => "out of gas",
         0x08 if !input.len().is_multiple_of(PAIR) => "bad elliptic curve pairing size",
         0x06..=0x08 => curve_failure(*number, input),
@@ -27,12 +27,11 @@ pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'st
     })
 }
 
-/// Why the contracts of the curve alt_bn128 refuse an input: a coordinate that is too large, else a point that does not
-/// lie on the curve.
+/// Why the alt_bn128 contracts refuse an input: a coordinate is too large, otherwise a point is not on the curve.
 fn curve_failure(contract: u8, input: &[u8]) -> &'static str {
     const MODULUS: U256 =
         U256::from_limbs([0x3c20_8c16_d87c_fd47, 0x9781_6a91_6871_ca8d, 0xb850_45b6_8181_585d, 0x3064_4e72_e131_a029]);
-    // A multiplication has one point; the number behind it may be any.
+    // A multiplication has one point; the scalar after it may have any value.
     let length = if contract == 0x07 { 64 } else { input.len() };
     let words = input.get(..length).unwrap_or(input).chunks_exact(32).map(U256::from_be_slice);
     match words.map(|word| word.cmp(&MODULUS)).find(|order| order.is_ge()) {
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_of_precompiled_contracts_have_the_words_of_the_reference() {
+    fn failures_of_precompiled_contracts_have_the_references_texts() {
         let modulus = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
         let cases = [
             (0x05, vec![0xff; 96], "out of gas"),

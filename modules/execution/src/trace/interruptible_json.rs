@@ -1,18 +1,18 @@
-//! Writing a result for as long as somebody waits for it.
+//! Writes a result while its caller is waiting.
 
 use std::io;
 
 use serde::Serialize;
 use tenon_api::Failure;
 
-/// Bytes between two looks at the caller.
+/// Bytes between two checks of the caller.
 const LOOK_EVERY: usize = 64 << 10;
 
 /// The JSON text of a value.
 ///
 /// # Errors
-/// What `may_go_on` answers, which ends the writing. It is asked now and then, with length and capacity of the text.
-pub(super) fn wanted_json(
+/// Those of `may_go_on`, which ends the writing. It is called at intervals, with length and capacity of the text.
+pub(super) fn write_json(
     value: &impl Serialize,
     may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
@@ -40,7 +40,7 @@ impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
             self.next_look = self.text.len() + LOOK_EVERY;
             if let Err(failure) = (self.may_go_on)(self.text.len(), self.text.capacity()) {
                 self.refused = Some(failure);
-                return Err(io::Error::other("nobody waits for the rest"));
+                return Err(io::Error::other("the caller has gone"));
             }
         }
         Ok(bytes.len())
@@ -56,9 +56,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_whole_or_refused_where_it_may_not_go_on() {
+    fn a_text_is_complete_or_refused_when_stopped() {
         let numbers: Vec<u32> = (0..50_000).collect();
-        let text = wanted_json(&numbers, |length, capacity| {
+        let text = write_json(&numbers, |length, capacity| {
             assert!(length <= capacity);
             Ok(())
         });
@@ -68,7 +68,7 @@ mod tests {
             0..=100_000 => Ok(()),
             _ => Err(Failure::limit(format!("refused at {length}"))),
         };
-        let refused = wanted_json(&numbers, narrow).unwrap_err().message;
+        let refused = write_json(&numbers, narrow).unwrap_err().message;
         let length: usize = refused.trim_start_matches("refused at ").parse().unwrap();
         assert!((100_001..100_000 + LOOK_EVERY + 10).contains(&length), "{refused}");
     }
