@@ -12,8 +12,8 @@ use tenon_api::messages::{
     GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
     GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
     GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
-    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate, SubmitTransaction,
-    SuggestGasPrice, SuggestTip, Trace,
+    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate,
+    SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;

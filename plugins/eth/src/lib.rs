@@ -127,9 +127,7 @@ async fn block_or_default(context: &EthContext, block: StateBlock, position: usi
     match profile(context).await? {
         Profile::Ethereum => Ok(BlockId::LATEST),
         Profile::Native if was_given => BlockParam::named(None).id(),
-        Profile::Native => {
-            Err(Failure::invalid_params(format!("missing value for required argument {position}")))
-        }
+        Profile::Native => Err(Failure::invalid_params(format!("missing value for required argument {position}"))),
     }
 }
 

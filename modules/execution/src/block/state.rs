@@ -108,7 +108,7 @@ impl BlockState {
 
     /// From now on looks after accounts that are empty, as native chains do; with `disappear`, those that are marked
     /// go (EIP-158).
-    pub(crate) fn look_after_empty_accounts(&mut self, disappear: bool) {
+    pub(crate) fn track_empty_accounts(&mut self, disappear: bool) {
         self.marks = Some(EmptyAccounts { marks: DirtyMarks::default(), disappear });
     }
 

@@ -20,7 +20,7 @@ use tenon_api::{
 };
 
 use pausing_state::PausingState;
-use tenon_bus::{CallContext, MemoryBudget};
+use tenon_bus::{CallContext, MemoryBudget, Origin};
 
 use crate::{
     ExecutionLimits, Executor,
@@ -30,12 +30,12 @@ use crate::{
 
 pub(crate) use attempt::LongCalls;
 pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
+pub(crate) use error_texts::{duration_text, halt_text, invalid_transaction_text, revert_failure};
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use precompile_errors::precompile_failure;
 pub(crate) use run::{RunFailure, needs_second_run};
-pub(crate) use words::{duration_text, halt_text, invalid_transaction_text, revert_failure};
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Calls {
     ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
         let (header, mut state) =
             self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))?;
-        state.count_in(self.run_memory(caller));
+        state.count_in(self.run_memory(caller.origin()));
         Ok((header, state))
     }
 
@@ -89,8 +89,8 @@ impl Calls {
     }
 
     /// What a run for this caller allocates draws on its client's share.
-    fn run_memory(&self, caller: &CallContext) -> RunMemory {
-        RunMemory::new(self.memory.clone(), caller.origin(), self.limits.call_gas_cap)
+    pub(crate) fn run_memory(&self, origin: Origin) -> RunMemory {
+        RunMemory::new(self.memory.clone(), origin, self.limits.call_gas_cap)
     }
 
     pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {

@@ -118,6 +118,7 @@ impl Simulation<'_> {
         let executor = &self.calls.executor;
         let spec = executor.spec();
         let mut state = executor.state_over(Arc::<SimulatedState>::clone(&self.state));
+        state.count_in(self.calls.run_memory(self.origin));
         let precompiles = BlockRules::for_header(spec, &header)?.precompiles;
         let moved = overrides::apply(state_overrides, precompiles, &mut state)?;
         let mut execution = BlockExecution::watched(
@@ -128,7 +129,7 @@ impl Simulation<'_> {
             self.interrupt.clone(),
             LogRecorder::new(self.rules.traces_transfers),
             // The step of the historic exchange is the proposer's, and nobody proposes.
-            ExchangeStep::PassedOver,
+            ExchangeStep::Skipped,
         )?;
         execution.root_receipts_on(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
         execution.evm_mut().precompiles.apply(&moved);

@@ -69,6 +69,7 @@ pub(super) fn of_evm(
             of(code_of(&invalid), supplied(text, message.gas_limit))
         }
         RunFailure::Refused(text) => of(FailureCode::INVALID_PARAMS, supplied(text, message.gas_limit)),
+        RunFailure::OutOfMemory(refused) => refused.into(),
         RunFailure::Store(error) => error.into(),
         RunFailure::Other(text) => Failure::server(text),
     }

@@ -21,7 +21,7 @@ use tenon_api::{
     Failure, SealedHeader,
     messages::{Simulate, SimulatedBlock, SimulatedCall},
 };
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, Origin};
 
 use crate::{block::Interrupt, call::Calls, trace::TraceShare};
 use state::SimulatedState;
@@ -75,6 +75,8 @@ struct Simulation<'a> {
     /// Length of the answer so far, as JSON, about.
     answer_bytes: u64,
     memory: TraceShare,
+    /// Whose memory each block's run draws on.
+    origin: Origin,
 }
 
 impl<'a> Simulation<'a> {
@@ -98,6 +100,7 @@ impl<'a> Simulation<'a> {
             gas_left: if gas_cap == 0 { u64::MAX } else { gas_cap },
             answer_bytes: 0,
             memory: TraceShare::new(&calls.recording_memory.of(caller.origin())),
+            origin: caller.origin(),
         })
     }
 

@@ -117,7 +117,7 @@ impl Simulation<'_> {
         let mut message = if is_native && !self.rules.validates {
             let env = transaction_env(transaction, sender)
                 .map_err(|rule| rejected(TransactionRejection::Rule(rule.to_owned())))?;
-            Message { env, fees: Some(Fees::NOBODY_IS_PAID), blob_gas: 0 }
+            Message { env, fees: Some(Fees::BURNED), blob_gas: 0 }
         } else {
             match block.execution.prepare(transaction, sender).map_err(rejected)? {
                 Prepared::Intercepted(_) => return Ok(None),
