@@ -78,7 +78,9 @@ impl Actor for WalletActor {
         request.is_begun.store(true, Ordering::Release);
         self.run(|mut wallet| {
             Box::pin(async move {
+                wallet.set_busy(true);
                 request.command.execute(&mut wallet, request.person).await;
+                wallet.set_busy(false);
                 wallet
             })
         });
@@ -166,6 +168,11 @@ impl WalletHandle {
     /// What is known of the wallet.
     pub fn status(&self) -> WalletStatus {
         self.status.borrow().clone()
+    }
+
+    /// Whether a request runs.
+    pub fn is_busy(&self) -> bool {
+        self.status.borrow().is_busy
     }
 
     /// Changes of the status, for those who wait for them.

@@ -1,8 +1,9 @@
 //! The session with a hardware wallet.
 //!
 //! It owns the flows of one exchange as a state machine without I/O ([`Exchange`], with an [`Operation`] in it), the
-//! driver that runs one over a link ([`Driver`]), the states of a wallet from closed to open ([`Wallet`]), and the actor
-//! that gives one wallet to many callers ([`WalletActor`], [`WalletHandle`]).
+//! driver that runs one over a link ([`Driver`]), the states of a wallet from closed to open ([`Wallet`]), the actor
+//! that gives one wallet to many callers ([`WalletActor`], [`WalletHandle`]), and the hub that has a wallet for each device
+//! that is connected ([`Hub`]).
 //!
 //! What must always hold: one exchange at a time. Every answer is checked: the hash that a signature is over is computed
 //! here, its s is in the lower half, and the address that it recovers to is the account's. What a firmware can't sign is
@@ -18,6 +19,7 @@ mod check;
 mod driver;
 mod error;
 mod exchange;
+mod hub;
 mod info;
 mod operation;
 mod operations;
@@ -32,6 +34,7 @@ pub use check::Signature;
 pub use driver::{Driver, Timeouts};
 pub use error::{DeviceError, Unsupported};
 pub use exchange::{Exchange, Outgoing, Step, Wait};
+pub use hub::{Hub, HubEvent};
 pub use info::{DeviceInfo, Version};
 pub use operation::{Operation, Progress};
 pub use operations::{GetAddress, Initialize, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash};

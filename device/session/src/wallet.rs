@@ -43,6 +43,8 @@ pub struct WalletStatus {
     pub identity: Option<(Version, String)>,
     /// What went wrong last.
     pub failure: Option<String>,
+    /// Whether a request runs.
+    pub is_busy: bool,
     /// Whether the device waits for a button now.
     pub is_waiting_for_button: bool,
     /// The accounts by address.
@@ -92,6 +94,7 @@ impl Wallet {
         status.send_modify(|status| {
             status.state = OpenState::Closed;
             status.is_waiting_for_button = false;
+            status.is_busy = false;
         });
         Self { transport, path, timeouts, driver: None, suspended: None, status, device_id: None }
     }
@@ -404,7 +407,12 @@ impl Wallet {
         self.driver = None;
         self.suspended = None;
         self.device_id = None;
-        self.status.send_replace(WalletStatus::default());
+        self.status.send_modify(|status| *status = WalletStatus { is_busy: status.is_busy, ..WalletStatus::default() });
+    }
+
+    /// Tells others whether a request runs.
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        self.status.send_modify(|status| status.is_busy = is_busy);
     }
 
     fn info(&self) -> Result<&DeviceInfo, DeviceError> {

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use alloy_primitives::{Address, U256};
@@ -93,7 +94,7 @@ fn a_device_is_given_the_data_once_and_in_order() {
 fn any_transaction_is_hashed_alike_on_both_sides() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for model in [Model::One, Model::TLater] {
-        let mut held = runtime.block_on(Held::open(settings(model)));
+        let held = RefCell::new(runtime.block_on(Held::open(settings(model))));
         let numbers = (any::<u64>(), any::<u64>(), any::<u128>(), any::<[u8; 32]>(), 1..=u64::from(u32::MAX));
         let rest = (any::<Option<[u8; 20]>>(), proptest::collection::vec(any::<u8>(), 0..3000), any::<u128>());
         runner(60)
@@ -114,7 +115,7 @@ fn any_transaction_is_hashed_alike_on_both_sides() {
                     fees,
                 };
                 let is_empty_creation = transaction.to.is_none() && transaction.data.is_empty();
-                let (mut person, mut never) = (NoPerson, never());
+                let (mut person, mut never, mut held) = (NoPerson, never(), held.borrow_mut());
                 let signing = held.wallet.sign_transaction(ACCOUNT, transaction, &mut person, &mut never);
                 let signed = runtime.block_on(signing);
                 prop_assert!(signed.is_ok() || is_empty_creation, "{:?}", signed);

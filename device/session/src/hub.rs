@@ -1,0 +1,201 @@
+//! The devices that are connected, each with its wallet: arrivals and departures.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tenon_device_transport::{Change, Connected, Found, Transport};
+use tenon_supervisor::{ActorOptions, Supervisor};
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{Timeouts, Wallet, WalletActor, WalletHandle, WalletStatus};
+
+/// In front of a device's path in the URL of its wallet.
+const URL_SCHEME: &str = "trezor://";
+
+/// The names of the wallets' actors. There are as many wallets at most; further devices wait until one departs.
+const ACTORS: [&str; 8] =
+    ["device 1", "device 2", "device 3", "device 4", "device 5", "device 6", "device 7", "device 8"];
+
+/// Requests that may wait for one device. Each waits for a person, so that more would not be served in time.
+const WAITING_REQUESTS: usize = 64;
+
+/// How often the hub looks for devices.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long the actor of a device that departed has to end. Its link has failed by then.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// Events that a slow listener may fall behind.
+const WAITING_EVENTS: usize = 64;
+
+/// A device came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HubEvent {
+    /// It is connected, and its wallet is closed.
+    Arrived {
+        /// The wallet's URL.
+        url: String,
+    },
+    /// It is gone, and its wallet with it.
+    Departed {
+        /// The wallet's URL.
+        url: String,
+    },
+}
+
+struct Entry {
+    actor: &'static str,
+    handle: WalletHandle,
+}
+
+/// The connected devices. It looks for them while [`Hub::follow`] is polled.
+pub struct Hub {
+    transports: Vec<Arc<dyn Transport>>,
+    supervisor: Arc<Supervisor>,
+    runtime: Handle,
+    timeouts: Timeouts,
+    /// By URL. Locked to read or change the list; nothing awaits under it.
+    entries: Mutex<BTreeMap<String, Entry>>,
+    /// Held during a look, so that there is one at a time.
+    connected: tokio::sync::Mutex<Connected>,
+    events: broadcast::Sender<HubEvent>,
+}
+
+impl Hub {
+    /// A hub over these transports. The wallets' actors live under `supervisor`, their exchanges run on `runtime`.
+    pub fn new(
+        transports: Vec<Arc<dyn Transport>>,
+        supervisor: Arc<Supervisor>,
+        runtime: Handle,
+        timeouts: Timeouts,
+    ) -> Self {
+        let (entries, connected) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (events, _) = broadcast::channel(WAITING_EVENTS);
+        Self { transports, supervisor, runtime, timeouts, entries, connected, events }
+    }
+
+    /// The wallets by URL. Waits for nothing.
+    pub fn wallets(&self) -> Vec<(String, WalletHandle)> {
+        self.lock().iter().map(|(url, entry)| (url.clone(), entry.handle.clone())).collect()
+    }
+
+    /// The wallet with this URL.
+    pub fn wallet(&self, url: &str) -> Option<WalletHandle> {
+        self.lock().get(url).map(|entry| entry.handle.clone())
+    }
+
+    /// Arrivals and departures from now on.
+    pub fn events(&self) -> broadcast::Receiver<HubEvent> {
+        self.events.subscribe()
+    }
+
+    /// Looks for devices twice a second, and asks open wallets that are idle whether theirs is still there. Never ends.
+    pub async fn follow(&self) {
+        let mut looks = interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            self.look().await;
+            self.beat().await;
+        }
+    }
+
+    /// Looks for devices once. Does nothing while a request runs: listing disturbs devices on Linux, and takes the answers
+    /// of simulators (`docs/spec/device.md 3.8`, `10.3`).
+    pub async fn look(&self) {
+        let mut connected = self.connected.lock().await;
+        if self.is_any_busy() {
+            return;
+        }
+        let mut now = Vec::new();
+        for transport in &self.transports {
+            match transport.list().await {
+                Ok(found) => now.extend(found),
+                Err(error) => {
+                    tracing::debug!(transport = transport.name(), %error, "devices can't be listed");
+                    // Nothing is known of these: they stay as they were.
+                    now.extend(connected.devices().filter(|known| known.transport == transport.name()).cloned());
+                }
+            }
+        }
+        for change in connected.update(now) {
+            match change {
+                Change::Departed(found) => self.depart(&found).await,
+                Change::Arrived(found) if found.is_bootloader => {
+                    tracing::warn!(path = found.path, "a hardware wallet is in bootloader mode and can't be used");
+                }
+                Change::Arrived(_) => {}
+            }
+        }
+        // Among them those for which there was no place before.
+        for found in connected.devices().filter(|found| !found.is_bootloader) {
+            if self.wallet(&url(found)).is_none() {
+                self.arrive(found.clone());
+            }
+        }
+    }
+
+    async fn beat(&self) {
+        if self.is_any_busy() {
+            return;
+        }
+        for (_, handle) in self.wallets() {
+            // What it found out stands in the wallet's status.
+            let _ = handle.heartbeat(Instant::now() + LOOK_EVERY).await;
+        }
+    }
+
+    fn arrive(&self, found: Found) {
+        let mut entries = self.lock();
+        let is_free = |name: &&&str| !entries.values().any(|entry| entry.actor == **name);
+        let Some(actor) = ACTORS.iter().find(is_free).copied() else {
+            tracing::debug!(path = found.path, "a hardware wallet waits for another one to be disconnected");
+            return;
+        };
+        let Some(transport) = self.transports.iter().find(|each| each.name() == found.transport).cloned() else {
+            return;
+        };
+        let (send, status) = watch::channel(WalletStatus::default());
+        let (path, timeouts, runtime) = (found.path.clone(), self.timeouts, self.runtime.clone());
+        let make = move || {
+            let wallet = Wallet::new(transport.clone(), path.clone(), timeouts, send.clone());
+            Ok(WalletActor::new(wallet, runtime.clone()))
+        };
+        let options = ActorOptions { mailbox_capacity: WAITING_REQUESTS, ..ActorOptions::default() };
+        match self.supervisor.spawn(actor, options, make) {
+            Ok(mailbox) => {
+                let url = url(&found);
+                entries.insert(url.clone(), Entry { actor, handle: WalletHandle::new(mailbox, status) });
+                drop(entries);
+                // Nobody listens otherwise.
+                let _ = self.events.send(HubEvent::Arrived { url });
+            }
+            Err(error) => tracing::error!(path = found.path, %error, "a hardware wallet can't be used"),
+        }
+    }
+
+    async fn depart(&self, found: &Found) {
+        let url = url(found);
+        let Some(entry) = self.lock().remove(&url) else { return };
+        if !self.supervisor.stop_one(entry.actor, STOP_GRACE).await {
+            tracing::warn!(url, "the session with a hardware wallet that is gone still runs");
+        }
+        // Nobody listens otherwise.
+        let _ = self.events.send(HubEvent::Departed { url });
+    }
+
+    fn is_any_busy(&self) -> bool {
+        self.lock().values().any(|entry| entry.handle.is_busy())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn url(found: &Found) -> String {
+    format!("{URL_SCHEME}{}", found.path)
+}
