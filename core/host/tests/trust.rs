@@ -26,6 +26,9 @@ use tenon_host::{
     PluginPlan, VouchedBuilds,
 };
 
+/// What a case changes in a host's options.
+type ChangeOptions = Box<dyn FnOnce(&mut HostOptions)>;
+
 const NET: &str = "tenon-plugin-net";
 const BAD: &str = "tenon-test-misbehaving";
 
@@ -312,7 +315,7 @@ async fn a_reserved_namespace_stays_closed_to_foreign_builds_in_every_order_and_
     let disabled = PluginPlan { is_enabled: false, ..net.clone() };
     let gone = PluginPlan::new("net", "/nowhere/libtenon_plugin_net.so");
     // What the host is told, and what starts beside the foreign build, whose name comes before and after that.
-    let cases: [(&str, Box<dyn FnOnce(&mut HostOptions)>, Vec<PluginPlan>); 6] = [
+    let cases: [(&str, ChangeOptions, Vec<PluginPlan>); 6] = [
         ("enabled", Box::new(|_| {}), vec![net]),
         ("disabled", Box::new(|_| {}), vec![disabled]),
         ("failed", Box::new(|_| {}), vec![gone]),
