@@ -15,6 +15,7 @@ mod access;
 mod chain;
 mod consensus_arguments;
 mod device;
+mod enodes;
 mod envelope;
 mod eth;
 mod execution;
@@ -59,7 +60,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 39] = [
+pub const TARGETS: [Target; 40] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -99,6 +100,7 @@ pub const TARGETS: [Target; 39] = [
     target("device_frames", "packets of hardware wallets", Bound::bytes(1 << 16, 64), device::frames),
     target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
+    target("enode", "enode URLs", Bound::bytes(1 << 16, 64), enodes::url),
 ];
 
 /// A target that has run, ready for any number of inputs.

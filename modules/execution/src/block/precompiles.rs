@@ -29,6 +29,9 @@ pub(crate) struct PrecompileSet {
 pub(crate) struct MovedPrecompiles {
     /// Where contracts stand. Those of a fork are made once a process, and every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
+    /// Where the fork has them. These addresses cost what warm ones do, also when nothing stands there any more; those
+    /// where contracts were moved to do not, as in go-ethereum.
+    warm: Cow<'static, AddressSet>,
     /// By the address where a contract now is: where it was.
     origins: AddressMap<Address>,
 }
@@ -40,7 +43,7 @@ impl MovedPrecompiles {
         if set.has_extras {
             addresses.to_mut().extend(EXTRA_PRECOMPILES);
         }
-        Self { addresses, origins: AddressMap::default() }
+        Self { warm: addresses.clone(), addresses, origins: AddressMap::default() }
     }
 
     /// Whether a precompiled contract stands at this address.
@@ -159,6 +162,6 @@ impl PrecompileProvider<BlockContext> for Precompiles {
     }
 
     fn warm_addresses(&self) -> &AddressSet {
-        &self.moved.addresses
+        &self.moved.warm
     }
 }
