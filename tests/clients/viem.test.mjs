@@ -76,16 +76,16 @@ test("calls and blocks are simulated without keeping them", async () => {
   const coins = viem.parseEther("1");
   const blocks = await http.simulateBlocks({
     blocks: [
-      { blockOverrides: { number: head + 2n }, stateOverrides: [{ address: OTHER, balance: coins }], calls: [] },
+      { blockOverrides: { number: head + 1n }, stateOverrides: [{ address: OTHER, balance: coins }], calls: [] },
       { calls: [{ account: OTHER, to: ADDRESS, value: coins }, { account: ADDRESS, ...transfer, args: [OTHER, 1n] }] },
     ],
     traceTransfers: true,
   });
-  assert.deepEqual(blocks.map(({ number }) => number), [head + 1n, head + 2n, head + 3n]);
-  assert.equal(blocks[2].parentHash, blocks[1].hash);
-  assert.deepEqual(blocks[2].calls.map(({ status }) => status), ["success", "success"]);
-  assert.equal(blocks[2].calls[0].logs[0].address, "0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
-  assert.equal(blocks[2].calls[0].logs[0].blockHash, blocks[2].hash);
+  assert.deepEqual(blocks.map(({ number }) => number), [head + 1n, head + 2n]);
+  assert.equal(blocks[1].parentHash, blocks[0].hash);
+  assert.deepEqual(blocks[1].calls.map(({ status }) => status), ["success", "success"]);
+  assert.equal(blocks[1].calls[0].logs[0].address, "0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
+  assert.equal(blocks[1].calls[0].logs[0].blockHash, blocks[1].hash);
   assert.equal(await http.getBlockNumber(), head);
   assert.equal(await contract.read.balanceOf([OTHER]), 0n);
 
