@@ -156,7 +156,7 @@ section! {
     "Requests";
     /// What one request may cost.
     RpcSettings {
-        /// Most gas that `eth_call`, `eth_estimateGas` and traces of calls may use; 0 sets no bound.
+        /// Most gas that `eth_call`, `eth_estimateGas`, traces of calls, and all calls of an `eth_simulateV1` together may use; 0 sets no bound.
         gas_cap: u64 = 50_000_000, "rpc.gascap", "rpc.gascap", old "rpc-gascap";
         /// Longest time of one call of the EVM.
         evm_timeout: Duration = Duration::from_secs(5), "rpc.evmtimeout", "rpc.evmtimeout";

@@ -58,6 +58,40 @@ test("a custom error of the contract is decoded", async () => {
   });
 });
 
+test("calls and blocks are simulated without keeping them", async () => {
+  const contract = await deploy();
+  const head = await http.getBlockNumber();
+  const transfer = { to: contract.address, abi: token.abi, functionName: "transfer" };
+  const balance = { to: contract.address, abi: token.abi, functionName: "balanceOf", args: [OTHER] };
+
+  const { results } = await http.simulateCalls({
+    account: ADDRESS,
+    calls: [{ ...transfer, args: [OTHER, 7n] }, balance, { ...transfer, args: [OTHER, 5000n] }],
+  });
+  assert.deepEqual(results.map(({ status }) => status), ["success", "success", "failure"]);
+  assert.equal(results[1].result, 7n);
+  assert.equal(results[0].logs.length, 1);
+  assert.equal(results[2].error.cause.data.errorName, "InsufficientBalance");
+
+  const coins = viem.parseEther("1");
+  const blocks = await http.simulateBlocks({
+    blocks: [
+      { blockOverrides: { number: head + 1n }, stateOverrides: [{ address: OTHER, balance: coins }], calls: [] },
+      { calls: [{ account: OTHER, to: ADDRESS, value: coins }, { account: ADDRESS, ...transfer, args: [OTHER, 1n] }] },
+    ],
+    traceTransfers: true,
+  });
+  assert.deepEqual(blocks.map(({ number }) => number), [head + 1n, head + 2n]);
+  assert.equal(blocks[1].parentHash, blocks[0].hash);
+  assert.deepEqual(blocks[1].calls.map(({ status }) => status), ["success", "success"]);
+  assert.equal(blocks[1].calls[0].logs[0].address, "0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
+  assert.equal(blocks[1].calls[0].logs[0].blockHash, blocks[1].hash);
+  assert.equal(await http.getBlockNumber(), head);
+  assert.equal(await contract.read.balanceOf([OTHER]), 0n);
+
+  await assert.rejects(http.simulateBlocks({ blocks: [{ blockOverrides: { number: head }, calls: [] }] }), /in order/);
+});
+
 test("new heads, logs and pending transactions arrive over WebSocket", async () => {
   const client = viem.createPublicClient({ chain, transport: viem.webSocket() });
   const contract = await deploy();

@@ -15,6 +15,7 @@ mod access;
 mod chain;
 mod consensus_arguments;
 mod device;
+mod enodes;
 mod envelope;
 mod eth;
 mod execution;
@@ -100,6 +101,7 @@ pub const TARGETS: [Target; 40] = [
     target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
     target("device_session", "answers of hardware wallets", Bound::bytes(1 << 17, 512), device::session),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
+    target("enode", "enode URLs", Bound::bytes(1 << 16, 64), enodes::url),
 ];
 
 /// A target that has been initialised, ready for any number of inputs.

@@ -75,6 +75,7 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"version\" \"1\" 3 \"encseed\" \"ethaddr\" xdc 18446744073709551615 4294967296";
             [text(JSON), text(members)].concat()
         }
+        "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
         "bearer_token" => {
@@ -134,6 +135,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "table_record" => crate::node_files::table_facts(),
         "stored_records" => crate::stored::examples(&blocks()),
         "key_file" => crate::key_files::files(),
+        "enode" => crate::enodes::urls(),
         "bearer_token" => crate::access::tokens(),
         "device_frames" => crate::device::packets(),
         "device_messages" => crate::device::bodies(),

@@ -99,6 +99,8 @@ tenon_sdk::export!(Admin, table);
 
 mod enode;
 mod front_ends;
+#[doc(hidden)]
+pub mod fuzzing;
 mod node_info;
 mod peers;
 

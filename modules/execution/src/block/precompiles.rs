@@ -40,7 +40,7 @@ impl MovedPrecompiles {
         if set.has_extras {
             addresses.to_mut().extend(EXTRA_PRECOMPILES);
         }
-        Self { addresses, origins: AddressMap::default() }
+        Self { warm: addresses.clone(), addresses, origins: AddressMap::default() }
     }
 
     /// Returns whether the address is a precompiled contract.
@@ -159,6 +159,6 @@ impl PrecompileProvider<BlockContext> for Precompiles {
     }
 
     fn warm_addresses(&self) -> &AddressSet {
-        &self.moved.addresses
+        &self.moved.warm
     }
 }

@@ -1,9 +1,11 @@
 //! Methods that clients ask for and the interface document does not list.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tenon_sdk::prelude::*;
 
-use super::{call, hash_of, host, stored_header};
+use super::{call, hash_of, host, sealed, stored_header};
 
 #[test]
 fn a_header_is_a_block_without_transactions_uncles_and_size() {
@@ -52,6 +54,67 @@ fn slots_of_more_accounts_are_read_after_one_block() {
         let refused = call(&node, "eth_getStorageValues", malformed).expect_err(malformed);
         assert_eq!(refused.code, FailureCode::INVALID_PARAMS, "{malformed}");
     }
+}
+
+#[test]
+fn a_simulation_is_asked_as_it_was_written_and_answered_with_blocks_and_calls() {
+    let log = |index| SimulatedLog {
+        index,
+        log: Log { address: Address::with_last_byte(7), topics: vec![hash_of(1)], data: Bytes::from_static(&[9]) },
+    };
+    let done = move |logs, failure| SimulatedCall {
+        returned: Bytes::from_static(&[1, 2]),
+        logs,
+        gas_used: 21_000,
+        max_gas_used: 22_000,
+        failure,
+    };
+    for profile in [Profile::Ethereum, Profile::Native] {
+        let node = host(profile).answer(move |request: Simulate| {
+            assert_eq!((request.base, request.blocks.len(), request.validates), (BlockId::number(4), 2, true));
+            assert_eq!(request.blocks[0].calls[0].to, Some(Address::with_last_byte(5)));
+            let reverted =
+                Failure { code: FailureCode(3), ..Failure::server("execution reverted") }.with_data("\"0x\"");
+            let calls = vec![done(vec![log(0), log(2)], None), done(Vec::new(), Some(reverted))];
+            let block = Block {
+                header: SealedHeader::clone(&sealed(4)),
+                transactions: Vec::new(),
+                ommers: Vec::new(),
+                withdrawals: None,
+                size: 600,
+            };
+            let block = Arc::new(RecoveredBlock { block, senders: Vec::new() });
+            let block = StoredBlock { block, total_difficulty: U256::ZERO, is_canonical: false };
+            Ok(vec![
+                SimulatedBlock { stored: block.clone(), calls },
+                SimulatedBlock { stored: block, calls: Vec::new() },
+            ])
+        });
+        let asked = r#"[{"blockStateCalls":[{"calls":[{"to":"0x0000000000000000000000000000000000000005"}]},{}],"validation":true},"0x4"]"#;
+
+        let blocks = call(&node, "eth_simulateV1", asked).expect("blocks");
+
+        let first = &blocks[0];
+        assert_eq!(
+            (&first["number"], &first["hash"], &blocks[1]["calls"]),
+            (&json!("0x4"), &json!(hash_of(4)), &json!([]))
+        );
+        let calls = &first["calls"];
+        assert_eq!((&calls[0]["returnData"], &calls[0]["status"]), (&json!("0x0102"), &json!("0x1")));
+        assert_eq!((&calls[0]["gasUsed"], &calls[0]["maxUsedGas"]), (&json!("0x5208"), &json!("0x55f0")));
+        assert_eq!(
+            (&calls[0]["logs"][1]["logIndex"], &calls[0]["logs"][1]["blockHash"]),
+            (&json!("0x2"), &json!(hash_of(4)))
+        );
+        assert_eq!(calls[0].get("error"), None);
+        assert_eq!(calls[1]["status"], json!("0x0"));
+        assert_eq!(calls[1]["error"], json!({"message": "execution reverted", "code": 3, "data": "0x"}));
+    }
+    let node = host(Profile::Ethereum);
+    assert_eq!(call(&node, "eth_simulateV1", "[{}]"), Err(Failure::invalid_params("empty input")));
+    let many = json!([{"blockStateCalls": vec![json!({}); 257]}]).to_string();
+    let refused = call(&node, "eth_simulateV1", &many).expect_err("too many");
+    assert_eq!((refused.code.0, refused.message.as_str()), (-38026, "too many blocks"));
 }
 
 #[test]
