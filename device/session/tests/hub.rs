@@ -28,6 +28,14 @@ async fn open(handle: &WalletHandle) {
     handle.open(None, Box::new(NoPerson), soon()).await.unwrap();
     let path = DerivationPath::account(0);
     assert_eq!(handle.derive(path, true, false, Box::new(NoPerson), soon()).await, Ok(ACCOUNT));
+    idle(handle).await;
+}
+
+/// Waits until the request whose answer came is over: the hub does not look before.
+async fn idle(handle: &WalletHandle) {
+    let mut status = handle.watch_status();
+    let over = timeout(Duration::from_secs(5), status.wait_for(|status| !status.is_busy)).await;
+    assert!(over.is_ok_and(|over| over.is_ok()), "the request never ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,9 +107,7 @@ async fn does_not_look_while_a_request_runs() {
     assert_eq!(urls(&hub), ["trezor://device-0"]);
     simulators[0].decide(true).await;
     assert_eq!(shown.await, Ok(ACCOUNT));
-    while handle.is_busy() {
-        tokio::task::yield_now().await;
-    }
+    idle(&handle).await;
     hub.look().await;
 
     assert_eq!(urls(&hub), ["trezor://device-0", "trezor://device-1"]);

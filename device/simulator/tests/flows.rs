@@ -51,6 +51,9 @@ fn sign_tx(data: usize) -> EthereumSignTx {
     }
 }
 
+/// Code and text of a failure.
+type Refusal = (i32, &'static str);
+
 const DEFAULT_ADDRESS: &str = "0x73d0385F4d8E00C5e6504C6030F47BF6212736A8";
 
 /// What a host finds out by asking for an address: the text, buttons acknowledged.
@@ -406,7 +409,7 @@ async fn signing_asks_for_as_many_buttons_as_measured() {
 #[tokio::test]
 async fn parameters_are_checked_as_the_model_does() {
     let bad_to = Some(format!("0x{}", "g".repeat(40)));
-    let cases: [(EthereumSignTx, (i32, &str), Option<(i32, &str)>); 9] = [
+    let cases: [(EthereumSignTx, Refusal, Option<Refusal>); 9] = [
         (EthereumSignTx { chain_id: Some(0), ..sign_tx(0) }, (3, "Chain Id out of bounds"), None),
         (
             EthereumSignTx { tx_type: Some(2), ..sign_tx(0) },
