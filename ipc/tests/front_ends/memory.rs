@@ -180,7 +180,7 @@ async fn the_results_of_a_batch_are_held_as_they_come() {
 
 #[tokio::test]
 async fn a_subscription_is_held_for_as_long_as_it_is_open() {
-    let started = start(2 * MB).await;
+    let started = start(8 * MB).await;
     let mut client = started.client().await;
     let subscribe = |id: u64| {
         let pad = " ".repeat(700_000);
@@ -189,6 +189,7 @@ async fn a_subscription_is_held_for_as_long_as_it_is_open() {
 
     let first = client.ask(&subscribe(1)).await;
     let id = first.split("\"result\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert!(started.held(MemoryUse::Subscriptions) < 100_000, "without the blanks around its parameters");
     let with_arguments = client
         .ask(&format!(r#"{{"id":2,"method":"test_subscribe","params":["echo","{}"]}}"#, "x".repeat(400_000)))
         .await;

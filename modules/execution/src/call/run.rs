@@ -50,7 +50,7 @@ fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFai
 impl RunFailure {
     pub(crate) fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
         if let Some(refused) = interrupt.refused_memory() {
-            return Self::OutOfMemory(refused.clone());
+            return Self::OutOfMemory(*refused);
         }
         match failure {
             EVMError::Transaction(invalid) => Self::Message(invalid),

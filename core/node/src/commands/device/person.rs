@@ -8,6 +8,7 @@ use tenon_device_session::{Answer, Person, Prompt};
 use zeroize::Zeroizing;
 
 use crate::exit::Stop;
+use crate::log_output;
 use crate::passwords::Passwords;
 
 /// What the terminal shows before a PIN is typed.
@@ -45,7 +46,7 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     let secret = |text: tenon_api::SecretText| Zeroizing::new(text.expose().to_owned());
     match prompt {
         Prompt::Pin(_) => {
-            eprint!("{KEYPAD}");
+            log_output::say(KEYPAD.trim_end());
             Passwords::Terminal.next("PIN: ").map(|text| Answer::Pin(secret(text)))
         }
         Prompt::Passphrase { can_be_typed_on_device } => {
@@ -69,7 +70,7 @@ impl Person for TerminalPerson {
             // On a thread of its own, so that Ctrl-C is heard while the terminal waits.
             let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
             let declined = |reason: String| {
-                eprintln!("tenon: {reason}");
+                log_output::say(&format!("tenon: {reason}"));
                 Answer::Decline
             };
             Some(match asked {
@@ -81,6 +82,6 @@ impl Person for TerminalPerson {
     }
 
     fn button(&mut self) {
-        eprintln!("Look at the device, and confirm there what it shows.");
+        log_output::say("Look at the device, and confirm there what it shows.");
     }
 }

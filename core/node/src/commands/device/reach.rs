@@ -11,6 +11,7 @@ use tenon_device_transport::{Found, HidTransport, LinkError, Transport, UdpTrans
 
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::log_output;
 
 /// In front of a device's path in the URL of its wallet.
 const URL_SCHEME: &str = "trezor://";
@@ -58,7 +59,7 @@ struct Listed {
 
 impl Listed {
     fn print_errors(&self) {
-        self.errors.iter().for_each(|error| eprintln!("tenon: {error}"));
+        self.errors.iter().for_each(|error| log_output::say(&format!("tenon: {error}")));
     }
 }
 

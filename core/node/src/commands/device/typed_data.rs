@@ -83,7 +83,11 @@ fn member_type(name: &str, types: &serde_json::Map<String, Json>) -> Option<Memb
     }
     let bytes_of = |bits: &str| match bits {
         "" => Some(32),
-        bits => bits.parse().ok().filter(|bits: &u32| bits % 8 == 0 && (8..=256).contains(bits)).map(|bits| bits / 8),
+        bits => bits
+            .parse()
+            .ok()
+            .filter(|bits: &u32| bits.is_multiple_of(8) && (8..=256).contains(bits))
+            .map(|bits| bits / 8),
     };
     match name {
         "string" => Some(MemberType::Text),
