@@ -26,6 +26,11 @@ use tenon_host::{
     PluginPlan, VouchedBuilds,
 };
 
+/// Takes the list of built-in plugins away.
+fn not_listed(options: &mut HostOptions) {
+    options.built_ins = BuiltIns::default();
+}
+
 /// What a case changes in a host's options.
 type ChangeOptions = Box<dyn FnOnce(&mut HostOptions)>;
 
@@ -310,7 +315,6 @@ async fn a_foreign_build_gets_no_namespace_of_a_built_in_plugin_whether_that_one
 #[tokio::test]
 async fn a_reserved_namespace_stays_closed_to_foreign_builds_in_every_order_and_state() {
     let alias = |name: &str| NamespaceAlias { name: name.to_owned(), namespace: "x".to_owned(), is_served: false };
-    let not_listed = |options: &mut HostOptions| options.built_ins = BuiltIns::default();
     let net = PluginPlan::new("net", rust_plugin(NET));
     let disabled = PluginPlan { is_enabled: false, ..net.clone() };
     let gone = PluginPlan::new("net", "/nowhere/libtenon_plugin_net.so");
