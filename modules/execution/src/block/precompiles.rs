@@ -29,9 +29,9 @@ pub(crate) struct PrecompileSet {
 pub(crate) struct MovedPrecompiles {
     /// Where contracts stand. Those of a fork are made once a process, and every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
-    /// Where the fork has them. These addresses cost what warm ones do, also when nothing stands there any more; those
-    /// where contracts were moved to do not, as in go-ethereum.
-    warm: Cow<'static, AddressSet>,
+    /// Where the fork has them, once one was moved or removed. These addresses stay warm, and those where contracts were
+    /// moved to do not become so, as in go-ethereum.
+    unmoved: Option<AddressSet>,
     /// By the address where a contract now is: where it was.
     origins: AddressMap<Address>,
 }
@@ -43,7 +43,7 @@ impl MovedPrecompiles {
         if set.has_extras {
             addresses.to_mut().extend(EXTRA_PRECOMPILES);
         }
-        Self { warm: addresses.clone(), addresses, origins: AddressMap::default() }
+        Self { addresses, unmoved: None, origins: AddressMap::default() }
     }
 
     /// Whether a precompiled contract stands at this address.
@@ -53,6 +53,7 @@ impl MovedPrecompiles {
 
     /// Moves the contract at `from` to `to`; `from` is an ordinary address afterwards.
     pub(crate) fn relocate(&mut self, from: Address, to: Address) {
+        self.keep_unmoved();
         let origin = self.origins.remove(&from).unwrap_or(from);
         let addresses = self.addresses.to_mut();
         addresses.remove(&from);
@@ -63,9 +64,16 @@ impl MovedPrecompiles {
     /// Makes an address an ordinary one.
     pub(crate) fn remove(&mut self, address: Address) {
         if self.addresses.contains(&address) {
+            self.keep_unmoved();
             self.addresses.to_mut().remove(&address);
         }
         self.origins.remove(&address);
+    }
+
+    fn keep_unmoved(&mut self) {
+        if self.unmoved.is_none() {
+            self.unmoved = Some(self.addresses.clone().into_owned());
+        }
     }
 }
 
@@ -162,6 +170,6 @@ impl PrecompileProvider<BlockContext> for Precompiles {
     }
 
     fn warm_addresses(&self) -> &AddressSet {
-        &self.moved.warm
+        self.moved.unmoved.as_ref().unwrap_or(&self.moved.addresses)
     }
 }
