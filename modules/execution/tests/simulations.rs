@@ -207,7 +207,7 @@ async fn a_simulation_ends_with_its_time_its_answer_and_its_clients_memory() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 128 << 10 });
     let _served = node.serve(CallResources { limits: ExecutionLimits::default(), memory: memory.clone() });
-    let large = (1..9_u8).map(|byte| with_overrides(block(vec![]), vec![with_code(&[byte; 40_000])]));
+    let large = (1..9_u8).map(|byte| with_overrides(block(vec![]), vec![with_code(&vec![byte; 40_000])]));
     let refused = simulate(&node, large.collect()).await.unwrap_err();
     assert_eq!(refused.0, -32005, "{}", refused.1);
     assert_eq!(memory.usage().held.iter().sum::<usize>(), 0, "what was taken came back");
@@ -260,7 +260,7 @@ async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
     let simulated = bus.call(simulation(wanted), &CallContext::new()).await.unwrap();
 
     let header = &simulated[0].stored.block.header;
-    let head = &chain.head().header;
+    let head = chain.head().header.clone();
     assert_eq!((header.number, header.parent_hash), (head.number + 1, head.hash()));
     assert!(header.native_seal.is_some() && header.withdrawals_root.is_none() && header.state_root != head.state_root);
     assert_eq!(simulated[0].calls[0].gas_used, 21_000);

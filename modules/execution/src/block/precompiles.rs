@@ -43,7 +43,7 @@ impl MovedPrecompiles {
         if set.has_extras {
             addresses.to_mut().extend(EXTRA_PRECOMPILES);
         }
-        Self { warm: addresses.clone(), addresses, origins: AddressMap::default() }
+        Self { addresses, unmoved: None, origins: AddressMap::default() }
     }
 
     /// Returns whether the address is a precompiled contract.
@@ -53,6 +53,7 @@ impl MovedPrecompiles {
 
     /// Moves the contract at `from` to `to`; `from` becomes an ordinary address.
     pub(crate) fn relocate(&mut self, from: Address, to: Address) {
+        self.keep_unmoved();
         let origin = self.origins.remove(&from).unwrap_or(from);
         let addresses = self.addresses.to_mut();
         addresses.remove(&from);
@@ -63,9 +64,16 @@ impl MovedPrecompiles {
     /// Makes an address ordinary.
     pub(crate) fn remove(&mut self, address: Address) {
         if self.addresses.contains(&address) {
+            self.keep_unmoved();
             self.addresses.to_mut().remove(&address);
         }
         self.origins.remove(&address);
+    }
+
+    fn keep_unmoved(&mut self) {
+        if self.unmoved.is_none() {
+            self.unmoved = Some(self.addresses.clone().into_owned());
+        }
     }
 }
 
@@ -162,6 +170,6 @@ impl PrecompileProvider<BlockContext> for Precompiles {
     }
 
     fn warm_addresses(&self) -> &AddressSet {
-        &self.moved.warm
+        self.moved.unmoved.as_ref().unwrap_or(&self.moved.addresses)
     }
 }
