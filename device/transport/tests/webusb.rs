@@ -14,12 +14,15 @@ use tenon_device_transport::{
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+/// What a device's endpoint gives, one transfer after the other.
+type Reads = mpsc::Receiver<Result<Vec<u8>, String>>;
+
 struct Script {
     devices: Vec<UsbDevice>,
     opened: Mutex<Vec<(String, Interface)>>,
     written: Mutex<Vec<Vec<u8>>>,
     taken: usize,
-    to_read: Mutex<Option<mpsc::Receiver<Result<Vec<u8>, String>>>>,
+    to_read: Mutex<Option<Reads>>,
 }
 
 #[derive(Clone)]

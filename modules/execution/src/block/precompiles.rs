@@ -29,9 +29,9 @@ pub(crate) struct PrecompileSet {
 pub(crate) struct MovedPrecompiles {
     /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
-    /// The fork's addresses. They cost what warm addresses do, also where the contract was moved away; the addresses that contracts
-    /// were moved to do not, as in go-ethereum.
-    warm: Cow<'static, AddressSet>,
+    /// The fork's addresses, once a contract was moved or removed. They stay warm, and addresses that contracts were moved to do not
+    /// become so, as in go-ethereum.
+    unmoved: Option<AddressSet>,
     /// Original address by current address, for moved contracts.
     origins: AddressMap<Address>,
 }
