@@ -112,7 +112,7 @@ async fn blocks_see_what_those_before_them_changed_and_their_hashes() {
 async fn the_gas_of_a_call_is_shared_by_all_transactions() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits { call_gas_cap: 50_000, ..ExecutionLimits::default() });
-    let blocks = |count| {
+    let blocks = |count: usize| {
         let first = with_overrides(block(vec![transfer(1)]), vec![rich()]);
         [vec![first], vec![block(vec![transfer(1)]); count - 1]].concat()
     };
