@@ -99,8 +99,6 @@ tenon_sdk::export!(Admin, table);
 
 mod enode;
 mod front_ends;
-#[doc(hidden)]
-pub mod fuzzing;
 mod node_info;
 mod peers;
 
