@@ -185,6 +185,9 @@ impl Drop for TaskTurn {
         if Arc::strong_count(&places) == 2 {
             clients.remove(&self.client);
         }
+        // Before the lock is released: the next task of this client counts the owners that are left.
+        drop(places);
+        drop(clients);
     }
 }
 

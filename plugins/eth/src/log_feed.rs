@@ -107,11 +107,15 @@ impl LogFeed {
     }
 
     /// Takes the next event over if there is one. The task must wait among the listeners already.
-    fn take_over(&self) -> Taken {
+    ///
+    /// If another task is at it, that one wakes all listeners when it has taken an event; with `is_awaited` also when there was
+    /// none. Tasks that only wait for events do not ask for that: they would wake one another without end.
+    fn take_over(&self, is_awaited: bool) -> Taken {
         let mut state = self.state();
         let Some(events) = state.events.take() else {
-            state.is_awaited |= state.end.is_none();
-            return if state.is_awaited { Taken::ByAnother } else { Taken::Nothing };
+            let has_ended = state.end.is_some();
+            state.is_awaited |= is_awaited && !has_ended;
+            return if has_ended { Taken::Nothing } else { Taken::ByAnother };
         };
         drop(state);
         let mut taking = Taking { feed: self, events: Some(events) };
@@ -273,6 +277,8 @@ impl LogListener {
 
     fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<LogDelivery>, Failure>> {
         loop {
+            // Before the check: an event that another task keeps after it wakes this one.
+            self.feed.listeners.wait(self.number, task);
             let mut state = self.feed.state();
             if let Some((delivery, next)) = state.take(self.next) {
                 self.next = next;
@@ -282,8 +288,7 @@ impl LogListener {
                 return Poll::Ready(end.clone().map(|()| None));
             }
             drop(state);
-            self.feed.listeners.wait(self.number, task);
-            if self.feed.take_over() != Taken::One {
+            if self.feed.take_over(false) != Taken::One {
                 return Poll::Pending;
             }
         }
@@ -293,7 +298,7 @@ impl LogListener {
     fn poll_present(&mut self, task: &TaskContext<'_>) -> Poll<()> {
         loop {
             self.feed.listeners.wait(self.number, task);
-            match self.feed.take_over() {
+            match self.feed.take_over(true) {
                 Taken::One => {}
                 Taken::ByAnother => return Poll::Pending,
                 Taken::Nothing => break,

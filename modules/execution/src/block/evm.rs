@@ -16,7 +16,7 @@ use revm::{
     context_interface::context::ContextError,
     handler::{EthFrame, instructions::EthInstructions},
     interpreter::{
-        Instruction, InstructionContext, InstructionExecResult, InstructionResult, Stack,
+        Instruction, InstructionContext, InstructionExecResult, InstructionResult, Interpreter, Stack,
         instructions::{arithmetic, contract, control, gas_table_spec, host, instruction_table, memory, system},
         interpreter::EthInterpreter,
     },
@@ -181,12 +181,22 @@ impl Used {
 /// Memory that a single instruction may take without asking.
 const UNASKED_GROWTH: usize = 64 << 10;
 
+/// Whether the gas of a frame pays for memory up to `end`, beside what it has paid for already (Yellow Paper, appendix H: three a
+/// word, and the square of the words divided by 512).
+fn is_paid(interpreter: &Interpreter<EthInterpreter>, end: usize) -> bool {
+    let cost = |bytes: usize| {
+        let words = (bytes as u64).div_ceil(32);
+        words.saturating_mul(3).saturating_add(words.saturating_mul(words) / 512)
+    };
+    cost(end).saturating_sub(cost(interpreter.memory.len())) <= interpreter.gas.remaining()
+}
+
 /// Runs an instruction that uses memory, if the run may have what it adds.
 fn growing(step: Step<'_>, used: &[Used], instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     let end = used.iter().filter_map(|used| used.end(&step.interpreter.stack)).max().unwrap_or_default();
     let growth = end.saturating_sub(step.interpreter.memory.len());
-    // The buffer grows by doubling.
-    if growth > UNASKED_GROWTH && !fits(step.host, growth.saturating_mul(2)) {
+    // Growth that its gas does not pay for is the instruction's own to refuse. The buffer grows by doubling.
+    if growth > UNASKED_GROWTH && is_paid(step.interpreter, end) && !fits(step.host, growth.saturating_mul(2)) {
         return interrupt(step);
     }
     instruction(step)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{AddressMap, B256Map, U256Map},
+    map::{AddressMap, B256Map, B256Set, U256Map},
 };
 use revm::{
     Database, DatabaseCommit, DatabaseRef,
@@ -246,9 +246,10 @@ impl BlockState {
     /// The code that these changes refer to and that the database lacks.
     pub(crate) fn new_codes(&self, changes: &[AccountChange]) -> Result<Vec<(B256, Bytes)>, StoreError> {
         let mut codes: Vec<(B256, Bytes)> = Vec::new();
+        let mut known = B256Set::default();
         for hash in changes.iter().filter_map(|change| change.account).map(|account| account.code_hash) {
             let Some(code) = self.codes.get(&hash) else { continue };
-            let is_known = hash == EMPTY_CODE_HASH || codes.iter().any(|(known, _)| *known == hash);
+            let is_known = hash == EMPTY_CODE_HASH || !known.insert(hash);
             if !is_known && self.parent.code(hash)?.is_none() {
                 codes.push((hash, code.original_bytes()));
             }

@@ -71,8 +71,14 @@ fn structures(types: &Json) -> Result<BTreeMap<String, Vec<Member>>, String> {
     Ok(structures)
 }
 
+/// Longest name of a type: its brackets are read one inside the other.
+const MAX_TYPE_NAME: usize = 256;
+
 /// A type by its name.
 fn member_type(name: &str, types: &serde_json::Map<String, Json>) -> Option<MemberType> {
+    if name.len() > MAX_TYPE_NAME {
+        return None;
+    }
     if let Some(entry) = name.strip_suffix(']') {
         let (entry, size) = entry.rsplit_once('[')?;
         let size = if size.is_empty() { None } else { Some(size.parse().ok()?) };

@@ -75,7 +75,7 @@ struct Levels {
 struct Level {
     volume: Wide,
     root: B256,
-    /// Changed remaining amounts of orders that are still on the level.
+    /// Changed remaining amounts of orders. An order that has left the level stays here with an amount of zero.
     amounts: BTreeMap<u64, Wide>,
     is_changed: bool,
 }
