@@ -1,4 +1,4 @@
-//! Waiting for what comes once, beside what comes all the time.
+//! Waits for a rare event beside frequent ones.
 
 use std::{
     future::Future,
@@ -10,28 +10,29 @@ use std::{
     task::{Context, Poll, Wake, Waker, ready},
 };
 
-/// A future that is polled only when it has asked for it.
+/// A future that is polled only after it has woken its task.
 ///
 /// The task of a connection waits for the end of its front-end beside its bytes. The end comes once, the bytes wake the
-/// task for every message, and each look at the end's token would take two locks: 1.4 % of a small request on the socket.
+/// task for every message, and each poll of the end's token would take two locks: 1.4 % of a small request on the
+/// socket.
 pub(crate) struct Seldom<F> {
     future: F,
     bell: Arc<Bell>,
-    /// The bell in the form that the future takes.
+    /// The inner waker in the form that the future takes.
     ringer: Waker,
-    /// Whom the bell wakes, to see without a lock whether that is still the task that polls.
+    /// The task to wake. Compared without locking, to skip an update when the same task polls again.
     task: Option<Waker>,
 }
 
-/// What the future has in its hand.
+/// Waker handed to the inner future.
 struct Bell {
     has_rung: AtomicBool,
-    /// Locked when the polling task changes, and when the bell rings; nothing awaits under the lock.
+    /// Locked when the polling task changes, and when the future wakes it; nothing awaits under the lock.
     task: Mutex<Option<Waker>>,
 }
 
 impl<F: Future + Unpin> Seldom<F> {
-    /// Waits for `future`, which is polled for the first time when this is.
+    /// Creates it. The first poll polls `future`.
     pub(crate) fn new(future: F) -> Self {
         let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), task: Mutex::default() });
         Self { future, ringer: Waker::from(Arc::clone(&bell)), bell, task: None }
@@ -44,18 +45,18 @@ impl<F: Future + Unpin> Future for Seldom<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let is_known = self.task.as_ref().is_some_and(|task| task.will_wake(context.waker()));
         if !is_known {
-            // Before the look at the bell: one that rings in between wakes this task.
+            // Before the flag is checked: a wake in between wakes this task.
             *self.bell.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
             self.task = Some(context.waker().clone());
         }
         if !self.bell.has_rung.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // Before the future is polled: it may ring again while it is.
+        // Before the future is polled, because it may wake again meanwhile.
         self.bell.has_rung.store(false, Ordering::Release);
         let Self { future, ringer, bell, .. } = &mut *self;
         let output = ready!(Pin::new(future).poll(&mut Context::from_waker(ringer)));
-        // Whoever polls on sees what the future makes of that.
+        // The next poll polls the future again.
         bell.has_rung.store(true, Ordering::Release);
         Poll::Ready(output)
     }
@@ -84,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it wakes.
+    /// Counts its wakes.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -144,12 +145,12 @@ mod tests {
             let waiting = tokio::spawn(async move {
                 let mut stopped = Seldom::new(Box::pin(stopping.cancelled()));
                 poll_fn(|context| {
-                    // Wakes itself as bytes do, so that the end meets a poll under way.
+                    // Wakes itself, as bytes do, so that the end occurs during a poll.
                     context.waker().wake_by_ref();
                     stopped.poll_unpin(context)
                 })
                 .await;
-                // And asleep.
+                // And while asleep.
                 Seldom::new(Box::pin(stopping.cancelled())).await;
             });
             tokio::task::yield_now().await;
