@@ -29,9 +29,9 @@ mod exposure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
-mod patience;
+mod idle_timeout;
+mod polled_when_woken;
 mod refusals;
-mod seldom;
 mod servers;
 mod service;
 mod settings;

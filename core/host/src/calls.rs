@@ -19,7 +19,7 @@ use crate::{Cost, Manifest};
 
 /// Maximum number of methods with counters of their own. Plugins that come and go under new names must not use
 /// unbounded memory: further methods share [`OTHERS`].
-const MOST_METHODS: usize = 4096;
+const MAX_METHODS: usize = 4096;
 /// Name of the counter that methods beyond [`MAX_METHODS`] share.
 const OTHERS: &str = "other_methods";
 
@@ -139,7 +139,7 @@ impl CallBook {
     pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
         let mut methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = |name: &str, namespace: &str, cost| {
-            let name = if methods.contains_key(name) || methods.len() < MOST_METHODS { name } else { OTHERS };
+            let name = if methods.contains_key(name) || methods.len() < MAX_METHODS { name } else { OTHERS };
             let namespace = if name == OTHERS { OTHERS } else { namespace };
             let new = || Arc::new(MethodCalls::new(name, namespace, cost));
             Arc::clone(methods.entry(name.to_owned()).or_insert_with(new))
@@ -233,13 +233,13 @@ mod tests {
     #[test]
     fn methods_without_number_share_one_place() {
         let book = CallBook::default();
-        let many = manifest((0..MOST_METHODS + 10).map(|number| format!("abacus_{number}")));
+        let many = manifest((0..MAX_METHODS + 10).map(|number| format!("abacus_{number}")));
 
         let places = book.places(&many);
         places.iter().for_each(|place| place.begin(Transport::Inside, false).end(false));
 
         let counted = book.counted();
-        assert_eq!(counted.len(), MOST_METHODS + 1);
+        assert_eq!(counted.len(), MAX_METHODS + 1);
         let others = counted.iter().find(|count| count.method == OTHERS).map(|count| count.calls);
         assert_eq!(others, Some(10));
     }

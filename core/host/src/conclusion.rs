@@ -7,7 +7,7 @@ use std::{
 
 use tenon_api::messages::{ModuleChanged, ModuleReport};
 
-use crate::{HostError, PluginHost, choices::Choices, patient::patiently};
+use crate::{HostError, PluginHost, choices::Choices, low_priority::run_at_low_priority};
 
 impl PluginHost {
     /// Publishes the report, saves the choice and tidies up.
@@ -29,7 +29,7 @@ impl PluginHost {
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {
             let (host, name) = (Arc::clone(self), report.module.clone());
-            patiently(move || {
+            run_at_low_priority(move || {
                 let kept = if is_new { host.keep(&name, choices) } else { Ok(()) };
                 host.libraries.remove_unused(&copies);
                 kept
@@ -49,7 +49,7 @@ impl PluginHost {
         }
         let Some((choices, _)) = self.to_be_kept() else { return Ok(()) };
         let (host, name) = (Arc::clone(self), name.to_owned());
-        patiently(move || host.keep(&name, choices)).await
+        run_at_low_priority(move || host.keep(&name, choices)).await
     }
 
     /// The current choices, if they are stored, and the library copies in use. None while the node stops: all modules

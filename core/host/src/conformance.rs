@@ -18,7 +18,7 @@ use crate::{
     isolation::{self, Lived, Lives},
     library_cache::LibraryCache,
     library_file::library_name,
-    patient::patiently,
+    low_priority::run_at_low_priority,
 };
 
 /// Number of load cycles (map, start, stop, unmap).
@@ -269,7 +269,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
         let lives = Lives { count: LIVES, methods: &methods };
         Ok(isolation::live(&library, &processes, &plan.settings, lives))
     };
-    let lived = patiently(live).await?;
+    let lived = run_at_low_priority(live).await?;
     let loads = "it is loaded, started, stopped and unloaded 100 times";
     let Lived { threads_before, threads_after, memory_before, memory_after, stays } = match lived {
         Ok(lived) => lived,

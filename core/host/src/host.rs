@@ -23,9 +23,9 @@ use crate::{
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
-    library_file::{Plainly, Steps, library_name},
+    library_file::{Steps, Unpaused, library_name},
+    low_priority::{InPieces, blocking, run_at_low_priority},
     module::{Build, Module, Modules, State},
-    patient::{InPieces, blocking, patiently},
     router::RouteTable,
     running::Running,
     space::Space,
@@ -132,7 +132,7 @@ impl PluginHost {
 
     /// Checks a library, and opens the checked copy. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
-        let library = self.take(plan, is_path_settled, &Plainly)?;
+        let library = self.take(plan, is_path_settled, &Unpaused)?;
         self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
@@ -244,7 +244,7 @@ impl PluginHost {
         is_vouched_for: bool,
     ) -> Result<Candidate, HostError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
-        let library = patiently(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
+        let library = run_at_low_priority(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
         let judged = self.judge(library, plan, is_vouched_for)?;
         if is_vouched_for {
             plan.vouched = Some(judged.library.hash.clone());
@@ -261,7 +261,7 @@ impl PluginHost {
         let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
         let open = move || host.open_checked(judged, &plan, Duration::MAX);
         match isolation {
-            Isolation::InProcess => patiently(open).await,
+            Isolation::InProcess => run_at_low_priority(open).await,
             // A process permanently inherits the priority of the thread that starts it; at low priority its callers
             // would wait longer after every operation.
             Isolation::Process => blocking(open).await,

@@ -15,7 +15,7 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 use crate::boundary::Backend;
 
 /// Maximum length of a plugin's log line, in bytes.
-pub(crate) const LONGEST_LINE: usize = 4096;
+pub(crate) const MAX_LINE: usize = 4096;
 /// Maximum burst, in seconds of the average rate.
 const BURST: u32 = 4;
 /// Interval of the notices about dropped lines.
@@ -60,7 +60,7 @@ impl Journal {
         if !is_written {
             self.omitted.fetch_add(1, Ordering::Relaxed);
         } else {
-            let end = line.floor_char_boundary(LONGEST_LINE);
+            let end = line.floor_char_boundary(MAX_LINE);
             // A line with control characters could imitate another line, or control a terminal.
             let clean: String = line
                 .get(..end)

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Plainly, Steps, check_owner},
+    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Steps, Unpaused, check_owner},
 };
 
 /// A library whose bytes were checked, with the copy that only this node writes.
@@ -54,7 +54,7 @@ impl LibraryCache {
     /// # Errors
     /// [`HostError`] naming the problem with the file. Nothing has been loaded then.
     pub(crate) fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
-        self.take_by(path, folders, &Plainly)
+        self.take_by(path, folders, &Unpaused)
     }
 
     /// As [`LibraryCache::take`], with a callback between the steps.

@@ -57,9 +57,9 @@ pub(crate) trait Steps {
 }
 
 /// No callbacks: for use when no other work waits.
-pub(crate) struct Plainly;
+pub(crate) struct Unpaused;
 
-impl Steps for Plainly {}
+impl Steps for Unpaused {}
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> HostError {
     let path = path.to_owned();

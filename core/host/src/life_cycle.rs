@@ -20,8 +20,8 @@ use crate::{
     HostError, PluginHost, PluginPlan,
     host::{Candidate, Judged, unavailable},
     library_file::{find, library_name},
+    low_priority::blocking,
     module::{Build, State},
-    patient::blocking,
     router::RouteTable,
     running::{Running, SHARE_WAIT},
 };

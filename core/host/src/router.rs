@@ -30,7 +30,7 @@ use crate::{
     gate::{Entry, Kind},
     raw_call::RawCall,
     running::{Running, Ticket},
-    stream::Wish,
+    stream::SubscriptionRequest,
 };
 
 struct Route {
@@ -322,13 +322,13 @@ impl Router {
     ) -> Result<PluginStream, Failure> {
         let (ticket, index) = self.enter_subscription(namespace, kind, caller).await?;
         // The subscription outlives the call that opens it, and with it the deadline.
-        let wish = Wish {
+        let request = SubscriptionRequest {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),
             params: params.map(str::to_owned),
             caller: Caller::new(caller.exposure.clone(), CallContext::new().from_origin(caller.context.origin())),
         };
-        let stream = PluginStream::begin(ticket, index, wish);
+        let stream = PluginStream::begin(ticket, index, request);
         before(caller.context.deadline(), stream.accepted()).await??;
         Ok(stream)
     }

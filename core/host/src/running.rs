@@ -37,7 +37,7 @@ const CANCEL_WAIT: Duration = Duration::from_millis(500);
 /// The pause before a plugin's background work restarts after its first error.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// A started plugin. Every caller owns a share; it is stopped when the last share is dropped.
 pub(crate) struct Running {
@@ -235,12 +235,12 @@ async fn work_in_background(running: Arc<Running>) {
         let begun = Instant::now();
         let Err(failure) = running.instance.background().await else { return };
         running.faults.note(&failure);
-        if begun.elapsed() > LONGEST_PAUSE {
+        if begun.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
         tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
         tokio::time::sleep(pause).await;
-        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     choices::Choices,
     ends::now,
     host::{Candidate, Judged},
-    library_file::Plainly,
+    library_file::Unpaused,
     module::{Module, State},
 };
 
@@ -103,7 +103,7 @@ impl PluginHost {
     /// Opens all libraries.
     fn open_all(&self, waiting: Vec<Waiting<bool>>, deadline: Deadline) -> Result<Vec<Waiting<Candidate>>, HostError> {
         let judge =
-            |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Plainly)?, plan, false);
+            |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Unpaused)?, plan, false);
         let judged = waiting.into_iter().map(|Waiting { plan, stage }| (judge(&plan, stage), plan));
         let judged: Vec<(Result<Judged, HostError>, PluginPlan)> = judged.collect();
         let is_process = |judged: &Result<Judged, HostError>| {

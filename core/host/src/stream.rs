@@ -39,7 +39,7 @@ pub(crate) struct Part {
 }
 
 /// A subscription request; repeated when the plugin is replaced.
-pub(crate) struct Wish {
+pub(crate) struct SubscriptionRequest {
     pub(crate) namespace: String,
     pub(crate) kind: String,
     pub(crate) params: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Wish {
 
 /// An open subscription, shared by its reader and the life cycle of its plugin.
 pub(crate) struct Slot {
-    wish: Wish,
+    request: SubscriptionRequest,
     /// Held while the plugin's side is polled, for as long as the plugin's code takes; the life cycle only tries to
     /// lock it. Nothing awaits under it.
     parts: Mutex<Parts>,
@@ -121,7 +121,7 @@ impl Slot {
     }
 
     async fn open_noted(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
-        let Wish { kind, params, caller, .. } = &self.wish;
+        let SubscriptionRequest { kind, params, caller, .. } = &self.request;
         let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
         let (index, _) = kinds
             .find(|(_, known)| *known == kind)
@@ -201,7 +201,7 @@ impl Slot {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let polled = match self.notice.get() {
             Some(notice) => parts.tell(notice),
-            None => parts.poll(task, &self.wish.namespace),
+            None => parts.poll(task, &self.request.namespace),
         };
         let polled = match (polled, self.notice.get()) {
             // Closed while the plugin was being polled.
@@ -408,11 +408,11 @@ pub struct PluginStream {
 
 impl PluginStream {
     /// Opens a subscription in an entered plugin.
-    pub(crate) fn begin(ticket: Ticket, index: u32, wish: Wish) -> Self {
-        let items = ticket.plugin.instance.subscribe(index, wish.params.as_deref(), &wish.caller);
+    pub(crate) fn begin(ticket: Ticket, index: u32, request: SubscriptionRequest) -> Self {
+        let items = ticket.plugin.instance.subscribe(index, request.params.as_deref(), &request.caller);
         let plugin = Arc::clone(&ticket.plugin);
         let parts = Parts { current: Some(Part { items, ticket }), ..Parts::default() };
-        let slot = Slot { wish, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
+        let slot = Slot { request, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
         let slot = Arc::new(slot);
         plugin.add_slot(&slot);
         Self { slot }

@@ -198,7 +198,7 @@ const EPHEMERAL_PREFIX: &str = "tenon-dev-";
 /// The file of an ephemeral folder that its owner holds locked.
 const OWNER: &str = "owner.lock";
 /// How many folders of killed nodes a start removes at most: it is not to take long.
-const MOST_ORPHANS: usize = 16;
+const MAX_ORPHANS: usize = 16;
 
 /// Makes the file that says that a folder's owner lives, and holds its lock. The file appears locked: no process can find it
 /// before that and take the folder for an orphan.
@@ -218,7 +218,7 @@ fn remove_orphans(parent: &Path, own: &Path) {
         is_named_so && entry.path() != own
     });
     let orphans = ephemeral.filter_map(|entry| orphan(&entry.path(), user).map(|lock| (entry.path(), lock)));
-    for (path, lock) in orphans.take(MOST_ORPHANS) {
+    for (path, lock) in orphans.take(MAX_ORPHANS) {
         // Under its lock, so that no other start removes it too.
         match fs::remove_dir_all(&path) {
             Ok(()) => tracing::info!(path = %path.display(), "removed what a killed node has left"),

@@ -15,7 +15,7 @@ use rustix::io::retry_on_intr;
 use crate::log_file;
 
 /// How long a line waits for a reader who has read so far.
-const PATIENCE: Duration = Duration::from_millis(200);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 /// How much a pipe takes without making its writer wait, if it takes anything: a page on Linux, of which standard output's
 /// own buffer may have the end of a line already.
 const PIECE: usize = 2048;
@@ -27,35 +27,35 @@ struct Lines {
     lost: u64,
 }
 
-/// Where all of this process' lines go. Held while a line is written, which takes [`PATIENCE`] at most.
+/// This process's log lines. Held while a line is written, for at most [`WRITE_TIMEOUT`].
 static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
 
 impl Lines {
     /// Writes a line, or counts it.
     fn write<F: AsFd + io::Write>(&mut self, file: &mut F, line: &[u8]) {
-        let patience = if self.lost == 0 { PATIENCE } else { Duration::ZERO };
+        let timeout = if self.lost == 0 { WRITE_TIMEOUT } else { Duration::ZERO };
         if self.lost > 0 {
             let note = format!("{} lines of the log were lost here: they could not be written\n", self.lost);
-            if !has_written(file, note.as_bytes(), patience) {
+            if !has_written(file, note.as_bytes(), timeout) {
                 self.lost += 1;
                 return;
             }
             self.lost = 0;
         }
-        self.lost += u64::from(!has_written(file, line, patience));
+        self.lost += u64::from(!has_written(file, line, timeout));
     }
 }
 
-fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], patience: Duration) -> bool {
-    line.chunks(PIECE).all(|piece| takes(file, patience) && file.write_all(piece).is_ok())
+fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], timeout: Duration) -> bool {
+    line.chunks(PIECE).all(|piece| takes(file, timeout) && file.write_all(piece).is_ok())
 }
 
 /// Whether something can be written without waiting, soon.
-fn takes(file: &impl AsFd, patience: Duration) -> bool {
-    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+fn takes(file: &impl AsFd, timeout: Duration) -> bool {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let mut wanted = [PollFd::new(file, PollFlags::OUT)];
     // What can't be asked is tried; of a pipe without a reader the attempt says so. A signal is no answer.
-    retry_on_intr(|| poll(&mut wanted, Some(&patience))).map_or(true, |ready| ready > 0)
+    retry_on_intr(|| poll(&mut wanted, Some(&timeout))).map_or(true, |ready| ready > 0)
 }
 
 /// Writes to standard error.
@@ -71,7 +71,7 @@ pub(crate) fn say(line: &str) {
 /// Writes a text to standard output, for a program that goes on also when it is not read. Returns whether it was written.
 pub(crate) fn show(text: &str) -> bool {
     let mut output = io::stdout();
-    has_written(&mut output, text.as_bytes(), PATIENCE) && output.flush().is_ok()
+    has_written(&mut output, text.as_bytes(), WRITE_TIMEOUT) && output.flush().is_ok()
 }
 
 /// Puts a text into the line of a terminal in which the last one stood; nothing empties it.

@@ -13,7 +13,7 @@ use crate::exit::Stop;
 /// the journal, plugins' processes. 50 at rest; a compaction writes several tables at once.
 const OWN: u64 = 112;
 /// With fewer there is no sense in starting: what is left after [`OWN`] would be no node.
-const LEAST: u64 = 256;
+const MIN_FILES: u64 = 256;
 /// What the tables get of a limit that is too low, at most.
 const TABLES: u64 = 4;
 
@@ -49,9 +49,9 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     if wanted <= most {
         return Ok(());
     }
-    if most < LEAST {
+    if most < MIN_FILES {
         return Err(Stop::Failure(format!(
-            "this process may have {most} files open, and a node needs {LEAST} at least and {wanted} with these settings; \
+            "this process may have {most} files open, and a node needs {MIN_FILES} at least and {wanted} with these settings; \
              raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn everybody_gets_a_share_of_a_limit_that_is_too_low_and_all_together_no_more_than_it() {
-        for most in [LEAST, 300, 1_024, 2_000] {
+        for most in [MIN_FILES, 300, 1_024, 2_000] {
             let mut settings = Settings::default();
             assert!(total(&settings) > most);
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_limit_that_is_no_use_is_refused_with_what_to_do() {
         let mut settings = Settings::default();
 
-        let refused = share_out_of(LEAST - 1, &mut settings).unwrap_err().to_string();
+        let refused = share_out_of(MIN_FILES - 1, &mut settings).unwrap_err().to_string();
 
         assert!(refused.contains("255 files") && refused.contains("ulimit -n"), "{refused}");
     }

@@ -11,7 +11,7 @@ use crate::exit::{INTERRUPTED, Stop};
 
 /// How long an orderly stop may take in all. A node that hangs longer is ended: its database stands at a whole block
 /// at every moment, so nothing is lost by it.
-const LONGEST_STOP: Duration = Duration::from_secs(10);
+const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 
 /// Listens to signals from now on.
 ///
@@ -35,7 +35,7 @@ pub(crate) async fn wait_for_the_first(
     tokio::spawn(async move {
         tokio::select! {
             () = next_stop_signal(&mut signals) => tracing::warn!("stopped at once"),
-            () = tokio::time::sleep(LONGEST_STOP) => tracing::error!("the stop took too long"),
+            () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long"),
         }
         if let Some(folder) = ephemeral {
             // The process ends anyway; what stays behind lies in the system's temporary folder.

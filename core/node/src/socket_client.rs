@@ -59,8 +59,8 @@ impl SocketClient {
     ///
     /// # Errors
     /// When the operating system refuses.
-    pub(crate) fn limit(&self, patience: std::time::Duration) -> std::io::Result<()> {
-        self.stream.set_read_timeout(Some(patience))
+    pub(crate) fn limit(&self, timeout: std::time::Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(timeout))
     }
 
     /// Calls a method.

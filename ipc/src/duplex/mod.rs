@@ -39,8 +39,8 @@ use crate::{
         work_on_message,
     },
     exposure::ConnectionExposure,
-    patience::Patience,
-    seldom::Seldom,
+    idle_timeout::IdleTimeout,
+    polled_when_woken::PolledWhenWoken,
     service::{Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
 };
@@ -240,8 +240,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let (stopping, expiry) = (self.stopping.child_token(), self.expiry);
         let mut reading = pin!(self.read_all(shared, reader, gone));
         let cancelled = pin!(stopping.cancelled());
-        let mut stopped = pin!(Seldom::new(cancelled));
-        let expiring = expiry.map(|expiry| Seldom::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
+        let mut stopped = pin!(PolledWhenWoken::new(cancelled));
+        let expiring = expiry.map(|expiry| PolledWhenWoken::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
         let mut expired = pin!(expiring);
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
@@ -268,7 +268,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         reader: &mut R,
         gone: &impl Fn() -> G,
     ) -> End {
-        let mut silence = self.limits.silence.map(Patience::new);
+        let mut silence = self.limits.silence.map(IdleTimeout::new);
         let mut meter = Meter::new(&self.traffic);
         // Reservation for the buffer beyond the connection's own size.
         let mut memory: Option<Reservation> = None;
@@ -361,7 +361,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
 
 /// Reads once, with a time limit for silence.
 async fn read_before<R: AsyncRead + Unpin>(
-    silence: Option<&mut Patience>,
+    silence: Option<&mut IdleTimeout>,
     reader: &mut R,
     buffer: &mut BytesMut,
 ) -> io::Result<usize> {

@@ -12,7 +12,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::AsyncWrite;
 
 use super::{DuplexLimits, Outgoing};
-use crate::{patience::Patience, traffic::Meter};
+use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
 /// Maximum number of pieces per system call.
 const SLICES: usize = 64;
@@ -28,9 +28,9 @@ pub(crate) struct Writer<'a, W> {
     pieces: VecDeque<Bytes>,
     write_timeout: Duration,
     /// Timer that runs while the client does not read.
-    stalled: Option<Patience>,
+    stalled: Option<IdleTimeout>,
     /// The message to send, and the time without writes after which it is sent.
-    keep_alive: Option<(Bytes, Patience)>,
+    keep_alive: Option<(Bytes, IdleTimeout)>,
     meter: Meter,
 }
 
@@ -48,7 +48,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
             pieces: VecDeque::new(),
             write_timeout: limits.write_timeout,
             stalled: None,
-            keep_alive: keep_alive.zip(limits.ping_interval.map(Patience::new)),
+            keep_alive: keep_alive.zip(limits.ping_interval.map(IdleTimeout::new)),
             meter,
         }
     }
@@ -74,7 +74,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
                     if self.outgoing.poll_overflow(context).is_ready() {
                         return Poll::Ready(reads_too_slowly());
                     }
-                    let stalled = self.stalled.get_or_insert_with(|| Patience::new(self.write_timeout));
+                    let stalled = self.stalled.get_or_insert_with(|| IdleTimeout::new(self.write_timeout));
                     ready!(stalled.poll_end(context));
                     return Poll::Ready(io::ErrorKind::TimedOut.into());
                 }

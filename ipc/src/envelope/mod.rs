@@ -57,7 +57,7 @@ const SUBSCRIPTION_BYTES: usize = 12 << 10;
 const UNCOUNTED_REPLY: usize = 16 << 10;
 
 /// An id up to this length is repeated in an out-of-memory refusal; a longer one is replaced by `null`.
-const LONGEST_REFUSED_ID: usize = 256;
+const MAX_REFUSED_ID: usize = 256;
 
 /// Endings of the methods that the envelope serves itself.
 const SUBSCRIBE: &str = "_subscribe";
@@ -326,7 +326,7 @@ impl<S: RpcService> Dispatcher<S> {
         match self.memory_of(caller.context.origin()).reserve(MemoryUse::Answers, reply.len()) {
             Ok(memory) => reply.memory = Some(memory),
             Err(refused) => {
-                let id = if id.len() > LONGEST_REFUSED_ID { "null" } else { id };
+                let id = if id.len() > MAX_REFUSED_ID { "null" } else { id };
                 *reply = failed(id, &refused.into());
             }
         }

@@ -12,7 +12,7 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{connections::Activity, exposure::Admission, patience::Patience, service::ClientId};
+use crate::{connections::Activity, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId};
 
 /// A WebSocket that begins when hyper releases the connection.
 pub(crate) struct Upgrade {
@@ -33,7 +33,7 @@ pub(crate) struct Conversation {
     /// Whether it has become a WebSocket.
     is_websocket: AtomicBool,
     /// Time limit of the request being answered.
-    request: Mutex<Patience>,
+    request: Mutex<IdleTimeout>,
     upgrade: Mutex<Option<Upgrade>>,
 }
 
@@ -48,7 +48,7 @@ impl Conversation {
             peer,
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
-            request: Mutex::new(Patience::new(request)),
+            request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
         }
     }
@@ -74,7 +74,7 @@ impl Conversation {
         self.turns.load(Ordering::Relaxed)
     }
 
-    fn request(&self) -> MutexGuard<'_, Patience> {
+    fn request(&self) -> MutexGuard<'_, IdleTimeout> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

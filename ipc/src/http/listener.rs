@@ -28,8 +28,8 @@ use crate::{
     connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
     duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
+    polled_when_woken::PolledWhenWoken,
     refusals::{Refusals, log_when_due},
-    seldom::Seldom,
     service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
@@ -189,7 +189,7 @@ async fn serve<S: RpcService>(
     // A child token, because its lock is taken at every wake, and all connections would share the parent's.
     let stopping = ends.stopping.child_token();
     let cancelled = pin!(stopping.cancelled());
-    let stopped = Seldom::new(cancelled);
+    let stopped = PolledWhenWoken::new(cancelled);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,

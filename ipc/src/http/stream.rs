@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::conversation::Conversation;
-use crate::{patience::Patience, traffic::Meter};
+use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
 /// Head and body of an answer up to this size are joined before they are written: the system accepts one small piece
 /// for less than the copy and the list of two cost.
@@ -46,20 +46,20 @@ pub(crate) struct TimedStream {
     conversation: Arc<Conversation>,
     /// The conversation's turns at the last check.
     turns: u32,
-    reading: Patience,
+    reading: IdleTimeout,
     /// Whether bytes have moved since `reading` began. The clock is read when there is nothing to do, not for every
     /// read and write.
     has_moved: bool,
     /// Set while a request's head is incomplete.
-    head: Option<Patience>,
+    head: Option<IdleTimeout>,
     is_in_head: bool,
-    writing: Option<Patience>,
+    writing: Option<IdleTimeout>,
     meter: Meter,
 }
 
 impl TimedStream {
     pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>, meter: Meter) -> Self {
-        let reading = Patience::new(waits.idle);
+        let reading = IdleTimeout::new(waits.idle);
         let (head, writing) = (None, None);
         Self {
             inner,
@@ -105,7 +105,7 @@ impl TimedStream {
         if self.is_in_head {
             // hyper has had the bytes and requests more: the head came in parts, which is rare.
             let wait = self.waits.head;
-            let head = self.head.get_or_insert_with(|| Patience::new(wait));
+            let head = self.head.get_or_insert_with(|| IdleTimeout::new(wait));
             if head.poll_end(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -121,7 +121,7 @@ impl TimedStream {
             return result;
         }
         let write = self.waits.write;
-        let writing = self.writing.get_or_insert_with(|| Patience::new(write));
+        let writing = self.writing.get_or_insert_with(|| IdleTimeout::new(write));
         writing.poll_end(context).map(|()| {
             reset(&self.inner);
             Err(io::ErrorKind::TimedOut.into())

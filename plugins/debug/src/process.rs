@@ -10,7 +10,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 use crate::{DebugContext, state::Integer};
 
 /// Longest list of threads, bytes: the reference cuts there.
-const LONGEST_STACKS: usize = 1 << 20;
+const MAX_STACKS: usize = 1 << 20;
 
 /// Members that are numbers of Go's memory statistics and mean nothing here.
 const GO_ALONE: [&str; 12] = [
@@ -85,8 +85,8 @@ pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
             "thread {} [{}]: {}{waits}, {} ms of processor time\n",
             thread.id, thread.name, thread.state, thread.cpu_milliseconds
         ));
-        if text.len() > LONGEST_STACKS {
-            let end = (0..=LONGEST_STACKS).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        if text.len() > MAX_STACKS {
+            let end = (0..=MAX_STACKS).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
             text.truncate(end);
             break;
         }

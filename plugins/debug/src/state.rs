@@ -8,7 +8,7 @@ use crate::{DebugContext, Height};
 const PAGE: u64 = 20_000;
 
 /// The longest dump, bytes. A whole state is built in memory before it is sent.
-const LONGEST_DUMP: usize = 128 << 20;
+const MAX_DUMP: usize = 128 << 20;
 
 /// A JSON integer with a sign, such as the reference's counts and positions; `null` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -
         for account in &page.accounts {
             write_account(&mut json, account);
         }
-        if json.len() > LONGEST_DUMP {
-            return Err(Failure::limit(format!("the state is too large to dump: more than {LONGEST_DUMP} bytes")));
+        if json.len() > MAX_DUMP {
+            return Err(Failure::limit(format!("the state is too large to dump: more than {MAX_DUMP} bytes")));
         }
         from = page.next;
     }

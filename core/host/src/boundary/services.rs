@@ -30,7 +30,7 @@ use crate::{faults::is_crash, space::Space};
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Maximum sleep that a plugin can request. tokio's timer has a bound of this order too.
-const LONGEST_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Request frames up to this size are not charged to the budget separately: their call already accounts for them.
 const UNCOUNTED_FRAME: usize = 16 << 10;
@@ -379,7 +379,7 @@ unsafe extern "C" fn subscribe(state: *const c_void, topic: u32, schema: u32) ->
 }
 
 unsafe extern "C" fn sleep(_state: *const c_void, nanos: u64) -> TenonFuture {
-    let duration = Duration::from_nanos(nanos).min(LONGEST_SLEEP);
+    let duration = Duration::from_nanos(nanos).min(MAX_SLEEP);
     // The timer is created at the first poll, inside the caller's runtime.
     ExportedFuture::new(async move {
         tokio::time::sleep(duration).await;

@@ -33,7 +33,7 @@ use crate::{
     boundary::{Backend, BusBackend},
     faults::{NOT_JSON, PROCESS},
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
-    journal::{Journal, LONGEST_LINE},
+    journal::{Journal, MAX_LINE},
     library_cache::CheckedLibrary,
 };
 
@@ -397,7 +397,7 @@ impl Supervisor {
 
     /// Reaps the process, and describes its end.
     async fn explain(&self, ending: Ending, running: Running, link: &Link, output: JoinHandle<()>) -> String {
-        let patience = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
+        let end_time = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
         let what = match &ending {
             Ending::Overrun(id) => Some(format!(
                 "{} kept it for more than {:?} of processor time",
@@ -412,7 +412,7 @@ impl Supervisor {
             Ending::Silent(time) => Some(format!("it did not answer at all for {time:?}")),
             Ending::Closed => None,
         };
-        let how = end_process(running, patience).await;
+        let how = end_process(running, end_time).await;
         // Log its last output before the line that says how it ended.
         let _ = timeout(END_TIME, output).await;
         what.unwrap_or(how)
@@ -462,8 +462,8 @@ impl Supervisor {
 }
 
 /// Reaps a process on a thread that may block.
-async fn end_process(mut running: Running, patience: Duration) -> String {
-    let ended = tokio::task::spawn_blocking(move || running.end(patience)).await;
+async fn end_process(mut running: Running, end_time: Duration) -> String {
+    let ended = tokio::task::spawn_blocking(move || running.end(end_time)).await;
     ended.unwrap_or_else(|_| "the node is shutting down".to_owned())
 }
 
@@ -475,7 +475,7 @@ async fn read_output(output: std::os::unix::net::UnixStream, spec: Arc<Spec>) {
     loop {
         line.clear();
         // A line that is too long is cut, not stored.
-        let mut part = (&mut reader).take(LONGEST_LINE as u64);
+        let mut part = (&mut reader).take(MAX_LINE as u64);
         match part.read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => spec.journal.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),

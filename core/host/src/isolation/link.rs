@@ -21,9 +21,9 @@ use tokio::{
 
 use super::{
     WINDOW,
-    outgoing::{LARGEST_BACKLOG, NotSent, Outgoing},
+    outgoing::{MAX_BACKLOG, NotSent, Outgoing},
     process::{Early, level},
-    wire::{Frame, FrameBuffer, Kind, LARGEST_QUESTION, WireError, put_bytes, put_reply},
+    wire::{Frame, FrameBuffer, Kind, MAX_QUESTION, WireError, put_bytes, put_reply},
 };
 use crate::{
     Caller,
@@ -43,16 +43,16 @@ const UNCOUNTED_ITEM: usize = 4 * 1024;
 /// Maximum size of a frame without its parameters, answer or item.
 const FRAME_HEAD: usize = 256;
 /// Maximum number of calls and subscriptions of one process in flight.
-const MOST_IN_FLIGHT: usize = 16 * 1024;
+const MAX_IN_FLIGHT: usize = 16 * 1024;
 /// Maximum number of concurrent bus requests and event subscriptions of a plugin.
-const MOST_AT_THE_BUS: usize = 1024;
+const MAX_BUS_REQUESTS: usize = 1024;
 /// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least a byte, and some thirty
 /// once it is decoded: so this bounds items too. No message contains itself, so that none nests deeper than its type.
-const MOST_ASKED: usize = 8 * 1024 * 1024;
+const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
 /// The same with batches of records, whose items storage counts before it accepts them.
-const MOST_ASKED_WITH_RECORDS: usize = 2 * LARGEST_QUESTION;
+const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
 /// Maximum bytes of waiting items for the subscribers of one process.
-const MOST_ITEMS: usize = 64 * 1024 * 1024;
+const MAX_ITEM_BYTES: usize = 64 * 1024 * 1024;
 
 pub(super) type Answer = Result<Vec<u8>, Failure>;
 
@@ -207,12 +207,12 @@ impl Link {
         if let Some(reason) = &slots.ended {
             return Err(reason.clone());
         }
-        if slots.taken.len() >= MOST_IN_FLIGHT {
+        if slots.taken.len() >= MAX_IN_FLIGHT {
             return Err(Failure::limit("too many calls of this plugin are in flight; try again later"));
         }
         slots.taken.insert(id, Slot { waits, method, since: Instant::now(), context });
         drop(slots);
-        self.out.try_push_counted((LARGEST_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
+        self.out.try_push_counted((MAX_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
             |reason| {
                 self.slots().taken.remove(&id);
                 match reason {
@@ -458,7 +458,7 @@ impl Link {
                 let failure = match self.hold_item(&item) {
                     Ok(memory) => {
                         let item = Item::counted(item, &self.items, memory);
-                        if self.items.load(Ordering::Relaxed) <= MOST_ITEMS {
+                        if self.items.load(Ordering::Relaxed) <= MAX_ITEM_BYTES {
                             let _ = sender.try_send(item);
                             return Ok(());
                         }
@@ -512,7 +512,7 @@ impl Link {
         // deadline.
         let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
         let question = fields.rest();
-        let most = if topic == CommitRecords::TOPIC { MOST_ASKED_WITH_RECORDS } else { MOST_ASKED };
+        let most = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
         let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
@@ -574,7 +574,7 @@ impl Link {
         if bus.contains_key(&id) {
             return Err(WireError::NumberTaken(id));
         }
-        Ok((bus.len() < MOST_AT_THE_BUS).then_some(RoomAtTheBus))
+        Ok((bus.len() < MAX_BUS_REQUESTS).then_some(RoomAtTheBus))
     }
 
     fn add_to_the_bus(

@@ -14,7 +14,7 @@ use tokio::{net::UnixStream, sync::Notify};
 use super::wire::{Kind, put_frame, wipe};
 
 /// Maximum waiting bytes for a new call to be accepted: beyond that, the other side does not read.
-pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
+pub(super) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
 
 /// Waiting bytes up to this number are not counted in the budget, and beyond it in steps of this size: most calls must
 /// not pay for the lock.

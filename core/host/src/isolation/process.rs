@@ -73,9 +73,9 @@ impl Running {
 
     /// Gives it a moment to end by itself, then kills it; returns how it ended. Takes at most `timeout` and
     /// [`KILL_TIME`] together, because callers and the next process wait for this.
-    pub(super) fn end(&mut self, patience: Duration) -> String {
+    pub(super) fn end(&mut self, timeout: Duration) -> String {
         let Some(mut child) = self.child.take() else { return "collected before".to_owned() };
-        collected(&mut child, patience).map_or_else(|| kill(child, KILL_TIME), describe)
+        collected(&mut child, timeout).map_or_else(|| kill(child, KILL_TIME), describe)
     }
 }
 
@@ -88,10 +88,10 @@ impl Drop for Running {
 }
 
 /// Kills a process, and describes the outcome. If it does not end in time, a separate thread waits for it.
-fn kill(mut child: Child, patience: Duration) -> String {
+fn kill(mut child: Child, timeout: Duration) -> String {
     // Fails only if it has ended already; it is reaped either way.
     let _ = child.kill();
-    if collected(&mut child, patience).is_some() {
+    if collected(&mut child, timeout).is_some() {
         return "killed by the node".to_owned();
     }
     tracing::error!(process = child.id(), "a plugin's process was killed, and the system does not let it go");
@@ -101,8 +101,8 @@ fn kill(mut child: Child, patience: Duration) -> String {
 }
 
 /// The exit status of a process, if it ends in time.
-fn collected(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + patience;
+fn collected(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + timeout;
     loop {
         match child.try_wait() {
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),

@@ -6,7 +6,7 @@
 
 use tenon_api::{Failure, FailureCode};
 
-use crate::journal::LONGEST_LINE;
+use crate::journal::MAX_LINE;
 
 /// Bytes of the length field.
 const LENGTH: usize = 4;
@@ -16,13 +16,13 @@ const HEAD: usize = 1 + 8;
 const CHUNK: usize = 64 * 1024;
 
 /// Maximum frame of either side, in bytes. An answer of a namespace that serves whole traces fits.
-pub(super) const LARGEST_FRAME: usize = 64 * 1024 * 1024;
+pub(super) const MAX_FRAME: usize = 64 * 1024 * 1024;
 
 /// Maximum bus request of a plugin, in bytes: a full batch of records, with the lengths between them.
-pub(super) const LARGEST_QUESTION: usize = 20 * 1024 * 1024;
+pub(super) const MAX_QUESTION: usize = 20 * 1024 * 1024;
 
 /// Maximum item of a subscription, in bytes, with its header.
-pub(super) const LARGEST_ITEM: usize = 16 * 1024 * 1024;
+pub(super) const MAX_ITEM: usize = 16 * 1024 * 1024;
 
 /// Maximum kept bytes of an error's message: written into an answer, each may become six.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -56,13 +56,13 @@ kinds! {
     /// them.
     Open = 0x01, most 64 * 1024;
     /// Host: settings and hand-over.
-    Start = 0x02, most LARGEST_FRAME;
+    Start = 0x02, most MAX_FRAME;
     /// Host: a call of a method.
-    Call = 0x03, most LARGEST_FRAME;
+    Call = 0x03, most MAX_FRAME;
     /// Host: cancels a call or subscription. It still receives its last frame.
     Cancel = 0x04, most 0;
     /// Host: opens a subscription.
-    Subscribe = 0x05, most LARGEST_FRAME;
+    Subscribe = 0x05, most MAX_FRAME;
     /// Host: grants this many more items of a subscription.
     Credit = 0x06, most 4;
     /// Host: requests the state for the next version.
@@ -70,9 +70,9 @@ kinds! {
     /// Host: requests an orderly end.
     Stop = 0x08, most 0;
     /// Host: answers `BusCall`.
-    BusReply = 0x09, most LARGEST_FRAME;
+    BusReply = 0x09, most MAX_FRAME;
     /// Host: an event of `BusSubscribe`.
-    BusItem = 0x0a, most LARGEST_FRAME;
+    BusItem = 0x0a, most MAX_FRAME;
     /// Host: the last of `BusSubscribe`.
     BusEnd = 0x0b, most 0;
     /// Host: checks whether the process still responds.
@@ -84,13 +84,13 @@ kinds! {
     /// Child: answers `Start`.
     Started = 0x83, most 1024 * 1024;
     /// Child: answers `Call` and `ExportState`, exactly once.
-    Reply = 0x84, most LARGEST_FRAME;
+    Reply = 0x84, most MAX_FRAME;
     /// Child: an item of a subscription.
-    Item = 0x85, most LARGEST_ITEM;
+    Item = 0x85, most MAX_ITEM;
     /// Child: the last of a subscription, exactly once.
     End = 0x86, most 0;
     /// Child: a bus request, with the call or subscription for which it is made, 0 for none.
-    BusCall = 0x87, most LARGEST_QUESTION + 24;
+    BusCall = 0x87, most MAX_QUESTION + 24;
     /// Child: subscribes to an event topic.
     BusSubscribe = 0x88, most 8;
     /// Child: no longer waits for a `BusCall` or `BusSubscribe`.
@@ -98,7 +98,7 @@ kinds! {
     /// Child: grants this many more events.
     BusCredit = 0x8a, most 4;
     /// Child: a line for the log.
-    Log = 0x8b, most LONGEST_LINE;
+    Log = 0x8b, most MAX_LINE;
     /// Child: answers `Ping`.
     Pong = 0x8c, most 0;
     /// Child: the load cycle with this number begins; 0: the leftovers of all of them.
@@ -110,7 +110,7 @@ kinds! {
 /// A frame that violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
-    #[error("it announced a message of {0} bytes; at most {LARGEST_FRAME} are read")]
+    #[error("it announced a message of {0} bytes; at most {MAX_FRAME} are read")]
     TooLong(usize),
     #[error("it announced a message of {0} bytes; none is that short")]
     TooShort(usize),
@@ -293,7 +293,7 @@ impl FrameBuffer {
         let (arrived, length) = (self.end - self.start, self.bytes.len());
         if arrived == length {
             // At most a whole frame and the beginning of the next have to be kept.
-            return (length * 2).min(LENGTH + LARGEST_FRAME + CHUNK);
+            return (length * 2).min(LENGTH + MAX_FRAME + CHUNK);
         }
         if arrived < CHUNK / 2 { length.min(CHUNK) } else { length }
     }
@@ -330,7 +330,7 @@ impl FrameBuffer {
         if length < HEAD {
             return Err(WireError::TooShort(length));
         }
-        if length > LARGEST_FRAME {
+        if length > MAX_FRAME {
             return Err(WireError::TooLong(length));
         }
         // Its kind is checked as soon as it arrives: nothing is collected beyond that kind's maximum.
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_its_kind_cannot_carry_becomes_an_error_that_says_so() {
-        let large = vec![b'1'; LARGEST_ITEM];
+        let large = vec![b'1'; MAX_ITEM];
         let mut out = Vec::new();
 
         put_frame(&mut out, Kind::Item, 1, |body| put_reply(body, Kind::Item, Ok(&large)));

@@ -9,8 +9,8 @@ use super::{Ended, Given, with_ended};
 use crate::{
     HostError, PluginHost, PluginPlan,
     host::Candidate,
+    low_priority::blocking,
     module::{Build, State},
-    patient::blocking,
     running::Running,
 };
 

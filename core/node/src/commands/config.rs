@@ -14,7 +14,7 @@ use crate::socket_client::SocketClient;
 use crate::{front_ends, log_output, logging, machine, plugin_folder, pool_settings};
 
 /// How long a node may take to say what it runs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
 fn running_modules(resolved: &Resolved) -> Option<Value> {
     let settings = &resolved.settings;
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path)).ok()?;
-    node.limit(PATIENCE).ok()?;
+    node.limit(ANSWER_TIMEOUT).ok()?;
     node.call("admin_listModules", &json!([])).ok()
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often work may wake itself before a test gives up on it.
-const MOST_POLLS: usize = 100_000;
+const MAX_POLLS: usize = 100_000;
 
 /// Remembers that somebody was woken.
 struct Flag(AtomicBool);
@@ -84,7 +84,7 @@ impl<P: Exported> Started<P> {
         let mut background = self.background.borrow_mut();
         let Some(running) = background.as_mut() else { return };
         let waker = Waker::from(Arc::clone(&running.woken));
-        for _ in 0..MOST_POLLS {
+        for _ in 0..MAX_POLLS {
             if !running.woken.0.swap(false, Ordering::AcqRel) {
                 return;
             }

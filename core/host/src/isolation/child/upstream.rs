@@ -20,14 +20,14 @@ use super::{
     super::{
         WINDOW,
         outgoing::Outgoing,
-        wire::{Frame, Kind, LARGEST_QUESTION, WireError},
+        wire::{Frame, Kind, MAX_QUESTION, WireError},
     },
     watchdog::Watch,
 };
-use crate::{boundary::Backend, instance::nanos_left, journal::LONGEST_LINE};
+use crate::{boundary::Backend, instance::nanos_left, journal::MAX_LINE};
 
 /// Maximum waiting log lines, in bytes; further ones are dropped.
-const LARGEST_LOG_BACKLOG: usize = 1024 * 1024;
+const MAX_LOG_BACKLOG: usize = 1024 * 1024;
 
 type Answer = Result<Vec<u8>, Failure>;
 
@@ -109,8 +109,8 @@ impl Upstream {
     }
 
     fn log_line(&self, level: u32, message: &str) -> bool {
-        let end = message.floor_char_boundary(LONGEST_LINE);
-        self.out.try_push(LARGEST_LOG_BACKLOG, Kind::Log, u64::from(level), |out| {
+        let end = message.floor_char_boundary(MAX_LINE);
+        self.out.try_push(MAX_LOG_BACKLOG, Kind::Log, u64::from(level), |out| {
             out.extend_from_slice(message.get(..end).unwrap_or_default().as_bytes());
         })
     }
@@ -139,7 +139,7 @@ pub(super) struct UpstreamBackend {
 
 impl Backend for UpstreamBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        if frame.len() > LARGEST_QUESTION {
+        if frame.len() > MAX_QUESTION {
             let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }

@@ -16,7 +16,7 @@ use crate::opened_chain::OpenedChain;
 /// Coins that an epoch pays.
 const REWARD: u64 = 250;
 /// The fewest rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
-const LEAST_EPOCH: u64 = 2;
+const MIN_EPOCH: u64 = 2;
 
 /// Checks the settings that mean something else on a native network.
 pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
@@ -28,9 +28,9 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
             resolved.origin("dev.chain-id")
         )));
     }
-    if dev.epoch < LEAST_EPOCH {
+    if dev.epoch < MIN_EPOCH {
         let origin = resolved.origin("dev.epoch");
-        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {LEAST_EPOCH} rounds at least")));
+        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {MIN_EPOCH} rounds at least")));
     }
     if dev.profile == DevProfile::NativeV1 && resolved.is_chosen("dev.epoch") {
         let origin = resolved.origin("dev.epoch");

@@ -7,9 +7,9 @@ use tenon_api::{B256, Bytes, SealedHeader};
 use tenon_chain::{BlockStream, DecodeError, StreamError, decode_sealed_header};
 
 /// Longest header or block.
-const LONGEST: u64 = 64 << 20;
+const MAX_HEADER: u64 = 64 << 20;
 /// Longest JSON text; it is read whole.
-const LONGEST_JSON: u64 = 256 << 20;
+const MAX_JSON: u64 = 256 << 20;
 
 /// Why a header could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -87,13 +87,13 @@ impl HeaderFile {
         let first = reader.fill_buf()?.iter().copied().find(|byte| !byte.is_ascii_whitespace());
         if !matches!(first, Some(b'{' | b'[')) {
             return Ok(Self {
-                source: Source::Rlp(BlockStream::with_bound(Box::new(reader), LONGEST)),
+                source: Source::Rlp(BlockStream::with_bound(Box::new(reader), MAX_HEADER)),
                 index: 0,
                 offsets: Vec::new(),
             });
         }
         let mut text = Vec::new();
-        reader.take(LONGEST_JSON).read_to_end(&mut text)?;
+        reader.take(MAX_JSON).read_to_end(&mut text)?;
         let mut recorded = Vec::new();
         let mut entries = serde_json::Deserializer::from_slice(&text).into_iter::<Entry>();
         loop {

@@ -13,13 +13,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Creating and dropping a timer for every wait costs more than a small answer's whole envelope; here one timer lives
 /// as long as its owner and is reset only when it fires too early.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct IdleTimeout {
     limit: Duration,
     since: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Patience {
+impl IdleTimeout {
     /// Starts now.
     pub(crate) fn new(limit: Duration) -> Self {
         let since = Instant::now();

@@ -31,7 +31,7 @@ impl Steps for InPieces {
 ///
 /// # Errors
 /// The work's error; [`HostError::Crashed`] if it panicked or no thread could be started.
-pub(crate) async fn patiently<T: Send + 'static>(
+pub(crate) async fn run_at_low_priority<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
     let (sender, receiver) = oneshot::channel();
@@ -75,8 +75,8 @@ mod tests {
     async fn the_work_gives_way_its_callers_thread_does_not_and_a_panic_is_an_error() {
         let before = nice();
 
-        let inside = patiently(|| Ok((nice(), Handle::try_current().is_ok()))).await.unwrap();
-        let crashed = patiently::<()>(|| panic!("on purpose")).await;
+        let inside = run_at_low_priority(|| Ok((nice(), Handle::try_current().is_ok()))).await.unwrap();
+        let crashed = run_at_low_priority::<()>(|| panic!("on purpose")).await;
 
         assert_eq!(inside, ((before + NICE).min(19), true));
         assert_eq!(nice(), before);
