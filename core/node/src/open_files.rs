@@ -1,18 +1,18 @@
-//! How many files the process may have open, and who gets them.
+//! The limit of open files, and its distribution.
 //!
-//! A connection that takes the last one takes it from the database, which then can't begin its next log, and refuses
-//! every later write until a new start. So the limit is raised as far as the system lets it be, and what the settings
-//! allow to clients and to tables is brought below it.
+//! If connections use the last descriptor, the database can't begin its next log, and refuses every later write until a
+//! restart. So the limit is raised as far as the system allows, and the settings' maximum numbers of clients and tables
+//! are reduced to fit it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tenon_config::Settings;
 
 use crate::exit::Stop;
 
-/// What a node has open beside tables and connections: the database's folders and logs, threads' pollers, listeners,
+/// A node's open files besides tables and connections: the database's folders and logs, threads' pollers, listeners,
 /// the journal, plugins' processes. 50 at rest; a compaction writes several tables at once.
 const OWN: u64 = 112;
-/// With fewer there is no sense in starting: what is left after [`OWN`] would be no node.
+/// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
 const MIN_FILES: u64 = 256;
 /// What the tables get of a limit that is too low, at most.
 const TABLES: u64 = 4;
@@ -32,7 +32,8 @@ fn raised() -> Option<u64> {
     }
 }
 
-/// Raises the limit of open files, and lowers what the settings allow to tables and clients where it is too low for it.
+/// Raises the limit of open files, and reduces the settings' maximum numbers of tables and clients if it is too low for
+/// them.
 ///
 /// # Errors
 /// [`Stop::Failure`] when a node can't work with so few.

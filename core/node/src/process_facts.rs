@@ -1,4 +1,4 @@
-//! What the operating system says about the node's process, and how much the node logs (`messages/debug.rs`, 0x0907 on).
+//! The operating system's facts about the node's process, and the log level (`messages/debug.rs`, 0x0907 on).
 
 use std::{fs, io, path::Path};
 
@@ -35,7 +35,7 @@ fn unreadable(error: io::Error) -> Failure {
 /// What the process uses beside memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ProcessUsage {
-    /// Time that its threads ran, those that have ended too, seconds.
+    /// Processor time of its threads, including ended ones, in seconds.
     pub(crate) processor_seconds: f64,
     /// Its threads.
     pub(crate) threads: u64,
@@ -43,7 +43,7 @@ pub(crate) struct ProcessUsage {
     pub(crate) started: f64,
     /// Its open file descriptors.
     pub(crate) open_files: u64,
-    /// How many may be open; none for no bound.
+    /// The limit of open files; none for no limit.
     pub(crate) most_files: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `tenon module check`: looks at a plugin as the node does, without a node.
+//! `tenon module check`: tests a plugin as the node would, without a node.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tenon_host::{CheckReport, IsolationOptions, check_plugin};
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// Problems that are printed of one check.
+/// Maximum number of printed problems per check.
 const MAX_PROBLEMS: usize = 10;
 
 pub(crate) fn definition() -> Command {

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use tenon_api::{B256, Bytes, SealedHeader};
 use tenon_chain::{BlockStream, DecodeError, StreamError, decode_sealed_header};
 
-/// Longest header or block.
+/// Maximum size of a header or block.
 const MAX_HEADER: u64 = 64 << 20;
-/// Longest JSON text; it is read whole.
+/// Maximum size of a JSON text, which is read whole.
 const MAX_JSON: u64 = 256 << 20;
 
 /// Why a header could not be read.
@@ -81,7 +81,7 @@ enum Source {
 }
 
 impl HeaderFile {
-    /// Looks at the first byte to tell what kind of file it is.
+    /// Detects the kind of file by its first byte.
     pub(super) fn new(reader: Box<dyn Read + Send>) -> Result<Self, FileProblem> {
         let mut reader = BufReader::new(reader);
         let first = reader.fill_buf()?.iter().copied().find(|byte| !byte.is_ascii_whitespace());
@@ -108,7 +108,7 @@ impl HeaderFile {
         Ok(Self { source: Source::Json(recorded.into_iter()), index: 0, offsets: Vec::new() })
     }
 
-    /// At most `count` headers, none at the end; and why the next one could not be read.
+    /// At most `count` headers, none at the end; and the reason why the next one could not be read.
     pub(super) fn next_batch(&mut self, count: usize) -> (Vec<SealedHeader>, Option<FileProblem>) {
         let mut headers = Vec::new();
         self.offsets.clear();
