@@ -5,7 +5,7 @@ use tenon_sdk::prelude::*;
 
 use crate::{EthContext, sending::require_account};
 
-/// Name of the structure that says what the data is for.
+/// Name of the structure that states the purpose of the data.
 const DOMAIN_TYPE: &str = "EIP712Domain";
 
 /// The data comes as an object, or as its JSON text.

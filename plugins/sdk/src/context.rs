@@ -1,4 +1,4 @@
-//! What a running method knows of its caller and its host.
+//! A running method's access to its caller and its host.
 
 use std::{
     fmt,
@@ -21,9 +21,9 @@ pub enum LogLevel {
     Error = 1,
     /// Asks for action.
     Warn = 2,
-    /// What an operator wants to see.
+    /// For operators.
     Info = 3,
-    /// What an author wants to see.
+    /// For plugin authors.
     Debug = 4,
     /// Everything.
     Trace = 5,
@@ -63,7 +63,7 @@ impl Host {
     /// Asks the node.
     ///
     /// # Errors
-    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
         let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
@@ -120,7 +120,7 @@ impl HeldMemory {
     /// Grows or shrinks to `bytes`.
     ///
     /// # Errors
-    /// `-32005` when there is no more to give; it is what it was then.
+    /// `-32005` if no more memory is left; the amount is unchanged then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Failure> {
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         if bytes != self.bytes && !self.port.hold(self.client, signed(bytes) - signed(self.bytes)) {
@@ -152,7 +152,7 @@ pub struct Context<S> {
     inner: Arc<Inner<S>>,
 }
 
-/// What all calls of a started plugin share.
+/// State shared by all calls of a started plugin.
 pub(crate) struct Served<S> {
     pub(crate) plugin: Arc<S>,
     pub(crate) host: Host,
@@ -188,7 +188,7 @@ impl<S> Context<S> {
     /// Asks the node in the caller's name: the call's deadline and cancellation apply.
     ///
     /// # Errors
-    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
         let future = {
@@ -208,7 +208,7 @@ impl<S> Context<S> {
         self.inner.served.host.sleep(duration).await;
     }
 
-    /// The host, for what is not done in the caller's name.
+    /// The host, for work that is not done for the caller.
     pub fn host(&self) -> &Host {
         &self.inner.served.host
     }
@@ -296,12 +296,12 @@ impl<S> Drop for ScopeGuard<S> {
     }
 }
 
-/// What a listener receives.
+/// An item of an event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery<E> {
     /// An event.
     Event(E),
-    /// The listener was too slow for so many events; the stream goes on with newer ones.
+    /// The listener was too slow and missed this many events; the stream continues with newer ones.
     Missed(u64),
 }
 
@@ -320,7 +320,7 @@ impl<E: Event> Events<E> {
         poll_fn(|task| self.poll_next(task)).await
     }
 
-    /// The next event; the same as [`Events::next`] for who polls by itself.
+    /// The next event; the polling form of [`Events::next`].
     ///
     /// # Errors
     /// As [`Events::next`].

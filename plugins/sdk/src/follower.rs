@@ -9,7 +9,7 @@ use tenon_api::{
 
 use crate::{Events, Host, Node};
 
-/// What became of the canonical chain since a block.
+/// Changes of the canonical chain since a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Blocks that left it, newest first.

@@ -27,9 +27,9 @@ pub struct ExportedFuture(TenonFuture);
 #[derive(Debug)]
 pub struct ExportedStream(TenonStream);
 
-// SAFETY: made only from futures that are `Send`; whoever holds it polls it alone.
+// SAFETY: made only from futures that are `Send`; its owner polls it exclusively.
 unsafe impl Send for ExportedFuture {}
-// SAFETY: made only from streams that are `Send`; whoever holds it polls it alone.
+// SAFETY: made only from streams that are `Send`; its owner polls it exclusively.
 unsafe impl Send for ExportedStream {}
 
 impl ExportedFuture {
@@ -158,6 +158,6 @@ where
 unsafe extern "C" fn drop_state<F>(state: *mut c_void) {
     // SAFETY: `state` is the box of `new`, given back once.
     let state = unsafe { Box::from_raw(state.cast::<F>()) };
-    // A destructor that panics must not cross; what it leaves behind leaks.
+    // A panic in a destructor must not cross the boundary; remaining data leaks.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(state)));
 }

@@ -16,7 +16,7 @@ pub(super) fn lend(waker: &Waker) -> TenonWaker {
     TenonWaker { data: std::ptr::from_ref(waker).cast(), vtable: &LENT }
 }
 
-/// `data` is a `Waker` that somebody else owns.
+/// `data` is a `Waker` owned by the caller.
 static LENT: TenonWakerVtable =
     TenonWakerVtable { clone: clone_ours, wake: wake_ours_by_ref, wake_by_ref: wake_ours_by_ref, drop: keep_ours };
 
