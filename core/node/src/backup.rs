@@ -34,7 +34,7 @@ const LOCK: &str = "LOCK";
 /// Cache size for reading a copy, in bytes.
 const CACHE: usize = 64 << 20;
 
-/// What a backup holds.
+/// The list of a backup's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Manifest {

@@ -53,7 +53,7 @@ pub(crate) fn genesis_of_backup(path: &Path) -> io::Result<Vec<u8>> {
 /// devices and links are refused without waiting for them.
 ///
 /// # Errors
-/// When it can't be opened, or is something else.
+/// If it can't be opened, or is not a regular file.
 pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path)?.is_symlink() {
         return Err(io::Error::other("it is a link; a regular file is needed"));

@@ -128,7 +128,7 @@ impl DataFolder {
         self.path.join("checkpoint")
     }
 
-    /// Where the copy of the genesis file lies.
+    /// Path of the copy of the genesis file.
     pub(crate) fn genesis_path(&self) -> PathBuf {
         self.path.join(GENESIS)
     }

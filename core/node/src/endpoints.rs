@@ -47,7 +47,7 @@ impl Endpoints {
 #[derive(Debug)]
 pub(crate) struct Announcer {
     folder: DataFolder,
-    /// For people who look for running nodes.
+    /// Shown in lists of running nodes.
     chain: String,
     /// Nothing awaits under the lock.
     state: Mutex<State>,

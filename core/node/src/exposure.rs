@@ -13,7 +13,7 @@ const ALWAYS_SERVED: &str = "rpc";
 /// Every namespace, in a list of those that need a token.
 const ALL: &str = "*";
 
-/// What a port shows.
+/// The exposure settings of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     /// Namespaces to serve, by either of their names.
@@ -90,7 +90,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// What is shown without and with a token.
+    /// The exposure without and with a token.
     fn shown(namespaces: &[&str], denied: &[&str], with_token: &[&str], names: NamespaceNames) -> (String, String) {
         let (namespaces, denied, with_token) = (words(namespaces), words(denied), words(with_token));
         let shown = Shown { namespaces: &namespaces, denied: &denied, with_token: &with_token, names };
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(shown(&[name], &[], &[token], names), closed, "{name} {token}");
             }
         }
-        // Where the reference's names are not served, they mean nothing, and still need the token.
+        // Names that are not served have no meaning, and still need the token.
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).1, "XDPoS,rpc");
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).0, "rpc");
     }

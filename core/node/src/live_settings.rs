@@ -27,7 +27,7 @@ const MAX_NAMES: usize = 256;
 /// Maximum duration of a requested change, in seconds: ten years.
 const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
 
-/// What the front-ends go by.
+/// The current settings of the front-ends.
 #[derive(Debug)]
 pub(crate) struct LiveSettings {
     /// Last read values of [`LIVE`] settings; the others as at the start.
@@ -43,7 +43,7 @@ pub(crate) struct LiveSettings {
 /// Overrides of one front-end's settings.
 #[derive(Debug, Default)]
 struct Overlays {
-    /// How it was opened, if not by the settings.
+    /// The request that opened it, if not the settings.
     asked: Option<StartFrontEnd>,
     change: Option<Change>,
 }
@@ -55,7 +55,7 @@ struct Change {
     namespaces: Option<Vec<String>>,
     denied: Option<MethodPatterns>,
     with_token: Option<Vec<String>>,
-    /// When it ends, seconds after 1970.
+    /// Its end in seconds after 1970.
     until: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl LiveSettings {
     /// The current settings of a front-end.
     ///
     /// # Errors
-    /// What is wrong with what was asked for.
+    /// The problem with the request.
     pub(crate) fn effective(&self, front_end: FrontEnd) -> Result<Settings, Failure> {
         let overlays = self.of(front_end);
         let mut settings = match &overlays.asked {
@@ -96,7 +96,7 @@ impl LiveSettings {
     /// no web pages, `eth`, `net` and `web3`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the request.
     pub(crate) fn asked(&self, request: &StartFrontEnd) -> Result<Settings, Failure> {
         let mut settings = self.settings.clone();
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -134,7 +134,7 @@ impl LiveSettings {
     /// Applies a change of a front-end's exposure. Returns its number, which identifies it, and when it ends.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed then.
+    /// The problem with the request; nothing has changed then.
     pub(crate) fn change(&mut self, request: SetExposure) -> Result<(u64, Option<u64>), Failure> {
         let denied = trimmed(request.denied_methods.as_ref());
         let denied = denied.map(MethodPatterns::new).transpose().map_err(Failure::invalid_params)?;
@@ -178,7 +178,7 @@ impl LiveSettings {
         is_current
     }
 
-    /// When the change of a front-end ends, seconds after 1970.
+    /// The end of a front-end's change, in seconds after 1970.
     pub(crate) fn until(&self, front_end: FrontEnd) -> Option<u64> {
         self.of(front_end).change.as_ref().and_then(|change| change.until)
     }
@@ -239,7 +239,7 @@ fn address(host: &str) -> Result<IpAddr, Failure> {
     }
 }
 
-/// When a change ends that holds for so long, seconds after 1970.
+/// The end of a change with this duration, in seconds after 1970.
 fn until(seconds: u64) -> Result<u64, Failure> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(Failure::invalid_params(format!("a change can hold from 1 to {MAX_SECONDS} seconds")));
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((http.api, http.vhosts), (words(&["eth", "net", "web3"]), words(&["localhost"])));
         assert_eq!((ws.addr, ws.port, &*ws.origins), (Ipv4Addr::LOCALHOST.into(), 8546, &[][..]));
         assert_eq!(ws.api, words(&["eth", "net", "web3"]));
-        // Who needs a token stays the settings' to say.
+        // Token requirements always come from the settings.
         assert_eq!(live.asked(&request(FrontEnd::Http)).unwrap().auth.namespaces, ["web3"]);
     }
 

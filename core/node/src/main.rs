@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with the command line, in the one style of error lines.
+/// The problem with the command line, in the common style of error lines.
 fn usage_problem(error: &clap::Error) -> String {
     let first = std::env::args_os().nth(1);
     if let Some(answer) = reference_words::answer(error, first.as_ref().and_then(|first| first.to_str())) {

@@ -66,7 +66,7 @@ pub(crate) struct NodePlan {
     pub(crate) source: SettingsSource,
 }
 
-/// What a node does beside serving.
+/// The role of a node besides serving.
 pub(crate) enum Role {
     /// None; on a native network with one masternode it makes blocks once it is asked to and has the account.
     Follow {
@@ -77,7 +77,7 @@ pub(crate) enum Role {
     Develop {
         /// The accounts.
         accounts: Accounts,
-        /// When and how blocks are made.
+        /// Options of block making.
         sealer: SealerOptions,
     },
 }
@@ -195,7 +195,7 @@ impl Node {
         &self.health
     }
 
-    /// Where it listens.
+    /// Its addresses.
     pub(crate) fn endpoints(&self) -> Endpoints {
         self.endpoints.endpoints()
     }
@@ -261,7 +261,7 @@ fn work_pool(settings: &Settings) -> WorkPool {
     WorkPool::new("calls", threads, settings.rpc.queue as usize)
 }
 
-/// What requests may take of the process' memory.
+/// The memory budget of requests.
 fn request_memory(settings: &Settings) -> MemoryBudget {
     let total = settings.rpc.memory.as_usize();
     let client = match settings.rpc.client_memory.as_usize() {
@@ -271,7 +271,7 @@ fn request_memory(settings: &Settings) -> MemoryBudget {
     MemoryBudget::new(MemoryLimits { total, client })
 }
 
-/// Most memory of all traces: what one client may hold, unless the settings say otherwise.
+/// Maximum memory of all traces: one client's maximum, unless the settings say otherwise.
 fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
     match settings.rpc.trace_memory.0 {
         0 => memory.limits().client as u64,
@@ -463,7 +463,7 @@ fn refusal_of_modules(error: HostError) -> Stop {
     }
 }
 
-/// What the health of the node is made of.
+/// The inputs of the node's health.
 fn health_parts(
     settings: &Settings,
     folder: &DataFolder,
@@ -491,7 +491,7 @@ fn health_parts(
     }
 }
 
-/// What `GET /health` says.
+/// The answer to `GET /health`.
 fn health_check(health: &Arc<Health>) -> HealthCheck {
     let health = Arc::clone(health);
     Arc::new(move || {

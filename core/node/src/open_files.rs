@@ -14,7 +14,7 @@ use crate::exit::Stop;
 const OWN: u64 = 112;
 /// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
 const MIN_FILES: u64 = 256;
-/// What the tables get of a limit that is too low, at most.
+/// Divisor of the tables' maximum share of a limit that is too low.
 const TABLES: u64 = 4;
 
 /// Raises the process' own limit of open files to the one that the system sets it; none when there is none.

@@ -32,7 +32,7 @@ fn unreadable(error: io::Error) -> Failure {
     Failure::server(format!("the system does not show {PROCESS}: {error}"))
 }
 
-/// What the process uses beside memory.
+/// Resource use of the process besides memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ProcessUsage {
     /// Processor time of its threads, including ended ones, in seconds.
@@ -47,10 +47,10 @@ pub(crate) struct ProcessUsage {
     pub(crate) most_files: Option<u64>,
 }
 
-/// What the process uses beside memory.
+/// Resource use of the process besides memory.
 ///
 /// # Errors
-/// When the system does not show it.
+/// If the system does not report it.
 pub(crate) fn usage() -> io::Result<ProcessUsage> {
     let own = Path::new(PROCESS);
     let unknown = |what: &str| io::Error::other(format!("{what} is not as expected"));
@@ -81,7 +81,7 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
 /// The process' memory.
 ///
 /// # Errors
-/// When the system does not show it.
+/// If the system does not report it.
 pub(crate) fn memory() -> io::Result<MemoryStatistics> {
     let status = fs::read_to_string(Path::new(PROCESS).join("status"))?;
     let bytes = |name: &str| kibibytes(&status, name).unwrap_or_default().saturating_mul(1024);

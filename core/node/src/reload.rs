@@ -17,7 +17,7 @@ use crate::front_end_modules::FrontEnds;
 use crate::live_settings::LIVE;
 use crate::plugin_folder;
 
-/// Where the settings of a node come from.
+/// The source of a node's settings.
 #[derive(Clone)]
 pub(crate) struct SettingsSource {
     /// The settings at the start, before any override (the folder of an ephemeral node, for instance).
@@ -69,7 +69,7 @@ impl Reloader {
     /// Reads the settings and takes over what needs no restart.
     ///
     /// # Errors
-    /// When they can't be used; nothing has changed then.
+    /// If they can't be used; nothing has changed then.
     pub(crate) async fn reload(&self, asked_by: Option<&str>) -> Result<SettingsReport, Failure> {
         let read = Arc::clone(&self.source.read);
         let reading = tokio::task::spawn_blocking(move || -> Result<_, Stop> {
@@ -122,7 +122,7 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
 /// Settings that take effect when a plugin is loaded next.
 const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
 
-/// What settings of the table say in two readings where they differ.
+/// The differences between two readings of the settings.
 pub(crate) fn differences(
     running: &Settings,
     wanted: &Settings,

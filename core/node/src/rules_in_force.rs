@@ -75,7 +75,7 @@ fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
     ))
 }
 
-/// Where the blocks of the folder's chain stand.
+/// Access to the blocks of the folder's chain.
 struct Chain<'a> {
     spec: &'a ChainSpec,
     store: &'a Store,

@@ -58,7 +58,7 @@ impl SocketClient {
     /// Sets the time limit of an answer.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub(crate) fn limit(&self, timeout: std::time::Duration) -> std::io::Result<()> {
         self.stream.set_read_timeout(Some(timeout))
     }

@@ -14,7 +14,7 @@ use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
 
-/// How much a line of the node's log matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Something was lost or refused that should not have been.
@@ -40,7 +40,7 @@ pub(crate) trait HostPort: Send + Sync {
     fn hold(&self, client: u64, bytes: i64) -> bool;
 }
 
-/// Who asks, as the host says it.
+/// The caller, as reported by the host.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) token: CallToken,
@@ -112,7 +112,7 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// How many bytes.
+    /// Its size in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -147,7 +147,7 @@ impl fmt::Debug for HeldMemory {
     }
 }
 
-/// One call: the plugin's state (by `Deref`), the host, and who asks. Cheap to clone.
+/// One call: the plugin's state (by `Deref`), the host, and the caller. Cheap to clone.
 pub struct Context<S> {
     inner: Arc<Inner<S>>,
 }
@@ -259,7 +259,7 @@ impl<S> Context<S> {
         self.host().hold(self.client(), bytes)
     }
 
-    /// How long the host still waits for the answer; none when it has set no bound.
+    /// Remaining time until the host's deadline for the answer; none if there is no deadline.
     pub fn time_left(&self) -> Option<Duration> {
         self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.served.host.now()))
     }
@@ -315,7 +315,7 @@ impl<E: Event> Events<E> {
     /// The next event; none when the node stops announcing.
     ///
     /// # Errors
-    /// When the plugin was not granted the event's capability, or a frame does not decode.
+    /// If the plugin was not granted the event's capability, or a frame does not decode.
     pub async fn next(&mut self) -> Result<Option<Delivery<E>>, Failure> {
         poll_fn(|task| self.poll_next(task)).await
     }

@@ -68,7 +68,7 @@ impl Follower {
     /// the same again until [`Follower::set_known`].
     ///
     /// # Errors
-    /// When the node does not know the block, or announces nothing any more because the plugin is being stopped.
+    /// If the node does not know the block, or stops announcing because the plugin is being stopped.
     pub async fn next(&mut self, limit: u64) -> Result<Step, Failure> {
         loop {
             let changes = self.host.changes_since(self.known, limit).await?;

@@ -53,7 +53,7 @@ impl Sink {
     /// Sends one notification: `payload` becomes its `result`.
     ///
     /// # Errors
-    /// When the payload cannot be written as JSON.
+    /// If the payload cannot be written as JSON.
     pub async fn send<T: Serialize + ?Sized>(&self, payload: &T) -> Result<(), Failure> {
         let json = output::to_json(payload)?;
         self.accept().await;

@@ -90,7 +90,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Names the work that the plugin does on its own account, whoever calls or not: following the chain, for instance.
+    /// Names the plugin's background work, which is independent of calls: following the chain, for instance.
     /// The host runs it from the moment in which the methods are served, and drops it at its next `await` when the plugin
     /// is disabled or replaced. It may return when there is nothing more to do; after an error or a panic the host begins
     /// it again, after a pause of 0.2 s that doubles up to 30 s.

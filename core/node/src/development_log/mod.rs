@@ -105,7 +105,7 @@ fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Recei
     }
 }
 
-/// What a transaction does, in a word.
+/// A transaction's action, in a word.
 fn method(transaction: &Transaction) -> String {
     if transaction.to.is_none() {
         return "create".to_owned();
@@ -129,7 +129,7 @@ struct Frame {
     calls: Vec<Frame>,
 }
 
-/// What the contracts said, in the order in which they did.
+/// The contracts' messages, in order.
 fn said(frame: &Frame) -> Vec<String> {
     let mut lines = Vec::new();
     collect(frame, &mut lines);

@@ -46,7 +46,7 @@ pub(crate) enum Pace {
 
 /// The observed parts of the node.
 pub(crate) struct Parts {
-    /// Whose head is looked at.
+    /// The chain whose head is checked.
     pub(crate) chain: Arc<dyn ChainReader>,
     /// The database.
     pub(crate) database: Arc<dyn DatabaseWatch>,
@@ -54,7 +54,7 @@ pub(crate) struct Parts {
     pub(crate) supervisor: Weak<Supervisor>,
     /// The database's folder, whose disk is looked at.
     pub(crate) folder: PathBuf,
-    /// How often blocks are to come.
+    /// The expected block interval.
     pub(crate) pace: Pace,
     /// Whether an old head means that the node is behind others: on the public networks, and if the operator has set a
     /// maximum head age. On a private chain it may be that nothing makes blocks, and the reference answers `false`
@@ -244,7 +244,7 @@ impl Health {
         looking.await.is_ok()
     }
 
-    /// How the node does, in a line.
+    /// The node's status, in a line.
     pub(crate) fn status_line(&self) -> String {
         let report = self.report();
         let bad: Vec<_> = report.bad_members().iter().map(|(name, state)| format!("{name} {state}")).collect();

@@ -110,7 +110,7 @@ type Ready = Option<Result<Vec<u8>, Failure>>;
 unsafe extern "C" fn poll_ready(state: *mut c_void, _: *const TenonWaker, out: *mut TenonReply) -> i32 {
     // SAFETY: `state` is the box of `ExportedFuture::ready`, and one thread polls at a time.
     let answer = unsafe { &mut *state.cast::<Ready>() }.take();
-    // None for one who breaks the rule that an answer ends the polling.
+    // None for a caller that polls again after an answer, against the rule.
     let answer = answer.unwrap_or_else(|| Err(crashed()));
     // SAFETY: as in `poll_future`.
     unsafe { out.write(reply(answer)) };

@@ -1,4 +1,4 @@
-//! How callers name blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
+//! Callers' notation of blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
 
 use alloy_primitives::B256;
 use tenon_api::{BlockId, BlockNumber, BlockTag, Failure};

@@ -137,7 +137,7 @@ pub(crate) struct Arguments<'a> {
     values: Values<'a>,
     /// Position of the next one.
     position: usize,
-    /// How many the method takes.
+    /// Number of parameters that the method takes.
     expected: usize,
     has_ended: bool,
 }

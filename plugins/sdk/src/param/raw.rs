@@ -118,7 +118,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Where the value that begins at 0 ends.
+/// The end of the value that begins at 0.
 fn end_of_value(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' => end_of_string(bytes, 0),
@@ -154,7 +154,7 @@ fn end_of_value(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the string that begins with the quote at `start` ends.
+/// The end of the string that begins with the quote at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {

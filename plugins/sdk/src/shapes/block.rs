@@ -13,10 +13,10 @@ const HEADER_BYTES: usize = 2000;
 /// Room for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
 
-/// How a block is to be shown.
+/// Options of a block's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockJson<'a> {
-    /// Whose members.
+    /// The profile whose members it has.
     pub profile: Profile,
     /// The block stands in for the pending one: it has no hash, nonce and miner yet.
     pub as_pending: bool,

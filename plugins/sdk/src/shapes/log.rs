@@ -8,7 +8,7 @@ use super::JsonWriter;
 /// Room for the JSON of a log without its data: topics and places.
 pub const LOG_JSON_BYTES: usize = 900;
 
-/// Where a log stands; the fields of [`LocatedLog`] without the log.
+/// Position of a log: the fields of [`LocatedLog`] without the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPlace {
     pub(super) block_number: u64,

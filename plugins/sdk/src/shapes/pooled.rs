@@ -1,4 +1,4 @@
-//! How large an answer about waiting transactions becomes, known before they are asked for.
+//! Sizes of answers about waiting transactions, known before they are loaded.
 
 use tenon_api::{RecoveredTransaction, messages::PooledSummary};
 

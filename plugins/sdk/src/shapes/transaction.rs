@@ -8,7 +8,7 @@ use tenon_api::{
 
 use super::JsonWriter;
 
-/// Where a mined transaction stands.
+/// Position of a mined transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionPlace {
     /// Hash of its block.

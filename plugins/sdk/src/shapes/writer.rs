@@ -47,7 +47,7 @@ impl JsonWriter {
         String::from_utf8(self.buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// How many bytes have been written.
+    /// Number of bytes written.
     pub const fn len(&self) -> usize {
         self.buffer.len()
     }

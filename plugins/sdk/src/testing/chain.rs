@@ -223,7 +223,7 @@ impl Chain {
     /// Runs a future to its end.
     ///
     /// # Panics
-    /// When it waits for an event or a time that the test has not brought about.
+    /// If it waits for an event or a time that the test has not produced.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.fake.run(future)
     }

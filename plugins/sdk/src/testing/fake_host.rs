@@ -56,7 +56,7 @@ struct FakePort {
     /// Bytes that plugins keep, by client, and how many each client may have if that is bounded.
     held: Mutex<HashMap<u64, i64>>,
     memory: Mutex<Option<i64>>,
-    /// Subscribers stay and get what is announced later, and who sleeps waits for [`FakeHost::advance`].
+    /// Subscribers stay and receive later events, and sleepers wait for [`FakeHost::advance`].
     is_live: AtomicBool,
     listeners: Mutex<Vec<(u32, Weak<Mutex<Listener>>)>>,
 }
@@ -95,7 +95,7 @@ impl FakeHost {
     /// Prepares an event for the next listener.
     ///
     /// # Panics
-    /// When the event has no encoding.
+    /// If the event has no encoding.
     #[must_use]
     pub fn announce<E: Event>(self, event: &E) -> Self {
         let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
@@ -227,7 +227,7 @@ impl FakeHost {
     /// Runs a future to its end.
     ///
     /// # Panics
-    /// When it waits for something that no other task will bring: with this host everything is ready at once.
+    /// If it waits for something that no other task will provide: with this host everything is ready at once.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut task = TaskContext::from_waker(Waker::noop());

@@ -18,7 +18,7 @@ use crate::{
     context::{Asker, Served},
 };
 
-/// How often work may wake itself before a test gives up on it.
+/// Maximum number of times that work may wake itself before the test fails.
 const MAX_POLLS: usize = 100_000;
 
 /// Records that a task was woken.
@@ -79,7 +79,7 @@ impl<P: Exported> Started<P> {
     /// begins anew, as in a node, but only at the next call of this.
     ///
     /// # Panics
-    /// When it does not come to wait.
+    /// If it never waits.
     pub fn settle(&self) {
         let mut background = self.background.borrow_mut();
         let Some(running) = background.as_mut() else { return };

@@ -24,7 +24,7 @@ pub(super) enum FileProblem {
         index: u64,
         /// Its first byte; none in JSON.
         offset: Option<u64>,
-        /// What is wrong.
+        /// The problem.
         source: DecodeError,
     },
     /// The file failed.
@@ -33,9 +33,9 @@ pub(super) enum FileProblem {
     /// The JSON text.
     #[error("not JSON with headers, in the value that begins at byte {offset}: {source}")]
     Json {
-        /// Where it begins.
+        /// Its offset.
         offset: usize,
-        /// What is wrong with it.
+        /// The problem with it.
         source: serde_json::Error,
     },
     /// A recorded hash that is not the header's.
