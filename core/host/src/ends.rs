@@ -95,7 +95,7 @@ impl PluginHost {
         self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started)
     }
 
-    /// Changes or removes the end of a module that is enabled. None if the module has to be started first.
+    /// Changes or removes the end of a module enabled for a limited time. None if the module has to be started first.
     pub(crate) fn change_end(
         &self,
         name: &str,
