@@ -1,8 +1,8 @@
-//! The open connections of a listener, and which of them gives way when there are too many.
+//! The open connections of a listener, and which of them is closed when there are too many.
 //!
-//! One address may have all places that are free. When none is, a newcomer gets the place of the connection that has been idle
-//! longest among those of the address that holds most. A connection that does something, or that may have subscriptions, gives
-//! way only to an address that holds fewer; where all hold as many, the newcomer is refused.
+//! One address may use all free places. When none is free, a newcomer replaces the connection that has been idle
+//! longest among those of the address with the most connections. A connection that is active, or that may have
+//! subscriptions, is replaced only for an address with fewer connections; if all have as many, the newcomer is refused.
 
 use std::{
     collections::HashMap,
@@ -24,20 +24,22 @@ use tokio::{
 
 use crate::service::ClientId;
 
-/// How often a listener should look which connections are idle.
+/// Interval of a listener's checks for idle connections.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Below this number no connection has to give way, unless the settings allow fewer.
+/// Below this number no connection is closed for another, unless the settings allow fewer.
 pub(crate) const FEW_CONNECTIONS: usize = 16;
 
-/// What a table sees of a connection. Nothing is told to the table, so that a request costs nothing here.
+/// A connection's activity, as polled by the table. Connections do not notify the table, so that a request costs
+/// nothing here.
 pub(crate) trait Activity: Send + Sync {
-    /// A number that changes whenever something is done on the connection.
+    /// A number that changes with every activity on the connection.
     fn turns(&self) -> u32;
-    /// Whether its client loses nothing by its end: between two requests of HTTP, which clients repeat on another connection.
+    /// Whether closing it costs its client nothing: between two HTTP requests, which clients repeat on another
+    /// connection.
     fn is_disposable(&self) -> bool;
 }
 
-/// Counts what is read from a connection on which both sides speak whenever they like, and so sees whether it is used.
+/// Counts reads of a connection on which both sides may send at any time, to tell whether it is used.
 pub(crate) struct Heard<'a, R, F> {
     pub(crate) reader: R,
     pub(crate) hears: &'a F,
@@ -54,7 +56,7 @@ impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for Heard<'_, R, F> {
     }
 }
 
-/// How often something was read from such a connection.
+/// Number of reads of such a connection.
 #[derive(Default)]
 pub(crate) struct Reads(AtomicU32);
 
@@ -84,19 +86,19 @@ struct Open {
     address: ClientId,
     activity: Arc<dyn Activity>,
     task: AbortHandle,
-    /// The turns when they were last looked at, and since when they had been the same then.
+    /// The turns at the last check, and the time since when they have been the same.
     turns: u32,
     since: Instant,
 }
 
-/// What [`Connections::admit`] came to.
+/// Result of [`Connections::admit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// There was a place.
+    /// There was a free place.
     Free,
-    /// There is one now: a connection of this address was closed.
+    /// There is a place now: a connection of this address was closed.
     GaveWay(ClientId),
-    /// There is none.
+    /// There is no place.
     Refused,
 }
 
@@ -105,19 +107,19 @@ impl Connections {
         Self { tasks: JoinSet::new(), open: HashMap::new() }
     }
 
-    /// How many are open.
+    /// Number of open connections.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Waits for the end of a connection; none if there is none.
+    /// Waits for the end of a connection; none if there are no connections.
     pub(crate) async fn ended(&mut self) -> Option<()> {
         let ended = self.tasks.join_next_with_id().await?;
         self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));
         Some(())
     }
 
-    /// Forgets the connections that have ended.
+    /// Removes the connections that have ended.
     pub(crate) fn reap(&mut self) {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));
@@ -128,14 +130,14 @@ impl Connections {
         self.open.remove(&id);
     }
 
-    /// Makes a place for a connection from an address, of which there are `most`.
+    /// Makes a place for a connection from an address. There are at most `most` places.
     pub(crate) fn admit(&mut self, address: ClientId, most: usize) -> Admission {
         self.reap();
         if self.open.len() < most {
             return Admission::Free;
         }
         let Some((id, holder)) = self.choose_to_give_way(address) else { return Admission::Refused };
-        // Its task ends at once, or where it is in the middle of a poll, at the end of that.
+        // Its task ends immediately, or if it is being polled, after that poll.
         if let Some(open) = self.open.remove(&id) {
             open.task.abort();
         }
@@ -154,8 +156,8 @@ impl Connections {
         self.open.insert(task.id(), open);
     }
 
-    /// Looks which connections have done something since the last look: how long they have been idle is known as exactly as
-    /// this is called often.
+    /// Checks which connections have been active since the last check. The interval of these calls is the precision of
+    /// the idle times.
     pub(crate) fn look(&mut self) {
         let now = Instant::now();
         for open in self.open.values_mut() {
@@ -166,7 +168,7 @@ impl Connections {
         }
     }
 
-    /// Counts all connections: only when there is no place left, and then for microseconds.
+    /// Scans all connections, which takes microseconds, and only when there is no place left.
     fn choose_to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
         self.look();
         let mut held = HashMap::<ClientId, usize>::new();
@@ -184,7 +186,7 @@ impl Connections {
         idle.or_else(other).map(|(id, open)| (*id, open.address))
     }
 
-    /// Waits for the end of all.
+    /// Waits for the end of all connections.
     pub(crate) async fn all_ended(mut self) {
         while self.ended().await.is_some() {}
     }
@@ -199,7 +201,7 @@ mod tests {
     struct Watched {
         turns: AtomicU32,
         is_disposable: AtomicBool,
-        /// Says by its count of owners whether the connection is served.
+        /// Its reference count tells whether the connection is served.
         served: Arc<()>,
     }
 

@@ -1,4 +1,4 @@
-//! Who may ask what on a TCP port. It can change while the port serves: what a connection may ask is looked up for every
+//! Access rules of a TCP port. They can change while the port serves: a connection's exposure is looked up for every
 //! message.
 
 use std::{
@@ -18,10 +18,10 @@ use crate::{
     websocket::OriginRules,
 };
 
-/// The longest time until a token's end that a timer is made for. A later end is none: no connection lasts so long.
+/// Maximum token lifetime with a timer. A later expiry is ignored: no connection lasts so long.
 const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What callers of a TCP port may see: computed from the settings by the crate that opens the port. The default shows nothing.
+/// Exposure of a TCP port, computed from the settings by the crate that opens the port. By default it exposes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortExposure {
     /// Without a token.
@@ -31,7 +31,7 @@ pub struct PortExposure {
 }
 
 impl PortExposure {
-    /// The same for everybody who reaches the port.
+    /// The same with and without a token.
     pub fn open(exposure: Exposure) -> Self {
         Self { open: exposure.clone(), with_token: exposure }
     }
@@ -43,16 +43,16 @@ impl Default for PortExposure {
     }
 }
 
-/// What comes of a request's `Authorization` header.
+/// Result of checking a request's `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// Who makes the request.
+    /// The origin of the request.
     pub(crate) origin: Origin,
-    /// When the token ends, if it does.
+    /// Expiry of the token, if it has one.
     pub(crate) ends: Option<Instant>,
 }
 
-/// What a port shows, and to whom. Replaced as a whole.
+/// A port's exposure and token check. Replaced as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Gatekeeper {
     exposure: PortExposure,
@@ -64,7 +64,7 @@ impl Gatekeeper {
         Self { exposure: exposure.clone(), tokens }
     }
 
-    /// Looks at the token of a request. `from` is its sender by transport and address.
+    /// Checks the token of a request. `from` is its sender by transport and address.
     ///
     /// # Errors
     /// Why a token is refused.
@@ -81,20 +81,20 @@ impl Gatekeeper {
         }
     }
 
-    /// What is shown with or without a token.
+    /// The exposure with or without a token.
     pub(crate) const fn exposure(&self, has_token: bool) -> &Exposure {
         if has_token { &self.exposure.with_token } else { &self.exposure.open }
     }
 }
 
-/// The instant of a Unix time. None when it is too far in the future to matter.
+/// The instant of a Unix time. None if it is too far in the future to matter.
 fn instant_of(seconds: u64) -> Option<Instant> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_secs(seconds).saturating_sub(now);
     (left < MAX_TOKEN_LIFE).then(|| Instant::now().checked_add(left)).flatten()
 }
 
-/// Who may ask what over HTTP on a port.
+/// Access rules of HTTP on a port.
 #[derive(Debug)]
 pub(crate) struct HttpAccess {
     pub(crate) gatekeeper: Gatekeeper,
@@ -112,7 +112,7 @@ impl HttpAccess {
     }
 }
 
-/// Who may ask what over WebSocket on a port.
+/// Access rules of WebSocket on a port.
 #[derive(Debug)]
 pub(crate) struct WebSocketAccess {
     pub(crate) gatekeeper: Gatekeeper,
@@ -125,14 +125,14 @@ impl WebSocketAccess {
     }
 }
 
-/// What a connection on which both sides speak may ask.
+/// Exposure of a connection on which both sides may send.
 #[derive(Clone)]
 pub(crate) enum ConnectionExposure {
-    /// The same to its end.
+    /// Constant to its end.
     Fixed(Exposure),
-    /// What its port shows at the time of asking.
+    /// The port's current exposure.
     Port {
-        /// Who may ask what there.
+        /// Access rules of the port.
         access: Arc<ArcSwap<WebSocketAccess>>,
         /// Whether the connection began with a valid token.
         has_token: bool,
@@ -140,7 +140,7 @@ pub(crate) enum ConnectionExposure {
 }
 
 impl ConnectionExposure {
-    /// What it may ask now.
+    /// Its current exposure.
     pub(crate) fn now(&self) -> Exposure {
         match self {
             Self::Fixed(exposure) => exposure.clone(),
@@ -148,7 +148,7 @@ impl ConnectionExposure {
         }
     }
 
-    /// Whether the subscriptions of a namespace may go on.
+    /// Whether the subscriptions of a namespace may continue.
     pub(crate) fn still_shows(&self, namespace: &str) -> bool {
         match self {
             Self::Fixed(_) => true,

@@ -1,5 +1,5 @@
-//! The private parsers, as the fuzz targets see them (`fuzz/`): what comes of a stream of bytes that arrives in pieces,
-//! and what headers are taken for. Not for others.
+//! Exposes private parsers to the fuzz targets (`fuzz/`) only: the decoding of a byte stream that arrives in pieces,
+//! and of headers.
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What the WebSocket decoder made of some bytes.
+/// An event of the WebSocket decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketEvent {
     /// The event, in words.
@@ -24,7 +24,7 @@ pub struct WebSocketEvent {
     pub length: usize,
 }
 
-/// Feeds a WebSocket decoder that takes messages of up to `most` bytes, `piece` bytes at a time.
+/// Feeds bytes to a WebSocket decoder, `piece` bytes at a time. `most` is its maximum message length.
 pub fn websocket(bytes: &[u8], piece: usize, most: usize) -> Vec<WebSocketEvent> {
     let mut decoder = Decoder::new(most);
     let mut buffer = BytesMut::new();
@@ -49,7 +49,7 @@ pub fn websocket(bytes: &[u8], piece: usize, most: usize) -> Vec<WebSocketEvent>
     events
 }
 
-/// Scans a JSON-RPC message that arrives `piece` bytes at a time; what was found, in words.
+/// Scans a JSON-RPC message that arrives `piece` bytes at a time; returns the result in words.
 pub fn scan(bytes: &[u8], piece: usize) -> String {
     let mut scanner = Scanner::new(50);
     let mut arrived = 0;
@@ -63,11 +63,10 @@ pub fn scan(bytes: &[u8], piece: usize) -> String {
     format!("{:?}", scanner.finish())
 }
 
-/// Whether an `Authorization` header of this value lets its sender in at an instant, seconds after 1970; the reason why
-/// not otherwise.
+/// Checks the value of an `Authorization` header at an instant in seconds after 1970.
 ///
 /// # Errors
-/// The reason, in the words of the answer.
+/// The reason, as in the answer.
 pub fn authorization(value: &[u8], secret: &[u8; 32], now: u64) -> Result<(), &'static str> {
     let value = HeaderValue::from_bytes(value).map_err(|_| "no header")?;
     let check = TokenCheck::new(secret).ok_or("no secret")?;
@@ -78,12 +77,12 @@ pub fn authorization(value: &[u8], secret: &[u8; 32], now: u64) -> Result<(), &'
     }
 }
 
-/// The secret for tokens in a file of this text.
+/// The token secret in a file with this text.
 pub fn token_secret(text: &str) -> Option<[u8; 32]> {
     secret_in(text).map(|secret| *secret)
 }
 
-/// What a front-end makes of a request's headers.
+/// A front-end's decisions about a request's headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The `Host` header.
@@ -94,11 +93,11 @@ pub struct Judgement {
     pub readers: Option<String>,
     /// The headers of the answer to a preflight.
     pub preflight: Vec<(String, String)>,
-    /// `Sec-WebSocket-Accept` of the answer, or the status that refuses; none when no WebSocket was asked for.
+    /// `Sec-WebSocket-Accept` of the answer, or the refusal's status; none if no WebSocket was requested.
     pub upgrade: Option<Result<String, u16>>,
 }
 
-/// Judges headers by lists of hosts, of origins that may read, and of origins that may open a WebSocket.
+/// Applies lists of hosts, of origins that may read, and of origins that may open a WebSocket to headers.
 pub fn judge_headers(lines: &[(&[u8], &[u8])], hosts: &[String], readers: &[String], origins: &[String]) -> Judgement {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {

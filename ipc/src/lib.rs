@@ -1,13 +1,12 @@
 //! The front-ends: Unix socket, HTTP and WebSocket, with one JSON-RPC envelope for all of them.
 //!
-//! Owns the sockets, the envelope ([`Dispatcher`]), the bounds ([`HttpLimits`], [`WebSocketLimits`],
-//! [`SocketLimits`], [`EnvelopeLimits`]), who may see which namespace, and bearer tokens.
+//! Owns the sockets, the envelope ([`Dispatcher`]), the limits ([`HttpLimits`], [`WebSocketLimits`], [`SocketLimits`],
+//! [`EnvelopeLimits`]), the exposure of namespaces, and bearer tokens.
 //!
-//! What must always hold: a request is answered the same on every transport, byte for byte where the
-//! transports do not differ by their own nature; `params` and results are never parsed or serialised here; a
-//! client that leaves cancels its work; a client that does not read, sends half a message or sends rubbish
-//! costs bounded memory; nothing that a client sends can panic. The crate knows no namespace and no chain:
-//! the service that answers implements [`RpcService`].
+//! Invariants: a request is answered the same on every transport, byte for byte except for inherent differences;
+//! `params` and results are never parsed or serialised here; a client that leaves cancels its work; a client that does
+//! not read, sends half a message or sends garbage costs bounded memory; nothing that a client sends can cause a panic.
+//! The crate knows no namespace and no chain: the answering service implements [`RpcService`].
 //!
 //! ```no_run
 //! # async fn example(router: impl tenon_ipc::RpcService) -> Result<(), tenon_ipc::StartError> {
@@ -30,9 +29,9 @@ mod exposure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
-mod patience;
+mod idle_timeout;
+mod polled_when_woken;
 mod refusals;
-mod seldom;
 mod servers;
 mod service;
 mod settings;

@@ -1,4 +1,4 @@
-//! Telling the operator of refused connections without filling the log.
+//! Logs refused connections without filling the log.
 
 use std::{
     collections::HashMap,
@@ -7,13 +7,13 @@ use std::{
 
 use crate::service::ClientId;
 
-/// How often refusals of one address are logged.
+/// Minimum interval between log lines about one address.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Addresses that are counted one by one. Refusals of further ones are counted together.
+/// Maximum number of addresses that are counted separately. Refusals of further ones are counted together.
 const MAX_ADDRESSES: usize = 256;
 
-/// Refusals that are not logged yet, by address; those without address are of all addresses beyond the bound.
+/// Refusals that are not logged yet, by address; those without address are of all addresses beyond the maximum.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     counts: HashMap<Option<ClientId>, Count>,
@@ -23,28 +23,28 @@ pub(crate) struct Refusals {
 struct Count {
     refused: u64,
     gave_way: u64,
-    /// When the line comes that says so.
+    /// When its log line is due.
     due: Instant,
 }
 
-/// What is logged of an address.
+/// A log line's content for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// None for all that were not counted one by one.
+    /// None for all that were not counted separately.
     pub(crate) address: Option<ClientId>,
-    /// Connections from there that were refused.
+    /// Refused connections from there.
     pub(crate) refused: u64,
     /// Connections from there that were closed for others.
     pub(crate) gave_way: u64,
 }
 
 impl Refusals {
-    /// A connection from this address was refused.
+    /// Counts a refused connection from this address.
     pub(crate) fn refuse(&mut self, address: ClientId, now: Instant) {
         self.count(address, now).refused += 1;
     }
 
-    /// A connection was closed so that one from this address has its place.
+    /// Counts a connection that was closed for one from this address.
     pub(crate) fn give_way(&mut self, address: ClientId, now: Instant) {
         self.count(address, now).gave_way += 1;
     }
@@ -55,12 +55,12 @@ impl Refusals {
         self.counts.entry(name).or_insert_with(|| Count { refused: 0, gave_way: 0, due: now + LOG_EVERY })
     }
 
-    /// When something is to be logged next, if anything is.
+    /// When the next line is due, if any.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.counts.values().map(|count| count.due).min()
     }
 
-    /// What is to be logged now. An address whose line has come is counted from nothing.
+    /// The lines that are due now. Their addresses' counts restart at zero.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Report> {
         let due = self.counts.extract_if(|_, count| count.due <= now);
         due.map(|(address, Count { refused, gave_way, .. })| Report { address, refused, gave_way }).collect()

@@ -1,4 +1,4 @@
-//! All front-ends together. HTTP and WebSocket are opened and closed one by one, also while the others serve.
+//! All front-ends together. HTTP and WebSocket are opened and closed separately, also while the others serve.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -23,7 +23,7 @@ use crate::{
     traffic::Traffic,
 };
 
-/// Where the front-ends listen, with the ports in use.
+/// Addresses of the front-ends, with the actual ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// HTTP.
@@ -34,12 +34,12 @@ pub struct Endpoints {
     pub socket: Option<PathBuf>,
 }
 
-/// A TCP port that is listened on.
+/// An open TCP port.
 struct OpenPort<S> {
     address: SocketAddr,
-    /// What it serves. Replaced as a whole when a side comes or goes; a connection keeps what it found.
+    /// Its services. Replaced as a whole when one is added or removed; a connection keeps those at its start.
     sides: Arc<ArcSwap<Port<S>>>,
-    /// Cancelled when nothing is served on it any more.
+    /// Cancelled when no service is left on it.
     closing: CancellationToken,
     /// Cancelled by the listener's task once the port is free.
     closed: CancellationToken,
@@ -47,21 +47,21 @@ struct OpenPort<S> {
 
 /// What is open.
 struct Open<S> {
-    /// Every port has a side at least; no side is on two.
+    /// Every port has at least one service; no service is on two.
     ports: Vec<OpenPort<S>>,
     socket: Option<PathBuf>,
     /// Listeners with their connections. They end by themselves once they are closed and drained.
     tasks: JoinSet<()>,
 }
 
-/// The front-ends. Dropping them ends them at once; [`Servers::stop`] lets running calls finish.
+/// The front-ends. Dropping them ends them immediately; [`Servers::stop`] lets running calls finish.
 pub struct Servers<S: RpcService> {
     service: S,
     health: Option<HealthCheck>,
     traffic: Traffic,
-    /// What requests draw on.
+    /// The memory budget of requests.
     memory: MemoryBudget,
-    /// How clients' long tasks share the threads, whatever their transports.
+    /// Schedules clients' long tasks on the threads, across transports.
     turns: TaskTurns,
     /// Nothing awaits under the lock.
     open: Mutex<Open<S>>,
@@ -72,7 +72,7 @@ pub struct Servers<S: RpcService> {
 }
 
 impl<S: RpcService> Servers<S> {
-    /// Front-ends of which none is open. `health` answers `GET /health`.
+    /// Creates the front-ends, none of them open. `health` answers `GET /health`.
     pub fn new(service: S, health: Option<HealthCheck>) -> Self {
         Self {
             service,
@@ -86,7 +86,7 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    /// The same, whose requests draw on this budget.
+    /// The same, with requests counted in this budget.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
@@ -112,11 +112,11 @@ impl<S: RpcService> Servers<S> {
         Ok(servers)
     }
 
-    /// Serves HTTP, on the port of WebSocket where that is the same. `token_secret` is the file with the secret of bearer
-    /// tokens, read anew; without it no token is accepted.
+    /// Serves HTTP, on WebSocket's port if that is the same. `token_secret` is the file with the secret of bearer
+    /// tokens, read again; without it no token is accepted.
     ///
     /// # Errors
-    /// [`StartError`]: the front-end is not open then, or not in another way than before.
+    /// [`StartError`]: the front-end is not open, or unchanged.
     pub async fn open_http(
         &self,
         settings: HttpSettings,
@@ -135,10 +135,10 @@ impl<S: RpcService> Servers<S> {
         Ok(address)
     }
 
-    /// Serves WebSocket, on the port of HTTP where that is the same. `token_secret` as for [`Servers::open_http`].
+    /// Serves WebSocket, on HTTP's port if that is the same. `token_secret` as for [`Servers::open_http`].
     ///
     /// # Errors
-    /// [`StartError`]: the front-end is not open then, or not in another way than before.
+    /// [`StartError`]: the front-end is not open, or unchanged.
     pub async fn open_websocket(
         &self,
         settings: WebSocketSettings,
@@ -157,11 +157,11 @@ impl<S: RpcService> Servers<S> {
         Ok(address)
     }
 
-    /// Puts other rules in the place of those of HTTP, for every request from now on, also of connections that are
-    /// open. `token_secret` as for [`Servers::open_http`]. False if it is not open.
+    /// Replaces HTTP's rules, for every further request, also of open connections. `token_secret` as for
+    /// [`Servers::open_http`]. Returns false if it is not open.
     ///
     /// # Errors
-    /// [`StartError::TokenSecret`]: the rules hold then, and no token is accepted.
+    /// [`StartError::TokenSecret`]: the rules apply, and no token is accepted.
     pub async fn change_http(&self, rules: &HttpRules, token_secret: Option<&Path>) -> Result<bool, StartError> {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.http.clone());
@@ -172,11 +172,11 @@ impl<S: RpcService> Servers<S> {
         outcome.map(|()| true)
     }
 
-    /// Puts other rules in the place of those of WebSocket, for every message and notification from now on, also of
-    /// connections that are open. `token_secret` as for [`Servers::open_http`]. False if it is not open.
+    /// Replaces WebSocket's rules, for every further message and notification, also of open connections. `token_secret`
+    /// as for [`Servers::open_http`]. Returns false if it is not open.
     ///
     /// # Errors
-    /// [`StartError::TokenSecret`]: the rules hold then, and no token is accepted.
+    /// [`StartError::TokenSecret`]: the rules apply, and no token is accepted.
     pub async fn change_websocket(
         &self,
         rules: &WebSocketRules,
@@ -194,7 +194,7 @@ impl<S: RpcService> Servers<S> {
     /// Serves the local socket.
     ///
     /// # Errors
-    /// [`StartError`] when it can't be opened.
+    /// [`StartError`] if it can't be opened.
     pub fn open_socket(&self, settings: SocketSettings) -> Result<(), StartError> {
         let SocketSettings { path, limits } = settings;
         let listener = socket::listen(&path)?;
@@ -208,8 +208,8 @@ impl<S: RpcService> Servers<S> {
         Ok(())
     }
 
-    /// Closes HTTP: its port is free when this returns, unless WebSocket is served on it too. What its connections have
-    /// asked for is answered in the background, for as long as `grace`. False if it was not open.
+    /// Closes HTTP: its port is free when this returns, unless WebSocket is served on it too. Requests of its
+    /// connections are answered in the background, for as long as `grace`. Returns false if it was not open.
     pub async fn close_http(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.http.clone());
@@ -220,9 +220,9 @@ impl<S: RpcService> Servers<S> {
         true
     }
 
-    /// Closes WebSocket: its port is free when this returns, unless HTTP is served on it too. Its connections are told
-    /// (1001) as soon as what they have asked for is answered, in the background, and within `grace`. False if it was
-    /// not open.
+    /// Closes WebSocket: its port is free when this returns, unless HTTP is served on it too. Its connections receive
+    /// the close code 1001 once their requests are answered, in the background, and within `grace`. Returns false if it
+    /// was not open.
     pub async fn close_websocket(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.websocket.clone());
@@ -233,7 +233,7 @@ impl<S: RpcService> Servers<S> {
         true
     }
 
-    /// Where they listen.
+    /// Their addresses.
     pub fn endpoints(&self) -> Endpoints {
         let open = self.open();
         let address = |is_there: fn(&Port<S>) -> bool| {
@@ -246,13 +246,13 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    /// What has gone through them.
+    /// Their traffic counts.
     pub const fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Stops taking connections and requests, gives running calls `grace` to finish, then drops them.
-    /// True if all finished.
+    /// Stops accepting connections and requests, gives running calls `grace` to finish, then drops them. Returns true
+    /// if all finished.
     pub async fn stop(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         self.stopping.cancel();
@@ -282,7 +282,7 @@ impl<S: RpcService> Servers<S> {
         self.open().ports.iter().map(|port| port.sides.load_full()).collect()
     }
 
-    /// A listener, unless the port is open already.
+    /// Opens a listener, unless the port is open already.
     async fn listener(&self, address: SocketAddr) -> Result<Option<TcpListener>, StartError> {
         if self.open().ports.iter().any(|port| port.address == address) {
             return Ok(None);
@@ -291,7 +291,7 @@ impl<S: RpcService> Servers<S> {
         listener.map(Some).map_err(|source| StartError::Listen { address, source })
     }
 
-    /// Adds a side to the port of a listener, or without one to the port that is open already.
+    /// Adds a service to the port of a listener, or without one to the open port.
     fn serve(
         &self,
         address: SocketAddr,
@@ -316,7 +316,7 @@ impl<S: RpcService> Servers<S> {
         address
     }
 
-    /// Takes a side away from the port that has it, and closes ports without any.
+    /// Removes a service from its port, and closes ports without any.
     async fn withdraw(&self, without_side: impl Fn(&Port<S>) -> Port<S>) {
         let closed = {
             let mut open = self.open();
@@ -371,7 +371,7 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
     }
 }
 
-/// The check of tokens, none when its secret can't be used.
+/// The token check; none if its secret can't be used.
 fn tokens_of(secret: Option<&Path>) -> (Option<TokenCheck>, Result<(), StartError>) {
     match secret.map(TokenCheck::from_file).transpose() {
         Ok(tokens) => (tokens, Ok(())),

@@ -7,7 +7,7 @@ use tenon_api::Failure;
 pub use tenon_bus::{ClientId, Origin, Transport};
 pub use tenon_host::{Caller, Exposure, RawCall};
 
-/// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests bring their own.
+/// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests use their own.
 ///
 /// Dropping a future that one of these methods returned cancels the work behind it.
 pub trait RpcService: Clone + Send + Sync + 'static {
@@ -23,8 +23,8 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     fn call(&self, call: &mut RawCall<'_>, caller: &Caller)
     -> impl Future<Output = Result<Self::Json, Failure>> + Send;
 
-    /// Whether `method` is known to change nothing that another call could see: in a batch such calls run beside one
-    /// another, all others keep their place.
+    /// Whether `method` changes no state visible to other calls: in a batch such calls run concurrently, all others
+    /// keep their order.
     fn only_reads(&self, method: &str) -> bool;
 
     /// Whether [`RpcService::call_ahead`] does anything for a method.
@@ -32,24 +32,24 @@ pub trait RpcService: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Whether the caller may open a subscription that has the name of a method, as `admin_peerEvents`.
+    /// Whether the caller may open a subscription named like a method, such as `admin_peerEvents`.
     fn names_subscription(&self, _method: &str, _caller: &Caller) -> bool {
         false
     }
 
-    /// Whether a method takes passwords or keys: the text of its call is wiped. It is asked about every message, with the bytes of
-    /// the name, before the text is known to be UTF-8.
+    /// Whether a method takes passwords or keys: the text of its call is wiped. Called for every message, with the
+    /// bytes of the name, before the text is known to be UTF-8.
     fn takes_secrets(&self, _method: &[u8]) -> bool {
         false
     }
 
-    /// Prepares calls of one method that follow one another in a batch. `params` has the raw JSON of each.
+    /// Prepares successive calls of one method in a batch. `params` has the raw JSON of each.
     fn call_ahead(&self, _method: &str, _params: &[&str], _caller: &Caller) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of what follows the kind, `None`
-    /// if nothing does. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
+    /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of the arguments after the kind, `None`
+    /// if there are none. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
     fn subscribe(
         &self,
         namespace: &str,
@@ -64,11 +64,11 @@ pub trait Notifications: Send + 'static {
     /// A finished JSON text.
     type Json: AsRef<[u8]> + Send + 'static;
 
-    /// The next payload; a failure is told to the subscriber; `None` ends the subscription.
+    /// The next payload; a failure is sent to the subscriber; `None` ends the subscription.
     fn next(&mut self) -> impl Future<Output = Option<Result<Self::Json, Failure>>> + Send;
 }
 
-/// The notifications of a service that has none to give: a subscription that ends at once.
+/// The notifications of a service without any: a subscription that ends immediately.
 #[derive(Debug)]
 pub struct NoNotifications<Json>(PhantomData<fn() -> Json>);
 

@@ -1,4 +1,4 @@
-//! What the front-ends are started with, and why they did not start.
+//! Settings of the front-ends, and errors of their start.
 
 use std::{
     io,
@@ -13,14 +13,14 @@ use crate::{
     websocket::WebSocketLimits,
 };
 
-/// Which front-ends run, and how. The default runs none.
+/// Settings of all front-ends. The default runs none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// HTTP.
     pub http: Option<HttpSettings>,
     /// WebSocket; on the same address and port as HTTP they share it.
     pub websocket: Option<WebSocketSettings>,
-    /// The local socket, which shows every namespace.
+    /// The local socket, which exposes every namespace.
     pub socket: Option<SocketSettings>,
     /// The file with the secret of bearer tokens: 64 hex digits. Without it no token is accepted.
     pub token_secret: Option<PathBuf>,
@@ -33,22 +33,22 @@ pub struct HttpSettings {
     pub address: IpAddr,
     /// Port; 0 picks a free one. Default 8545.
     pub port: u16,
-    /// Who may ask what. The default shows nothing.
+    /// Access rules. The default exposes nothing.
     pub rules: HttpRules,
-    /// Proxies that are believed when they name the client of a request. Default none.
+    /// Trusted proxies, which may name the client of a request. Default none.
     pub proxies: Vec<Network>,
-    /// Bounds.
+    /// Limits.
     pub limits: HttpLimits,
 }
 
-/// Who may ask what over HTTP; can change while it is served.
+/// Access rules of HTTP; can change while it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRules {
-    /// What is shown with and without a token. Default nothing.
+    /// Exposure with and without a token. Default nothing.
     pub exposure: PortExposure,
     /// Origins whose web pages may read answers; `*` for all. Default none.
     pub cors_origins: Vec<String>,
-    /// Host names under which requests may come; addresses always may; `*` for all. Default `localhost`.
+    /// Host names that requests may use; addresses are always allowed; `*` for all. Default `localhost`.
     pub virtual_hosts: Vec<String>,
 }
 
@@ -81,18 +81,18 @@ pub struct WebSocketSettings {
     pub address: IpAddr,
     /// Port; 0 picks a free one. Default 8546.
     pub port: u16,
-    /// Who may ask what. The default shows nothing.
+    /// Access rules. The default exposes nothing.
     pub rules: WebSocketRules,
-    /// Proxies that are believed when they name the client of a connection. Default none.
+    /// Trusted proxies, which may name the client of a connection. Default none.
     pub proxies: Vec<Network>,
-    /// Bounds.
+    /// Limits.
     pub limits: WebSocketLimits,
 }
 
-/// Who may ask what over WebSocket; can change while it is served.
+/// Access rules of WebSocket; can change while it is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebSocketRules {
-    /// What is shown with and without a token. Default nothing.
+    /// Exposure with and without a token. Default nothing.
     pub exposure: PortExposure,
     /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
     /// this machine's name.
@@ -114,9 +114,9 @@ impl Default for WebSocketSettings {
 /// The local socket's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketSettings {
-    /// Where the socket stands.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// Bounds.
+    /// Limits.
     pub limits: SocketLimits,
 }
 
@@ -124,40 +124,40 @@ pub struct SocketSettings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The front-end listens already.
+    /// The front-end is already listening.
     #[error("{front_end} server already running on {address}")]
     AlreadyRunning {
         /// `HTTP` or `WebSocket`.
         front_end: &'static str,
-        /// Where it listens.
+        /// Its address.
         address: SocketAddr,
     },
     /// A TCP port could not be opened.
     #[error("cannot listen on {address}: {source}; choose another port, or 0 for a free one")]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The local socket could not be opened.
     #[error("cannot open the socket {path}: {source}")]
     Socket {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process listens at the socket's path.
     #[error("another process serves the socket {path}; stop it or choose another path")]
     SocketInUse {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
     },
-    /// The socket's path is taken by something else, which is left alone.
+    /// A file that is not a socket exists at the path; it is not touched.
     #[error("{path} exists and is not a socket; remove it or choose another path")]
     NotASocket {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
     },
     /// The secret of bearer tokens could not be read.
@@ -165,7 +165,7 @@ pub enum StartError {
     TokenSecret {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
 }

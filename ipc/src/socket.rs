@@ -29,22 +29,23 @@ use crate::{
     traffic::{OpenConnection, TransportTraffic},
 };
 
-/// Bounds of the local socket.
+/// Limits of the local socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketLimits {
-    /// Bounds of each message.
+    /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time. When all are taken, that process which has most gives one up for another. Default 500.
+    /// Concurrent connections. When all are taken, one of the process with the most is closed for another process.
+    /// Default 500.
     pub connections: usize,
     /// Bytes of one incoming message. A larger one is answered with `-32005 message too large` and the
     /// connection closed. Default 64 MiB.
     pub message_bytes: usize,
-    /// Calls of one connection that run at the same time; further messages wait unread. Default 256.
+    /// Concurrent calls of one connection; further messages wait unread. Default 256.
     pub calls_in_flight: usize,
-    /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and
-    /// a notification closes the connection. Default 64 MiB.
+    /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and a
+    /// notification closes the connection. Default 64 MiB.
     pub queued_bytes: usize,
-    /// How long one write may wait for the client to read. Default 30 s.
+    /// Time limit for the client to read one write. Default 30 s.
     pub write_timeout: Duration,
 }
 
@@ -74,8 +75,8 @@ impl SocketLimits {
     }
 }
 
-/// Opens the socket at `path` with mode 0600. A file that is left from a process that died is replaced;
-/// one at which a process listens is not.
+/// Opens the socket at `path` with mode 0600. A file left by a dead process is replaced; one at which a process listens
+/// is not.
 pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;
@@ -103,7 +104,7 @@ fn remove_stale(path: &Path) -> Result<(), StartError> {
     }
 }
 
-/// The socket, listening.
+/// The listening socket.
 pub(crate) struct SocketServer<S> {
     pub(crate) listener: Listener,
     pub(crate) dispatcher: Dispatcher<S>,
@@ -134,7 +135,7 @@ impl<S: RpcService> SocketServer<S> {
                     self.take(UnixStream::from(stream), &stopping, &mut connections, &mut refusals);
                 }
                 Err(error) => {
-                    // Out of descriptors, mostly: give the running connections time to end.
+                    // Mostly because no descriptors are left: give the running connections time to end.
                     tracing::warn!(%error, "accepting a socket connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -183,7 +184,7 @@ impl<S: RpcService> SocketServer<S> {
     }
 }
 
-/// The process at the other end. All whose number the system does not tell are one client.
+/// The process at the other end. All processes whose number the system does not report count as one client.
 fn origin_of(stream: &UnixStream) -> Origin {
     let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
     Origin::new(Transport::Socket, ClientId::of_process(process.unwrap_or_default()))
@@ -203,7 +204,7 @@ async fn serve<S: RpcService>(
     }
 }
 
-/// JSON values one after another, however they are cut into reads.
+/// Successive JSON values, however they are split into reads.
 struct Values<S> {
     dispatcher: Dispatcher<S>,
     scanner: Scanner,
@@ -224,7 +225,7 @@ impl<S: RpcService> Framing for Values<S> {
                 let text = buffer.split_to(message.end.min(buffer.len()));
                 let text = self.dispatcher.sealed_text(text, &message);
                 self.scanner = self.dispatcher.scanner();
-                // Mostly nothing but the end of the line follows.
+                // Mostly only the end of the line follows.
                 if buffer[..] == *b"\n" {
                     buffer.clear();
                 }
@@ -239,7 +240,7 @@ impl<S: RpcService> Framing for Values<S> {
                 Incoming::Finish { reply: Some(reply), goodbye: None }
             }
             Progress::More => {
-                // White space between values must not pile up.
+                // White space between values must not accumulate.
                 if self.scanner.has_not_begun() {
                     buffer.clear();
                     self.scanner = self.dispatcher.scanner();

@@ -1,8 +1,8 @@
-//! Bearer tokens, as Ethereum's engine API has them: JWT, HS256, a 32 byte secret in a file, `iat` at most a
-//! minute away where a connection or, over HTTP, a request begins. `exp` and `nbf` hold where a token has them.
+//! Bearer tokens, as in Ethereum's engine API: JWT, HS256, a 32 byte secret in a file, `iat` at most a minute off when
+//! a connection or, over HTTP, a request begins. `exp` and `nbf` apply if a token has them.
 //!
-//! Written out instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library
-//! brings RSA and elliptic curves along.
+//! Hand-written instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library would
+//! add RSA and elliptic curves.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::{StartError, service::ClientId};
 
-/// How far a token's `iat` may be from this node's clock, in seconds.
+/// Maximum difference between a token's `iat` and this node's clock, in seconds.
 const LEEWAY: u64 = 60;
 
 /// Checks tokens against one secret.
@@ -38,19 +38,19 @@ impl fmt::Debug for TokenCheck {
     }
 }
 
-/// What a request's `Authorization` header says.
+/// Content of a request's `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Authorization {
     /// No token.
     Absent,
-    /// A good one.
+    /// A valid token.
     Valid {
-        /// The client that it names, if it names one.
+        /// The client that it names, if any.
         client: Option<ClientId>,
-        /// When it ends, seconds after 1970, if it does.
+        /// Its expiry in seconds after 1970, if any.
         expiry: Option<u64>,
     },
-    /// A token that is refused, and why.
+    /// A refused token, and the reason.
     Refused(&'static str),
 }
 
@@ -62,7 +62,7 @@ struct Header {
     has_critical_extensions: bool,
 }
 
-/// Whether a member is there, whatever it says.
+/// Whether a member exists, with any value.
 fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
@@ -72,7 +72,7 @@ struct Claims {
     iat: u64,
     exp: Option<u64>,
     nbf: Option<u64>,
-    /// Who the token was made for. Ethereum's engine API calls it `id`, everything else `sub`.
+    /// The client of the token. Ethereum's engine API calls it `id`, everything else `sub`.
     sub: Option<String>,
     id: Option<String>,
 }
@@ -87,7 +87,7 @@ impl TokenCheck {
         Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
     }
 
-    /// `None` never happens with 32 bytes; the hash takes keys of any length.
+    /// Never `None` with 32 bytes; the hash takes keys of any length.
     pub(crate) fn new(secret: &[u8; 32]) -> Option<Self> {
         Some(Self { hash: Hmac::new_from_slice(secret).ok()? })
     }
@@ -123,7 +123,7 @@ impl TokenCheck {
         Authorization::Valid { client, expiry: claims.exp }
     }
 
-    /// The claims of a token that this secret signed with HS256 and nothing else.
+    /// The claims of a token, if this secret signed it with HS256.
     fn claims(&self, token: &str) -> Option<Claims> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -148,7 +148,7 @@ pub(crate) fn secret_in(text: &str) -> Option<Zeroizing<[u8; 32]>> {
 
 fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
     let text = URL_SAFE_NO_PAD.decode(part).ok()?;
-    // A list would be taken for the members in their order.
+    // serde would read a list as the members in their order.
     text.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(&text).ok())?
 }
 

@@ -1,15 +1,15 @@
-//! What has gone through the front-ends since the node started.
+//! Traffic counts of the front-ends since the node started.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// Bytes that a connection keeps to itself before it adds them to the sum of its transport: all connections share that
-/// sum, and a small answer must not pay for its cache line.
+/// Bytes that a connection counts locally before it adds them to its transport's sum: all connections share that sum,
+/// and a small answer must not pay for its cache line.
 const FLUSH_AT: u64 = 4 << 10;
 
-/// The sums of all transports. Cloning gives the same ones.
+/// The sums of all transports. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// JSON-RPC over HTTP.
@@ -31,25 +31,25 @@ pub struct TransportTraffic {
     notifications: AtomicU64,
 }
 
-/// What [`TransportTraffic`] had counted at a moment.
+/// A snapshot of [`TransportTraffic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounts {
-    /// Connections that are open.
+    /// Open connections.
     pub open: u64,
-    /// Connections that were taken.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Connections that were closed at once because as many were open as may be.
+    /// Connections that were closed at once because the maximum number was open.
     pub refused: u64,
-    /// Bytes that came. An open connection adds its own every 4 KiB and at its end.
+    /// Received bytes. An open connection adds its own every 4 KiB and at its end.
     pub received: u64,
-    /// Bytes that were sent; counted as those that came.
+    /// Sent bytes; counted like received ones.
     pub sent: u64,
-    /// Notifications of subscriptions that were queued for their clients.
+    /// Subscription notifications that were queued for their clients.
     pub notifications: u64,
 }
 
 impl TransportTraffic {
-    /// What was counted so far.
+    /// The current counts.
     pub fn counted(&self) -> TrafficCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TrafficCounts {
@@ -70,7 +70,7 @@ impl TransportTraffic {
         self.notifications.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection until the value that it gives is dropped.
+    /// Counts a connection until the returned value is dropped.
     pub(crate) fn connect(self: &Arc<Self>) -> OpenConnection {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl TransportTraffic {
     }
 }
 
-/// A connection that is counted.
+/// A counted connection.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Arc<TransportTraffic>);
 
@@ -88,7 +88,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// One connection's bytes on their way into the sums.
+/// One connection's bytes that are not in the sums yet.
 #[derive(Debug)]
 pub(crate) struct Meter {
     traffic: Arc<TransportTraffic>,

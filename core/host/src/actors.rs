@@ -1,7 +1,7 @@
 //! Module actors: parts of the node that operators list, stop and start like plugins.
 //!
-//! The host knows them by name only; what starting and stopping one means is its own. What must always hold: a request
-//! to a stopped one is answered at once, with an error that names it.
+//! The host knows them by name only; each defines its own start and stop. Invariant: a request to a stopped module
+//! fails at once, with an error that names the module.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,20 +22,20 @@ pub trait ActorSwitch: Send + Sync + 'static {
     /// Starts it. Called when it is stopped, or has failed.
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// Stops it, after it has finished what it had accepted.
+    /// Stops it, after it has finished the accepted requests.
     fn stop(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// Why it has fallen over for good, if it has.
+    /// Why it has failed for good, if it has.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// What went wrong in it.
+    /// Its counted faults.
     fn faults(&self) -> ModuleFaults {
         ModuleFaults::default()
     }
 
-    /// Whether what it had accepted before it was stopped is still being finished.
+    /// Whether it is still finishing requests that it accepted before it was stopped.
     fn is_draining(&self) -> bool {
         false
     }
@@ -44,35 +44,36 @@ pub trait ActorSwitch: Send + Sync + 'static {
 /// When a part of the node is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActorStage {
-    /// Before the plugins, which may ask it.
+    /// Before the plugins, which may send it requests.
     BeforePlugins,
-    /// After them: it brings them requests.
+    /// After the plugins, because it sends them requests.
     AfterPlugins,
 }
 
-/// Whether a part of the node can be stopped.
+/// Whether a module actor can be stopped.
 pub enum ActorControl {
-    /// It can.
+    /// It can be stopped.
     Switch(Box<dyn ActorSwitch>),
-    /// It cannot, for this reason: a sentence that begins with "it" and names what would break.
+    /// It cannot be stopped, for this reason: a sentence that begins with "it" and names what would break.
     Fixed(&'static str),
 }
 
-/// A part of the node, as it introduces itself.
+/// Description of a module actor.
 pub struct ActorModule {
-    /// The name that operations take; no plugin can have it.
+    /// Name for operations. No plugin can have it.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Its purpose, in one sentence.
     pub summary: &'static str,
-    /// Names of module actors that it makes use of. It is told when they stop, and goes on as well as it can.
+    /// Module actors that it uses. It is notified when they stop, and keeps running as well as it can.
     pub uses: &'static [&'static str],
-    /// Requests that it answers: while it is stopped, their callers are told so. Panics of their handlers are its own.
+    /// Requests that it answers. While it is stopped, they fail with an error that says so. Panics of their handlers
+    /// count as its own.
     pub answers: &'static [Topic],
     /// When it is started.
     pub stage: ActorStage,
-    /// Whether the settings want it started with the node.
+    /// Whether the settings enable it at the node's start.
     pub is_wanted: bool,
-    /// Whether and how it is stopped.
+    /// Whether and how it can be stopped.
     pub control: ActorControl,
 }
 
@@ -83,7 +84,7 @@ enum Standing {
     Failed(String),
 }
 
-/// A part of the node that the host knows.
+/// A module actor that the host knows.
 pub(crate) struct KnownActor {
     module: ActorModule,
     /// Changed by operations only; nothing awaits under the lock.
@@ -95,7 +96,7 @@ impl KnownActor {
         self.module.name
     }
 
-    /// Whether it should run, and whether the settings want it to.
+    /// Whether it should run, and whether the settings enable it.
     pub(crate) fn choice(&self) -> (bool, bool) {
         (*self.standing() != Standing::Disabled, self.module.is_wanted)
     }
@@ -111,7 +112,7 @@ impl KnownActor {
         }
     }
 
-    /// Where it stands, and why it has failed if it has.
+    /// Its state, and the reason if it has failed.
     fn state(&self) -> (ModuleState, Option<String>) {
         let fallen = || self.switch().ok().and_then(ActorSwitch::failure);
         match self.standing().clone() {
@@ -124,7 +125,7 @@ impl KnownActor {
         }
     }
 
-    /// `panics` are those of the handlers of what it answers.
+    /// `panics` counts panics of its request handlers.
     fn info(&self, needed_by: Vec<String>, panics: u64) -> ModuleInfo {
         let (state, reason) = self.state();
         let fixed = match &self.module.control {
@@ -164,15 +165,15 @@ impl KnownActor {
         }
     }
 
-    /// What callers are told while it is stopped.
+    /// Error for requests while it is stopped.
     fn stopped(&self) -> Failure {
         Failure::server(format!("module {} is stopped; it can be enabled again", self.name()))
     }
 }
 
 impl PluginHost {
-    /// Makes a part of the node known. It is started by [`PluginHost::start_actors`], in the order of these calls; known
-    /// are all of them before the plugins are, which can't take their names.
+    /// Registers a module actor. [`PluginHost::start_actors`] starts them in the order of registration. All are
+    /// registered before the plugins, which therefore can't take their names.
     ///
     /// # Errors
     /// [`HostError::WrongState`] when the name is taken.
@@ -189,8 +190,7 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Starts the parts of the node of one stage that can be stopped, except those that the settings or the operator do
-    /// not want.
+    /// Starts the stoppable module actors of one stage, except those that the settings or the operator disabled.
     ///
     /// # Errors
     /// [`HostError::Actor`] of the first one that does not start; [`HostError::Choices`] when the choices can't be read.
@@ -217,7 +217,7 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Stops the parts of the node, the last that was started first.
+    /// Stops the module actors in reverse order of their start.
     pub(crate) async fn stop_actors(&self) {
         let actors = std::mem::take(&mut *self.actors());
         for actor in actors.iter().rev() {
@@ -231,7 +231,7 @@ impl PluginHost {
         }
     }
 
-    /// One step of a part of the node.
+    /// Performs one operation on a module actor.
     pub(crate) async fn change_actor(
         &self,
         actor: &KnownActor,
@@ -251,7 +251,7 @@ impl PluginHost {
         let begun = Instant::now();
         if operation == ModuleOperation::Enable {
             if state == ModuleState::Failed {
-                // What is left of the one that fell over.
+                // Removes the remains of the failed one.
                 let _ = switch.stop().await;
             }
             self.start_again(actor, switch).await?;
@@ -259,7 +259,7 @@ impl PluginHost {
             if state == ModuleState::Disabled {
                 return Err(wrong("is disabled already"));
             }
-            // Callers are refused first, so that no call waits for a module that stops.
+            // Refuse requests first, so that none waits for a module that stops.
             self.bus.suspend(actor.module.answers, &actor.stopped());
             *actor.standing() = Standing::Disabled;
             if let Err(failure) = switch.stop().await {
@@ -294,7 +294,7 @@ impl PluginHost {
         }
     }
 
-    /// Enabled modules that may ask something of this one.
+    /// Enabled modules that may send requests to this one.
     fn dependants(&self, actor: &KnownActor) -> Vec<String> {
         let name = actor.name();
         let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
@@ -315,14 +315,14 @@ impl PluginHost {
         self.actors().iter().find(|actor| actor.name() == name).cloned()
     }
 
-    /// All parts of the node, by name.
+    /// All module actors, by name.
     pub(crate) fn list_actors(&self) -> Vec<ModuleInfo> {
         let mut actors = self.known_actors();
         actors.sort_by_key(|actor| actor.name());
         actors.iter().map(|actor| self.info_of_actor(actor)).collect()
     }
 
-    /// An error that lists what can be named instead, with the parts of the node among it.
+    /// Adds the names of the module actors to an error that lists the known modules.
     pub(crate) fn naming_parts(&self, error: HostError) -> HostError {
         let HostError::Unknown { name, known } = error else { return error };
         let mut parts: Vec<_> = self.known_actors().iter().map(|actor| actor.name().to_owned()).collect();
@@ -331,7 +331,7 @@ impl PluginHost {
         HostError::Unknown { name, known: known.join(", ") }
     }
 
-    /// One part of the node, if the name is one's.
+    /// The module actor of this name, if there is one.
     pub(crate) fn actor_info(&self, name: &str) -> Option<ModuleInfo> {
         self.actor(name).map(|actor| self.info_of_actor(&actor))
     }

@@ -2,22 +2,22 @@ use tenon_bus::{CallContext, Origin};
 
 use crate::Exposure;
 
-/// Who calls: what its endpoint exposes, and in which context.
+/// The caller: its endpoint's exposure, and the call's context.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// What its endpoint exposes.
+    /// Exposure of its endpoint.
     pub exposure: Exposure,
     /// Deadline, cancellation and origin.
     pub context: CallContext,
 }
 
 impl Caller {
-    /// A caller within these bounds.
+    /// Creates a caller with these bounds.
     pub const fn new(exposure: Exposure, context: CallContext) -> Self {
         Self { exposure, context }
     }
 
-    /// A caller in this process that sees everything and waits without a bound.
+    /// Creates a caller in this process that sees everything and has no deadline.
     pub fn local() -> Self {
         Self::new(Exposure::all(), CallContext::new())
     }

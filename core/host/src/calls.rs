@@ -1,8 +1,7 @@
 //! Counts of calls and their outcomes, taken where calls are routed.
 //!
-//! The place of a method is found when its plugin starts, not when it is called: counting a call is one relaxed addition
-//! on a value that is at hand, and two when calls are timed. What is counted outlives the plugin, so that a replaced one
-//! goes on where the old one was.
+//! A method's counter is looked up when its plugin starts, not when it is called: counting a call is one relaxed
+//! addition, and two when calls are timed. Counts outlive the plugin, so that a replacement continues them.
 
 use std::{
     collections::BTreeMap,
@@ -18,13 +17,13 @@ use tenon_bus::Transport;
 
 use crate::{Cost, Manifest};
 
-/// Methods with a place of their own. Plugins that come and go under ever new names must not take memory without a
-/// bound: further methods share [`OTHERS`].
-const MOST_METHODS: usize = 4096;
-/// The place that methods beyond [`MOST_METHODS`] share.
+/// Maximum number of methods with counters of their own. Plugins that come and go under new names must not use
+/// unbounded memory: further methods share [`OTHERS`].
+const MAX_METHODS: usize = 4096;
+/// Name of the counter that methods beyond [`MAX_METHODS`] share.
 const OTHERS: &str = "other_methods";
 
-/// What became of the calls of one method over one transport.
+/// Call counts of one method over one transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallCounts {
     /// Full name of the method, by its namespace's own name.
@@ -33,15 +32,15 @@ pub struct CallCounts {
     pub namespace: String,
     /// Its cost class.
     pub cost: Cost,
-    /// How the calls came.
+    /// Transport of the calls.
     pub transport: Transport,
-    /// Calls that ended, however they did.
+    /// Calls that ended, in any way.
     pub calls: u64,
-    /// Of them, those that were answered by an error.
+    /// Of those, the calls that failed.
     pub failed: u64,
-    /// Of them, those that were cancelled: the client left, or the time limit passed.
+    /// Of those, the calls that were cancelled: the client left, or the time limit passed.
     pub cancelled: u64,
-    /// How long those took that were timed.
+    /// Durations of the timed calls.
     pub durations: DurationCounts,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct MethodCalls {
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Calls that were not timed; those that were stand in `durations`.
+    /// Calls that were not timed; the timed ones are in `durations`.
     untimed: AtomicU64,
     durations: Durations,
     failed: AtomicU64,
@@ -85,7 +84,7 @@ impl MethodCalls {
         })
     }
 
-    /// Begins to count a call, which ends by [`CountedCall::end`] or by being dropped.
+    /// Begins to count a call. [`CountedCall::end`] or dropping it ends the count.
     pub(crate) fn begin(&self, transport: Transport, is_timed: bool) -> CountedCall<'_> {
         CountedCall {
             place: &self.by_transport[transport as usize],
@@ -95,7 +94,7 @@ impl MethodCalls {
     }
 }
 
-/// A call under way.
+/// A call in progress.
 pub(crate) struct CountedCall<'a> {
     place: &'a Place,
     begun: Option<Instant>,
@@ -103,7 +102,7 @@ pub(crate) struct CountedCall<'a> {
 }
 
 impl CountedCall<'_> {
-    /// The call was answered.
+    /// Counts the call as answered.
     pub(crate) fn end(mut self, is_failure: bool) {
         self.has_ended = true;
         if is_failure {
@@ -126,7 +125,7 @@ impl Drop for CountedCall<'_> {
     }
 }
 
-/// The calls of all methods since the node started.
+/// Call counts of all methods since the node started.
 #[derive(Debug, Default)]
 pub(crate) struct CallBook {
     /// Locked when a plugin starts and when counts are read; nothing awaits under it.
@@ -136,11 +135,11 @@ pub(crate) struct CallBook {
 }
 
 impl CallBook {
-    /// The places of a plugin's methods, in their order.
+    /// The counters of a plugin's methods, in their order.
     pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
         let mut methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = |name: &str, namespace: &str, cost| {
-            let name = if methods.contains_key(name) || methods.len() < MOST_METHODS { name } else { OTHERS };
+            let name = if methods.contains_key(name) || methods.len() < MAX_METHODS { name } else { OTHERS };
             let namespace = if name == OTHERS { OTHERS } else { namespace };
             let new = || Arc::new(MethodCalls::new(name, namespace, cost));
             Arc::clone(methods.entry(name.to_owned()).or_insert_with(new))
@@ -234,13 +233,13 @@ mod tests {
     #[test]
     fn methods_without_number_share_one_place() {
         let book = CallBook::default();
-        let many = manifest((0..MOST_METHODS + 10).map(|number| format!("abacus_{number}")));
+        let many = manifest((0..MAX_METHODS + 10).map(|number| format!("abacus_{number}")));
 
         let places = book.places(&many);
         places.iter().for_each(|place| place.begin(Transport::Inside, false).end(false));
 
         let counted = book.counted();
-        assert_eq!(counted.len(), MOST_METHODS + 1);
+        assert_eq!(counted.len(), MAX_METHODS + 1);
         let others = counted.iter().find(|count| count.method == OTHERS).map(|count| count.calls);
         assert_eq!(others, Some(10));
     }

@@ -1,7 +1,7 @@
-//! What the operator chose at run time, kept for the next start.
+//! The operator's run-time choices, stored for the next start.
 //!
-//! A choice holds as long as the settings say about its module what they said when it was made: an operator who changes
-//! the file afterwards has the last word.
+//! A choice holds as long as the settings for its module are what they were when it was made: a later change of the
+//! file overrides it.
 
 use std::{
     collections::BTreeMap,
@@ -29,10 +29,10 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choices {
     modules: BTreeMap<String, Choice>,
-    /// Parts of the node.
+    /// Module actors.
     #[serde(default)]
     actors: BTreeMap<String, ActorChoice>,
-    /// Modules of both kinds that are enabled for a time.
+    /// Modules of both kinds that are enabled for a limited time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ends: BTreeMap<String, End>,
 }
@@ -42,11 +42,11 @@ pub(crate) struct Choices {
 struct End {
     /// Seconds after 1970.
     until: u64,
-    /// Whether the settings wanted it enabled when that was chosen; none when they did not mention it.
+    /// Whether the settings enabled it when that was chosen; none if they did not mention it.
     wanted: Option<bool>,
 }
 
-/// What was chosen for a part of the node.
+/// The choice for a module actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ActorChoice {
     is_enabled: bool,
@@ -54,16 +54,16 @@ struct ActorChoice {
     is_wanted: bool,
 }
 
-/// What was chosen for one module.
+/// The choice for one plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Choice {
     state: Chosen,
     path: PathBuf,
     /// JSON text of its own settings.
     settings: String,
-    /// What the settings said then; none when they did not mention the module.
+    /// What the settings said then; none if they did not mention the module.
     settled: Option<Settled>,
-    /// What the operator granted at run time; none when the settings decide.
+    /// Capabilities granted at run time; none if the settings decide.
     #[serde(default)]
     grants: Option<ChosenGrants>,
     /// SHA-256 of the build that the operator vouched for at run time.
@@ -71,7 +71,7 @@ struct Choice {
     vouched: Option<String>,
 }
 
-/// What was granted at run time. It holds as long as the settings grant what they granted then.
+/// Capabilities granted at run time. They hold as long as the settings grant what they granted then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChosenGrants {
     capabilities: Vec<String>,
@@ -79,14 +79,14 @@ struct ChosenGrants {
 }
 
 impl ChosenGrants {
-    /// What was granted instead of what the settings grant, if anything was.
+    /// The grants that differ from the settings', if any do.
     fn of(plan: &PluginPlan, settled: Option<&PluginPlan>) -> Option<Self> {
         let settled = settled.and_then(|settled| settled.capabilities.as_ref());
         let chosen = plan.capabilities.as_ref().filter(|chosen| Some(*chosen) != settled)?;
         Some(Self { capabilities: names(chosen), settled: settled.map(|granted| names(granted)) })
     }
 
-    /// What the plan grants with this choice. A name that this version does not know grants nothing.
+    /// The plan's grants with this choice applied. Names unknown to this version grant nothing.
     fn apply(&self, plan: &PluginPlan) -> Option<Vec<Capability>> {
         if plan.capabilities.as_deref().map(names) != self.settled {
             return plan.capabilities.clone();
@@ -138,15 +138,15 @@ fn read_own(path: &Path) -> Result<Vec<u8>, io::Error> {
     Ok(text)
 }
 
-/// The longest file, bytes: thousands of modules with their settings.
+/// Maximum size of the file, in bytes: enough for thousands of modules with their settings.
 const MAX_FILE: u64 = 16 << 20;
 
 impl Choices {
-    /// Reads the file; one that is missing has no choices.
+    /// Reads the file. A missing file means no choices.
     ///
     /// # Errors
-    /// [`HostError::Choices`] for one that cannot be read, or that others could have written. Going on without it would open what
-    /// the operator had closed.
+    /// [`HostError::Choices`] if it cannot be read, or if others could have written it. Continuing without it would
+    /// enable what the operator had disabled.
     pub(crate) fn read(path: &Path) -> Result<Self, HostError> {
         let refused = |reason: String| HostError::Choices { path: path.to_owned(), reason };
         match read_own(path) {
@@ -172,7 +172,7 @@ impl Choices {
         serde_json::to_vec_pretty(self)
     }
 
-    /// Writes the file whole or not at all.
+    /// Writes the file atomically.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         if self.modules.is_empty() && self.actors.is_empty() && self.ends.is_empty() && !path.exists() {
             return Ok(());
@@ -183,12 +183,12 @@ impl Choices {
         file.write_all(&self.encode()?)?;
         file.sync_all()?;
         fs::rename(unfinished, path)?;
-        // Where a folder can't be synced, the file is safe from all but a power loss.
+        // Where a folder can't be synced, only a power loss can lose the file.
         let _ = path.parent().map(fs::File::open).transpose().map(|folder| folder.map(|folder| folder.sync_all()));
         Ok(())
     }
 
-    /// What holds of the settings' plans and the choices. The second list has what only was chosen.
+    /// Applies the choices to the settings' plans. The second list has the plugins that only the choices name.
     pub(crate) fn apply(&self, plans: &[PluginPlan]) -> (Vec<PluginPlan>, Vec<PluginPlan>) {
         let valid = |name: &str, plan: Option<&PluginPlan>| {
             self.modules.get(name).filter(|choice| choice.settled == plan.map(Settled::of))
@@ -217,18 +217,18 @@ impl Choices {
         (settled.collect(), added.collect())
     }
 
-    /// When a module is to be disabled, if it is, of which the settings say `wanted` by now.
+    /// When to disable a module whose current setting is `wanted`, if it has an end.
     pub(crate) fn end_of(&self, name: &str, wanted: Option<bool>) -> Option<u64> {
         self.ends.get(name).filter(|end| end.wanted == wanted).map(|end| end.until)
     }
 
-    /// Whether a part of the node is to run, of which the settings say `is_wanted`.
+    /// Whether to run a module actor whose current setting is `is_wanted`.
     pub(crate) fn wants(&self, actor: &str, is_wanted: bool) -> bool {
         let choice = self.actors.get(actor).filter(|choice| choice.is_wanted == is_wanted);
         choice.map_or(is_wanted, |choice| choice.is_enabled)
     }
 
-    /// What differs between the modules and the settings' plans.
+    /// The differences between the modules and the settings' plans.
     pub(crate) fn of(
         modules: &Modules,
         plans: &BTreeMap<String, PluginPlan>,

@@ -1,4 +1,4 @@
-//! The end of an operation: what it leaves on the disk, and who is told.
+//! The end of an operation: saves its effects and publishes its event.
 
 use std::{
     path::PathBuf,
@@ -7,13 +7,13 @@ use std::{
 
 use tenon_api::messages::{ModuleChanged, ModuleReport};
 
-use crate::{HostError, PluginHost, choices::Choices, patient::patiently};
+use crate::{HostError, PluginHost, choices::Choices, low_priority::run_at_low_priority};
 
 impl PluginHost {
-    /// Tells, keeps the choice and tidies up.
+    /// Publishes the report, saves the choice and tidies up.
     ///
     /// # Errors
-    /// [`HostError::NotKept`] when the choice could not be written. The operation is done nevertheless.
+    /// [`HostError::NotKept`] if the choice could not be written. The operation is done nevertheless.
     pub(crate) async fn conclude(self: &Arc<Self>, report: ModuleReport) -> Result<ModuleReport, HostError> {
         tracing::info!(
             module = report.module,
@@ -29,7 +29,7 @@ impl PluginHost {
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {
             let (host, name) = (Arc::clone(self), report.module.clone());
-            patiently(move || {
+            run_at_low_priority(move || {
                 let kept = if is_new { host.keep(&name, choices) } else { Ok(()) };
                 host.libraries.remove_unused(&copies);
                 kept
@@ -49,11 +49,11 @@ impl PluginHost {
         }
         let Some((choices, _)) = self.to_be_kept() else { return Ok(()) };
         let (host, name) = (Arc::clone(self), name.to_owned());
-        patiently(move || host.keep(&name, choices)).await
+        run_at_low_priority(move || host.keep(&name, choices)).await
     }
 
-    /// The choices as they are now, if they are kept, and the copies of libraries that are used. None at the end of the node:
-    /// no module is known any more then, which is no operator's choice, and what was kept last holds.
+    /// The current choices, if they are stored, and the library copies in use. None while the node stops: all modules
+    /// are gone then, not by an operator's choice, and the last stored choices remain valid.
     fn to_be_kept(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
         let modules = self.modules();
         if modules.is_shutting_down {

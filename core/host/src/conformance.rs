@@ -1,7 +1,7 @@
-//! What `tenon module check` does: looks at a plugin as its host does, without a node and without risk.
+//! Implements `tenon module check`: tests a plugin as its host would, without a node and without risk.
 //!
-//! The plugin runs in a process of its own over a bus without handlers. So a check sees what a plugin does with
-//! parameters, panics, threads and memory, and which capabilities it uses; it does not see whether answers are right.
+//! The plugin runs in its own process over a bus without handlers. A check therefore covers a plugin's handling of
+//! parameters, panics, threads and memory, and the capabilities that it uses; it cannot tell whether answers are right.
 
 use std::{
     fs,
@@ -18,23 +18,23 @@ use crate::{
     isolation::{self, Lived, Lives},
     library_cache::LibraryCache,
     library_file::library_name,
-    patient::patiently,
+    low_priority::run_at_low_priority,
 };
 
-/// How often the library is mapped, started, stopped and unmapped.
+/// Number of load cycles (map, start, stop, unmap).
 const LIVES: u32 = 100;
-/// Growth of the process' own memory over these that counts as a leak, in KiB: the allocator keeps some.
+/// Growth of the process' own memory over these cycles that counts as a leak, in KiB. The allocator keeps some.
 const LEAK_OF_LIVES: u64 = 2 * 1024;
-/// How often each method is called to see whether memory grows.
+/// Number of calls of each method in the test for leaks.
 const REPETITIONS: u32 = 500;
 /// Growth of resident memory over all repetitions that counts as a leak, in KiB.
 const LEAK: u64 = 16 * 1024;
-/// How long a call may take.
+/// Time limit of a call.
 const CALL_TIME: Duration = Duration::from_secs(5);
-/// Threads of a plugin's process: the plugin's and the watching one.
+/// Threads of a plugin's process: the plugin's and the watchdog.
 const THREADS: usize = 2;
 
-/// Parameters that every method must take or refuse.
+/// Parameters that every method must accept or reject.
 const PARAMETERS: [Option<&str>; 7] = [
     None,
     Some("[]"),
@@ -45,30 +45,30 @@ const PARAMETERS: [Option<&str>; 7] = [
     Some("[1"),
 ];
 
-/// One question, and what was wrong.
+/// One check and its problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at, as a statement that should hold.
+    /// What was checked, as a statement that should hold.
     pub statement: &'static str,
-    /// What does not hold, a line each; empty when all is well.
+    /// Violations, one per line; empty if the check passed.
     pub problems: Vec<String>,
 }
 
-/// What [`check_plugin`] found.
+/// Result of [`check_plugin`].
 #[derive(Clone, Debug)]
 pub struct CheckReport {
     /// What the plugin says about itself.
     pub module: ModuleInfo,
-    /// The checks, in the order in which they were made.
+    /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
-    /// What loading and unloading it again and again left behind; none when it did not come to the end.
+    /// Leftovers of repeated loading and unloading; none if it did not finish.
     pub loads: Option<LoadFigures>,
 }
 
-/// What a library leaves behind that is loaded, started, stopped and unloaded again and again in one process.
+/// Figures of a process before and after repeated load cycles of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadFigures {
-    /// How often.
+    /// Number of cycles.
     pub count: u32,
     /// Threads of the process before the first.
     pub threads_before: u64,
@@ -81,17 +81,17 @@ pub struct LoadFigures {
 }
 
 impl CheckReport {
-    /// Whether all is well.
+    /// Whether all checks passed.
     pub fn is_passed(&self) -> bool {
         self.checks.iter().all(|check| check.problems.is_empty())
     }
 }
 
-/// Checks a plugin. `cache_folder` is for the copy that is loaded; `settings` is the JSON text that it is started with.
-/// Must run inside a runtime of several threads; takes some seconds.
+/// Checks a plugin. `cache_folder` is for the copy that is loaded; `settings` is the JSON text of its settings. Must
+/// run inside a multi-threaded runtime; takes some seconds.
 ///
 /// # Errors
-/// [`HostError`] when the plugin cannot be loaded or started at all.
+/// [`HostError`] if the plugin cannot be loaded or started at all.
 pub async fn check_plugin(
     path: &Path,
     settings: &str,
@@ -99,13 +99,13 @@ pub async fn check_plugin(
     processes: IsolationOptions,
 ) -> Result<CheckReport, HostError> {
     let mut options = HostOptions::new(cache_folder);
-    // One that ends its process is started again for the next question.
+    // A plugin that ends its process is started again for the next call.
     options.processes =
         Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
-    // Named as it would be when it is loaded.
+    // Use the name that loading it would give.
     let mut plan = PluginPlan::new(library_name(path).unwrap_or("checked"), path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
-    // Over a bus without handlers there is nothing to protect, and what it asks for is what the check looks at.
+    // A bus without handlers has nothing to protect, and the check examines which capabilities are used.
     plan.capabilities = Some(Capability::ALL.to_vec());
     plan.settings = settings.to_owned();
     let subject = Subject { options, plan };
@@ -142,10 +142,10 @@ fn caller() -> Caller {
     Caller::new(Exposure::all(), CallContext::with_timeout(CALL_TIME))
 }
 
-/// The place of calls that ended the process among the faults.
+/// Index in the list of faults for calls that ended the process.
 const ENDED: usize = 1;
 
-/// What a failure says about the plugin, if it is its fault: the place of the fault, and the text.
+/// The fault that a failure reports, if it is the plugin's: the index of the fault, and the text.
 fn fault(failure: &Failure) -> Option<(usize, String)> {
     let Failure { message, .. } = failure;
     let faults: [(usize, &[&str]); 4] = [
@@ -168,7 +168,7 @@ fn fault(failure: &Failure) -> Option<(usize, String)> {
     found.map(|(which, _)| (which, message.clone()))
 }
 
-/// The checks, and the methods that did not pass them.
+/// Runs the checks, and returns the methods that failed them.
 async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> (Vec<Check>, Vec<String>) {
     let mut problems: [Vec<String>; 4] = Default::default();
     let mut faulty = Vec::new();
@@ -195,7 +195,7 @@ async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> (Vec<Check>, Vec
     (checks.collect(), faulty)
 }
 
-/// Calls; waits before that for the restart when an earlier call ended the process.
+/// Calls a method. If an earlier call ended the process, waits for its restart first.
 async fn call_served(host: &PluginHost, method: &str, params: Option<&str>) -> Result<(), Failure> {
     let deadline = Instant::now() + CALL_TIME;
     while host.list().iter().any(|module| module.process.is_none()) && Instant::now() < deadline {
@@ -226,7 +226,7 @@ async fn check_memory(host: &PluginHost, module: &ModuleInfo) -> Check {
         for _ in 0..REPETITIONS {
             let begun = Instant::now();
             let answer = call_served(host, method, Some("[]")).await;
-            // Looked at above already; repeating it would only take time.
+            // Checked above already; repeating it would only take time.
             if answer.is_err_and(|failure| fault(&failure).is_some()) || begun.elapsed() > CALL_TIME / 100 {
                 break;
             }
@@ -260,7 +260,7 @@ async fn check_subscriptions(host: &PluginHost, module: &ModuleInfo) -> Check {
     Check { statement: "every subscription opens or refuses in time", problems }
 }
 
-/// Loads and unloads the library in a process of its own, so that whatever it does then is a finding.
+/// Loads and unloads the library in its own process, so that any effect of it becomes a finding.
 async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>, Option<LoadFigures>), HostError> {
     let live = move || {
         let Subject { options, plan } = subject;
@@ -269,7 +269,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
         let lives = Lives { count: LIVES, methods: &methods };
         Ok(isolation::live(&library, &processes, &plan.settings, lives))
     };
-    let lived = patiently(live).await?;
+    let lived = run_at_low_priority(live).await?;
     let loads = "it is loaded, started, stopped and unloaded 100 times";
     let Lived { threads_before, threads_after, memory_before, memory_after, stays } = match lived {
         Ok(lived) => lived,

@@ -1,9 +1,9 @@
-//! Whether bytes are a whole shared library for this machine, so that the system's loader is not the first to see a text
-//! file or half a copy: its words help nobody, and a short file can end the process with SIGBUS.
+//! Checks that bytes are a whole shared library for this machine, before the system's loader sees a text file or half a
+//! copy: its messages help little, and a truncated file can end the process with SIGBUS.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// The file format's number of this machine.
+/// This machine's number in the file format.
 const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     62
 } else if cfg!(target_arch = "aarch64") {
@@ -16,12 +16,12 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
 const SHARED_OBJECT: u16 = 3;
 /// Length of the header of a 64-bit file.
 const HEADER: usize = 64;
-/// Length of an entry of its table of segments.
+/// Length of an entry of the segment table.
 const SEGMENT: usize = 56;
 
-/// What the file is read from.
+/// Source of the file's bytes.
 pub(crate) trait Source {
-    /// Reads from a place; fewer bytes at the end.
+    /// Reads at an offset. Returns fewer bytes at the end.
     ///
     /// # Errors
     /// Of the system.
@@ -34,7 +34,7 @@ impl Source for File {
     }
 }
 
-/// Looks at a file of this length.
+/// Checks a file of this length.
 ///
 /// # Errors
 /// What is wrong, in words for an operator.
@@ -79,7 +79,7 @@ fn truncated(length: u64, needed: u64) -> String {
     format!("it is truncated: {length} bytes, its headers speak of at least {needed}")
 }
 
-/// Fills as much as there is.
+/// Fills as much of the buffer as the file has.
 fn read(source: &impl Source, at: u64, into: &mut [u8]) -> Result<usize, String> {
     let mut filled = 0;
     while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -93,7 +93,7 @@ fn read(source: &impl Source, at: u64, into: &mut [u8]) -> Result<usize, String>
     Ok(filled)
 }
 
-/// Where the last table or segment ends that the header speaks of.
+/// End of the last table or segment that the header refers to.
 fn needed_length(source: &impl Source, header: &[u8], length: u64) -> Result<u64, String> {
     let table = |offset: usize, size: usize, count: usize| {
         let (start, size, count) = (number::<8>(header, offset), number::<2>(header, size), number::<2>(header, count));
@@ -107,14 +107,14 @@ fn needed_length(source: &impl Source, header: &[u8], length: u64) -> Result<u64
     }
     for index in 0..count {
         let mut segment = [0; SEGMENT];
-        // Both below the length, so that the sum does not overflow.
+        // Both are below the length, so the sum does not overflow.
         read(source, segments + index * size, &mut segment)?;
         end = end.max(number::<8>(&segment, 8).saturating_add(number::<8>(&segment, 32)));
     }
     Ok(end)
 }
 
-/// A little-endian number; beyond the end it is 0.
+/// A little-endian number; 0 beyond the end.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     let mut wide = [0; 8];
     if let Some(part) = at.checked_add(N).and_then(|end| bytes.get(at..end)) {

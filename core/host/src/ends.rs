@@ -1,6 +1,7 @@
-//! Modules that are enabled for a time, and end on time.
+//! Modules that are enabled for a limited time.
 //!
-//! The end is a time of day, kept with the choices: a node that was off meanwhile starts without the module.
+//! The end is a wall-clock time, stored with the choices: a node that was down when it passed starts without the
+//! module.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::{HostError, PluginHost, module::State};
 
-/// The longest time that a module can be enabled for, seconds: ten years.
+/// Maximum time that a module can be enabled for, in seconds: ten years.
 const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
-/// How long the clock of the day is not looked at, which may be set; and how long an end waits that was refused.
+/// Interval between reads of the wall clock, which can be set; also the delay before a refused end is tried again.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// When modules end, by name, seconds after 1970.
+/// Ends of modules by name, in seconds after 1970.
 pub(crate) type Ends = BTreeMap<String, u64>;
 
 /// Seconds after 1970.
@@ -27,7 +28,7 @@ pub(crate) fn now() -> u64 {
 }
 
 impl PluginHost {
-    /// Disables modules when the time is over for which they were enabled. Runs until it is dropped.
+    /// Disables modules when their time is over. Runs until it is dropped.
     pub async fn end_on_time(self: Arc<Self>) {
         loop {
             let next = self.ends().values().min().copied();
@@ -45,7 +46,7 @@ impl PluginHost {
         }
     }
 
-    /// Ends what is due. False when something that is due could not be ended.
+    /// Disables modules whose time is over. Returns false if one could not be disabled.
     async fn end_due(self: &Arc<Self>) -> bool {
         let due: Vec<String> = {
             let ends = self.ends();
@@ -54,7 +55,7 @@ impl PluginHost {
         let mut all_ended = true;
         for name in due {
             let (host, of_task) = (Arc::clone(self), name.clone());
-            // On its own task, like every operation: the caller's future may be dropped.
+            // On its own task, like every operation, because the caller's future may be dropped.
             let task = tokio::spawn(async move {
                 let _operation = host.operation.lock().await;
                 host.end_alone(&of_task).await
@@ -68,7 +69,7 @@ impl PluginHost {
     }
 
     async fn end_alone(self: &Arc<Self>, name: &str) -> Result<(), HostError> {
-        // It may have been given another end, or none, in the meantime.
+        // Its end may have been changed or removed in the meantime.
         if self.end_of(name).is_none_or(|end| end > now()) {
             return Ok(());
         }
@@ -85,7 +86,7 @@ impl PluginHost {
         self.conclude(report).await.map(drop)
     }
 
-    /// A module that failed before its time was over: it is not to be started again.
+    /// Handles a module that failed before its time was over: it must not be started again.
     fn give_up(&self, name: &str, started: Instant) -> ModuleReport {
         if let Some(module) = self.modules().by_name.get_mut(name) {
             module.plan.is_enabled = false;
@@ -94,7 +95,7 @@ impl PluginHost {
         self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started)
     }
 
-    /// Gives a module that is enabled for a time another end, or none. None for a module that is to be started first.
+    /// Changes or removes the end of a module enabled for a limited time. None if the module has to be started first.
     pub(crate) fn change_end(
         &self,
         name: &str,
@@ -115,7 +116,7 @@ impl PluginHost {
         }
     }
 
-    /// The time at which a module that is enabled for this many seconds ends.
+    /// The end of a module that is enabled for this many seconds from now.
     pub(crate) fn end_after(seconds: u64) -> Result<u64, HostError> {
         if !(1..=MAX_SECONDS).contains(&seconds) {
             return Err(HostError::BadTime { most: MAX_SECONDS });
@@ -123,12 +124,12 @@ impl PluginHost {
         Ok(now() + seconds)
     }
 
-    /// When a module ends, if it does.
+    /// The end of a module, if it has one.
     pub(crate) fn end_of(&self, name: &str) -> Option<u64> {
         self.ends().get(name).copied()
     }
 
-    /// Notes when a module ends; none for a module that does not.
+    /// Sets the end of a module; none removes it.
     pub(crate) fn set_end(&self, name: &str, end: Option<u64>) {
         match end {
             Some(end) => self.ends().insert(name.to_owned(), end),

@@ -10,9 +10,9 @@ pub enum HostError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The failed action.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         reason: std::io::Error,
     },
     /// The system's loader refused the library.
@@ -20,16 +20,16 @@ pub enum HostError {
     NotALibrary {
         /// The file.
         path: PathBuf,
-        /// What the loader said.
+        /// The loader's error.
         reason: String,
     },
-    /// A module was to be enabled for a time that is none.
+    /// A module was to be enabled for a duration out of range.
     #[error("a module can be enabled for 1 to {most} seconds")]
     BadTime {
-        /// The longest time, seconds.
+        /// Maximum duration, in seconds.
         most: u64,
     },
-    /// The library does not export the one symbol of plugins, or gave nothing through it.
+    /// The library does not export the plugin symbol, or the symbol returned nothing.
     #[error("plugin {}: not a Tenon plugin: {reason}; `tenon module new` writes one to begin with", path.display())]
     NotAPlugin {
         /// The file.
@@ -67,23 +67,23 @@ pub enum HostError {
         /// Hash of this node's messages, hex.
         host: String,
     },
-    /// Something that it says about itself is malformed.
+    /// Part of its manifest is malformed.
     #[error("plugin {}: {what}", path.display())]
     Manifest {
         /// The file.
         path: PathBuf,
-        /// What, and what it should be.
+        /// The malformed part, and what it should be.
         what: String,
     },
-    /// Its file, or the folder of it, may not become part of the node.
+    /// Its file or folder is not safe to load from.
     #[error("plugin {}: refused: {reason}", path.display())]
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and how to put it right.
+        /// The problem, and how to fix it.
         reason: String,
     },
-    /// A built-in plugin, or one that was vouched for, would be replaced by a build that is neither.
+    /// A build that is neither built in nor vouched for would replace one that is.
     #[error("module {name}: {}: this build (SHA-256 {hash}) is neither built in nor vouched for, and the module is not a \
         foreign one; vouch for it with --trust or plugins.trusted, or load it under another name", path.display())]
     UnknownBuild {
@@ -125,7 +125,7 @@ pub enum HostError {
         /// The plugin that serves it.
         by: String,
     },
-    /// A capability is wanted that this node does not know.
+    /// It requests a capability that this node does not know.
     #[error("plugin {}: it wants the capability {capability}, which this node does not know; build it again with this node's tenon-sdk", path.display())]
     UnknownCapability {
         /// The file.
@@ -133,17 +133,17 @@ pub enum HostError {
         /// The capability.
         capability: String,
     },
-    /// The plugin itself said no.
+    /// The plugin refused to start.
     #[error("plugin {}: did not start: {failure}{}", path.display(), missing_grants(missing))]
     NotStarted {
         /// The file.
         path: PathBuf,
         /// Its reason.
         failure: Failure,
-        /// What it asks for and was not granted.
+        /// Requested capabilities that were not granted.
         missing: Vec<Capability>,
     },
-    /// The process of its own, in which it was to run, did not come to serve.
+    /// Its process did not get ready to serve.
     #[error("plugin {}: {reason}", path.display())]
     Process {
         /// The file.
@@ -151,7 +151,7 @@ pub enum HostError {
         /// What happened.
         reason: String,
     },
-    /// The process of its own, in which it was to run, refused the library. The text names the file.
+    /// Its process refused the library. The text names the file.
     #[error("{0}")]
     Refused(String),
     /// No module has this name.
@@ -159,10 +159,10 @@ pub enum HostError {
     Unknown {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known modules.
         known: String,
     },
-    /// A part of the node that the node cannot do without.
+    /// A module actor that cannot be stopped.
     #[error("module {name} cannot be stopped: {reason}")]
     Fixed {
         /// The module.
@@ -178,7 +178,7 @@ pub enum HostError {
         /// The reason.
         failure: Failure,
     },
-    /// A part of the node did not start.
+    /// A module actor did not start.
     #[error("module {name} did not start: {failure}")]
     Actor {
         /// The module.
@@ -193,11 +193,11 @@ pub enum HostError {
     NoTimeLeft {
         /// The module.
         name: String,
-        /// How long they may take.
+        /// Their time limit.
         whole: std::time::Duration,
     },
-    /// The file with what the operator chose at run time can't be read: it says which modules are disabled, and what plugins
-    /// are granted.
+    /// The file with the operator's run-time choices can't be read. It says which modules are disabled, and what
+    /// plugins are granted.
     #[error(
         "choices about modules, {}: {reason}; they say which modules are disabled and what plugins are granted: put the file \
         right, or take it away, and disable again what the settings enable and you did not want", path.display()
@@ -205,10 +205,10 @@ pub enum HostError {
     Choices {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
-    /// The operation was done, and the choice could not be written for the next start.
+    /// The operation was done, but the choice could not be written for the next start.
     #[error(
         "module {name}: done, but it holds only until the node stops: {}: {reason}; make room or put that right, and give the \
         command again", path.display()
@@ -218,16 +218,16 @@ pub enum HostError {
         name: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// Neither name nor path of a plugin.
+    /// The text is neither a plugin's name nor its path.
     #[error("{name:?} is no name of a module: letters, digits, - and _, at most 64")]
     BadName {
-        /// What was given.
+        /// The given text.
         name: String,
     },
-    /// A file whose name tells no module's.
+    /// A file whose name gives no module name.
     #[error("plugin {}: a library is called NAME.so or libNAME.so; give the module's name with it otherwise", path.display())]
     NamelessFile {
         /// The file.
@@ -240,7 +240,7 @@ pub enum HostError {
     NotFound {
         /// The name.
         name: String,
-        /// Where it was looked for.
+        /// The folders that were searched.
         folders: String,
     },
     /// The module is not in a state that allows the operation.
@@ -248,7 +248,7 @@ pub enum HostError {
     WrongState {
         /// The module.
         name: String,
-        /// What stands against it.
+        /// The conflict.
         problem: String,
     },
     /// A plugin needs a namespace that is not served, or not in that version.
@@ -258,15 +258,15 @@ pub enum HostError {
         name: String,
         /// What it needs.
         need: String,
-        /// What is there instead.
+        /// The namespace's actual state.
         problem: String,
     },
-    /// Enabled modules need the one that is to be taken away.
+    /// Enabled modules need the one that would be removed.
     #[error("module {name} is needed by {by}; disable that first")]
     NeededBy {
         /// The module.
         name: String,
-        /// Who needs it.
+        /// The modules that need it.
         by: String,
     },
     /// The operation itself crashed.
@@ -281,14 +281,14 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// A plugin cannot have the name of a part of the node.
+    /// The error for a plugin with the name of a module actor.
     pub(crate) fn name_of_actor(name: &str) -> Self {
         let problem = "is a part of the node; give the library another name".to_owned();
         Self::WrongState { name: name.to_owned(), problem }
     }
 }
 
-/// What an operator may have to grant a plugin that did not start.
+/// Capabilities that an operator may have to grant a plugin that did not start.
 fn missing_grants(missing: &[Capability]) -> String {
     if missing.is_empty() {
         return String::new();

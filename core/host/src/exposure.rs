@@ -1,4 +1,4 @@
-//! What a caller's endpoint shows.
+//! Namespaces and methods that a caller's endpoint exposes.
 
 use std::{
     collections::HashSet,
@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tenon_api::MethodPattern;
 
-/// Which namespaces and methods an endpoint shows. Cheap to clone.
+/// The namespaces and methods that an endpoint exposes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Exposure {
     /// None means all.
@@ -22,11 +22,11 @@ pub struct Exposure {
 struct Listed {
     /// Sorted, each once.
     namespaces: Vec<String>,
-    /// Methods that are refused though their namespace is shown.
+    /// Refused methods of exposed namespaces.
     refused: Vec<MethodPattern>,
-    /// Both as plugins are told: `eth,net,!eth_sign*`.
+    /// Both in the form for plugins: `eth,net,!eth_sign*`.
     text: String,
-    /// What `refused` means for the routes of one table. Made by the first call after the table has changed.
+    /// `refused`, resolved to the routes of one table. Computed by the first call after the table has changed.
     decided: ArcSwapOption<RefusedRoutes>,
 }
 
@@ -34,18 +34,18 @@ struct Listed {
 const REFUSED: char = '!';
 
 impl Exposure {
-    /// Everything, as the Unix socket shows it.
+    /// Exposes everything, as the Unix socket does.
     pub const fn all() -> Self {
         Self { listed: None }
     }
 
-    /// These namespaces and no others, by each name under which they may be asked for.
+    /// Exposes only these namespaces, under each of their names.
     pub fn of<N: Into<String>>(namespaces: impl IntoIterator<Item = N>) -> Self {
         Self::listed(namespaces.into_iter().map(Into::into).collect(), Vec::new())
     }
 
-    /// The same without the methods that fit one of these patterns, by whichever of its names a method is called.
-    /// Everything without some methods is not to be had: the Unix socket shows all.
+    /// The same without the methods that match one of these patterns by any of their names. Has no effect on
+    /// [`Exposure::all`]: the Unix socket exposes everything.
     #[must_use]
     pub fn refusing(self, patterns: impl IntoIterator<Item = MethodPattern>) -> Self {
         let Some(listed) = self.listed else { return self };
@@ -62,7 +62,7 @@ impl Exposure {
         Self { listed: Some(Arc::new(Listed { namespaces, refused, text, decided: ArcSwapOption::empty() })) }
     }
 
-    /// What [`Exposure::as_text`] made.
+    /// Parses the form of [`Exposure::as_text`].
     pub fn from_text(text: &str) -> Self {
         if text == "*" {
             return Self::all();
@@ -78,17 +78,17 @@ impl Exposure {
         self.listed.as_ref().map_or("*", |listed| &listed.text)
     }
 
-    /// The namespaces; none when all are shown.
+    /// The namespaces; none if all are exposed.
     pub fn namespaces(&self) -> Option<&[String]> {
         self.listed.as_deref().map(|listed| &*listed.namespaces)
     }
 
-    /// Whether a namespace is shown.
+    /// Whether a namespace is exposed.
     pub fn exposes(&self, namespace: &str) -> bool {
         self.listed.as_ref().is_none_or(|listed| listed.namespaces.iter().any(|name| name == namespace))
     }
 
-    /// Whether a method of this name is refused, though its namespace may be shown.
+    /// Whether a method of this name is refused, even if its namespace is exposed.
     pub fn refuses(&self, method: &str) -> bool {
         self.listed.as_ref().is_some_and(|listed| listed.refused.iter().any(|pattern| pattern.matches(method)))
     }
@@ -98,11 +98,11 @@ impl Exposure {
         self.listed.as_ref().is_some_and(|listed| !listed.refused.is_empty())
     }
 
-    /// Whether the route with this number is refused, in the table whose routes `names` gives as (number, name by which
-    /// it is called, own name).
+    /// Whether the route with this number is refused. `names` gives the table's routes as (number, name by which it is
+    /// called, own name).
     ///
-    /// Patterns are compared once for a table and not on every call: most endpoints refuse nothing, and for the others a
-    /// call costs a look at a bit.
+    /// Patterns are matched once per table and not on every call: most endpoints refuse nothing, and for the others a
+    /// call tests one bit.
     pub(crate) fn refuses_route<'a, N: Iterator<Item = (u32, &'a str, &'a str)>>(
         &self,
         number: u32,
@@ -131,7 +131,7 @@ impl PartialEq for Exposure {
 
 impl Eq for Exposure {}
 
-/// Tells one table of routes from another.
+/// Identifies a table of routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableNumber(u64);
 
@@ -152,7 +152,7 @@ struct RefusedRoutes {
 }
 
 impl RefusedRoutes {
-    /// A method that is refused by one of its names is refused by all of them.
+    /// A method that is refused under one of its names is refused under all of them.
     fn of<'a, N: Iterator<Item = (u32, &'a str, &'a str)>>(
         patterns: &[MethodPattern],
         table: TableNumber,

@@ -1,35 +1,35 @@
-//! The account of what goes wrong in one plugin.
+//! Fault counts of one plugin.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_api::{Failure, FailureCode};
 
-/// The words for an answer that is none.
+/// Message for a missing result.
 pub(crate) const NO_RESULT: &str = "the plugin gave no result";
-/// The words for an answer that cannot go into a response.
+/// Message for a result that cannot go into a response.
 pub(crate) const NOT_JSON: &str = "the plugin gave a result that is not JSON";
-/// The words of a panic, which the plugin's own side of the boundary catches.
+/// Message of a panic, which the plugin's side of the boundary catches.
 const CRASHED: &str = "method handler crashed";
-/// The words of a call that was not answered in time.
+/// Message of a call that timed out.
 const LATE: &str = "request timed out";
-/// What stands in every failure of a plugin whose process has ended.
+/// Part of every failure of a plugin whose process has ended.
 pub(crate) const PROCESS: &str = ": its process has ended";
 
-/// Whether a failure tells of a panic.
+/// Whether a failure reports a panic.
 pub(crate) fn is_crash(failure: &Failure) -> bool {
     failure.code == FailureCode::SERVER && failure.message == CRASHED
 }
 
-/// What a failure says about the plugin.
+/// Classifies a failure as a plugin's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing: it is an answer.
+    /// No fault: an ordinary error response.
     None,
     /// Its code panicked.
     Panic,
-    /// It did not answer in time.
+    /// It timed out.
     Late,
-    /// Its process ended, or its answer was none.
+    /// Its process ended, or it gave no valid result.
     Other,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Counts a failure if it is the plugin's fault, not an answer of it.
+    /// Counts a failure if it is the plugin's fault rather than an ordinary error response.
     pub(crate) fn note(&self, failure: &Failure) -> Fault {
         let fault = Fault::of(failure);
         if fault != Fault::None {
@@ -71,12 +71,12 @@ impl Faults {
         fault
     }
 
-    /// How many of the failed ones were not answered in time.
+    /// Number of failed calls that timed out.
     pub(crate) fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// Counts a call that was refused because too many ran.
+    /// Counts a call that was refused because too many were running.
     pub(crate) fn note_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl Faults {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// How many of the failed ones ended in a panic.
+    /// Number of failed calls that panicked.
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The private parsers, as the fuzz targets see them (`fuzz/`). Not for others.
+//! Exposes private parsers to the fuzz targets (`fuzz/`) only.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use crate::{PluginPlan, choices::Choices, elf};
 
 pub use crate::isolation::fuzzing::*;
 
-/// The plans that come of choices about modules in a file of this text, over those of the settings, and the text that is
-/// written for the choices; none when the text is refused.
+/// Applies a choices file with this text to the settings' plans. Returns the plans and the text written back; none if
+/// the text is refused.
 pub fn choices(text: &[u8], settled: &[PluginPlan]) -> Option<(Vec<PluginPlan>, Vec<u8>)> {
     let choices = Choices::decode(text).ok()?;
     let (mut plans, added) = choices.apply(settled);
@@ -25,7 +25,7 @@ impl elf::Source for Bytes<'_> {
     }
 }
 
-/// Looks whether these bytes are a whole shared library.
+/// Checks that these bytes are a whole shared library.
 ///
 /// # Errors
 /// What is wrong, in words for an operator.

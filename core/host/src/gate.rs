@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 const CLOSED: u64 = 1 << 63;
 /// Callers wait until it is released.
 const HELD: u64 = 1 << 62;
-/// One of each kind; a million of each fit.
+/// One of each kind. Each count has room for a million.
 const CALL: u64 = 1;
 const SLOW_CALL: u64 = 1 << 20;
 const STREAM: u64 = 1 << 40;
@@ -17,7 +17,7 @@ const CALLS: u64 = SLOW_CALL - CALL;
 const SLOW_CALLS: u64 = STREAM - SLOW_CALL;
 const STREAMS: u64 = HELD - STREAM;
 
-/// What enters.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A cheap call.
@@ -38,38 +38,38 @@ impl Kind {
     }
 }
 
-/// What [`Gate::enter`] says.
+/// Result of [`Gate::enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// Inside; must [`Gate::leave`].
+    /// Entered; the caller must [`Gate::leave`].
     Inside,
-    /// Wait with [`Gate::released`] and look again.
+    /// Wait with [`Gate::released`] and try again.
     Held,
-    /// Never again.
+    /// Closed for good.
     Closed,
-    /// Not now: as many calls are inside as may be.
+    /// The maximum number of calls is inside.
     Full,
 }
 
-/// Counts calls and streams, can be held and closed, and tells when the last one has left.
+/// Counts calls and streams, can be held and closed, and notifies when the last one has left.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: AtomicU64,
-    /// Calls that may be inside at a time; 0 sets no bound.
+    /// Maximum number of calls inside; 0 means no limit.
     most_calls: u64,
-    /// Told when a call leaves a held or closed gate, and when it is released.
+    /// Notified when a call leaves a held or closed gate, and when the gate is released.
     changed: Notify,
 }
 
 impl Gate {
-    /// A gate for at most this many calls at a time.
+    /// Creates a gate with a maximum number of concurrent calls.
     pub(crate) fn for_calls(most: Option<u32>) -> Self {
         Self { most_calls: most.map_or(0, |most| u64::from(most.max(1))), ..Self::default() }
     }
 
-    /// Counts one in, if the gate is open.
+    /// Counts an entry, if the gate is open.
     pub(crate) fn enter(&self, kind: Kind) -> Entry {
-        // Acquire/release on one word: whoever closes sees every entry before, and every entry after sees it.
+        // Acquire/release on one word: closing sees every earlier entry, and every later entry sees the closing.
         let before = self.state.fetch_add(kind.one(), Ordering::AcqRel);
         if before & (CLOSED | HELD) == 0 {
             let is_full = self.most_calls != 0 && kind != Kind::Stream && calls_in(before) >= self.most_calls;
@@ -90,7 +90,7 @@ impl Gate {
         }
     }
 
-    /// Lets callers wait until [`Gate::release`].
+    /// Makes callers wait until [`Gate::release`].
     pub(crate) fn hold(&self) {
         self.state.fetch_or(HELD, Ordering::AcqRel);
     }
@@ -106,22 +106,22 @@ impl Gate {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// How many calls are inside.
+    /// Number of calls inside.
     pub(crate) fn calls(&self) -> u64 {
         calls_in(self.state.load(Ordering::Acquire))
     }
 
-    /// How many streams are inside.
+    /// Number of streams inside.
     pub(crate) fn streams(&self) -> u64 {
         (self.state.load(Ordering::Acquire) & STREAMS) / STREAM
     }
 
-    /// Waits until it is empty. Means something after [`Gate::close`] only.
+    /// Waits until it is empty. Only useful after [`Gate::close`].
     pub(crate) async fn drained(&self) {
         self.wait(|state| state & (CALLS | SLOW_CALLS | STREAMS) == 0).await;
     }
 
-    /// Waits until no cheap call is inside. Means something after [`Gate::hold`] or [`Gate::close`] only.
+    /// Waits until no cheap call is inside. Only useful after [`Gate::hold`] or [`Gate::close`].
     pub(crate) async fn without_cheap_calls(&self) {
         self.wait(|state| state & CALLS == 0).await;
     }
@@ -135,7 +135,7 @@ impl Gate {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Listen before looking, or it could change in between.
+            // Register before checking the state, so that no change in between is missed.
             changed.as_mut().enable();
             if is_reached(self.state.load(Ordering::Acquire)) {
                 return;

@@ -23,22 +23,22 @@ use crate::{
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
-    library_file::{Plainly, Steps, library_name},
+    library_file::{Steps, Unpaused, library_name},
+    low_priority::{InPieces, blocking, run_at_low_priority},
     module::{Build, Module, Modules, State},
-    patient::{InPieces, blocking, patiently},
     router::RouteTable,
     running::Running,
     space::Space,
     trust::Trust,
 };
 
-/// What [`PluginHost::shutdown`] left behind.
+/// Result of [`PluginHost::shutdown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Plugins that were stopped.
     pub stopped: Vec<String>,
-    /// Plugins with calls that did not even end when they were cancelled, and their number. They are stopped when
-    /// the last one goes.
+    /// Plugins with calls that did not end even when cancelled, and the number of those calls. They are stopped when
+    /// the last one ends.
     pub abandoned: Vec<(String, usize)>,
 }
 
@@ -49,33 +49,33 @@ pub struct PluginHost {
     pub(crate) router: Router,
     /// The copies that libraries are loaded from.
     pub(crate) libraries: LibraryCache,
-    /// The choices that the last operation wrote for the next start. Nothing awaits under the lock.
+    /// The choices that the last operation stored for the next start. Nothing awaits under the lock.
     pub(crate) kept: Mutex<Option<Choices>>,
     /// Changed by operations only; nothing awaits under the lock.
     modules: Mutex<Modules>,
     /// Whether the last operation's choices could not be written.
     pub(crate) is_unsaved: AtomicBool,
-    /// Parts of the node, in the order in which they are started. Nothing awaits under the lock.
+    /// Module actors, in the order of their start. Nothing awaits under the lock.
     pub(crate) actors: Mutex<Vec<Arc<KnownActor>>>,
-    /// When modules end that are enabled for a time. Changed by operations only; nothing awaits under the lock.
+    /// Ends of modules that are enabled for a limited time. Changed by operations only; nothing awaits under the lock.
     pub(crate) ends: Mutex<Ends>,
-    /// Told of every change of `ends`.
+    /// Notified of every change of `ends`.
     pub(crate) ends_changed: tokio::sync::Notify,
     /// Builds that the settings vouch for. Nothing awaits under the lock.
     vouched: Mutex<VouchedBuilds>,
-    /// What the settings said last. Used by operations only.
+    /// The last applied settings. Used by operations only.
     pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
-    /// Held by the one operation that is under way.
+    /// Held by the running operation.
     pub(crate) operation: tokio::sync::Mutex<()>,
 }
 
-/// A library that was opened, and is started next.
+/// An opened library, ready to start.
 pub(crate) struct Candidate {
     pub(crate) build: Build,
     opened: Box<dyn OpenedPlugin>,
 }
 
-/// A library that was checked, with where it runs and whose it is.
+/// A checked library, with its isolation and trust.
 #[derive(Clone)]
 pub(crate) struct Judged {
     pub(crate) library: CheckedLibrary,
@@ -84,7 +84,7 @@ pub(crate) struct Judged {
 }
 
 impl PluginHost {
-    /// A host without plugins. `bus` is what plugins may ask.
+    /// Creates a host without plugins. `bus` serves the plugins' requests.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
         let HostOptions { slow_calls, slow_queue, ref aliases, ref unserved, .. } = options;
         let router = Router::new(slow_calls.get(), slow_queue, aliases.clone(), unserved.clone());
@@ -111,7 +111,7 @@ impl PluginHost {
     /// own settings; empty means none. Blocks for a few milliseconds.
     ///
     /// # Errors
-    /// [`HostError`]: nothing has changed then, except that the library may stay mapped.
+    /// [`HostError`]: nothing has changed, except that the library may stay mapped.
     pub fn load(&self, path: &Path, settings: &str) -> Result<ModuleInfo, HostError> {
         let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
         if self.modules().is_shutting_down {
@@ -124,24 +124,24 @@ impl PluginHost {
         }
         plan.isolation = Some(Isolation::InProcess);
         let candidate = self.open(&plan, false)?;
-        // Not even in its own name: this is no replacement.
+        // Not even under its own name: this is not a replacement.
         self.modules().check_namespace("", &candidate.build)?;
         self.enable(&plan, candidate, Duration::MAX)?;
         self.info(name)
     }
 
-    /// Checks a library, and opens the copy of what was checked. Blocks.
+    /// Checks a library, and opens the checked copy. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
-        let library = self.take(plan, is_path_settled, &Plainly)?;
+        let library = self.take(plan, is_path_settled, &Unpaused)?;
         self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
-    /// Changes which builds the operator's settings vouch for. What runs already stays as it is.
+    /// Sets the builds that the operator's settings vouch for. Running plugins are not affected.
     pub fn vouch_for(&self, builds: VouchedBuilds) {
         *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
     }
 
-    /// Whose a build is.
+    /// The trust in a build.
     fn trust(&self, plan: &PluginPlan, hash: &str, is_vouched_for: bool) -> Trust {
         if self.options.built_ins.has(hash) {
             return Trust::BuiltIn;
@@ -152,11 +152,12 @@ impl PluginHost {
         if is_vouched { Trust::Vouched } else { Trust::Foreign }
     }
 
-    /// Says whose a checked library is, and where it runs. Nothing of it has been mapped yet.
+    /// Determines the trust in a checked library, and its isolation. Nothing of it has been mapped yet.
     ///
     /// # Errors
-    /// [`HostError::UnknownBuild`] for a foreign build under the name of a built-in plugin, or in the place of one that is
-    /// built in or vouched for. [`HostError::ForeignInProcess`] for one that its settings want in the node's process.
+    /// [`HostError::UnknownBuild`] for a foreign build that has the name of a built-in plugin, or would replace a build
+    /// that is built in or vouched for. [`HostError::ForeignInProcess`] for a foreign build with `in-process` isolation
+    /// in its settings.
     pub(crate) fn judge(
         &self,
         library: CheckedLibrary,
@@ -184,7 +185,7 @@ impl PluginHost {
         Ok(Judged { library, isolation, trust })
     }
 
-    /// Checks a library, and copies what was checked. Blocks.
+    /// Checks a library, and copies the checked bytes. Blocks.
     pub(crate) fn take(
         &self,
         plan: &PluginPlan,
@@ -195,7 +196,7 @@ impl PluginHost {
         self.libraries.take_by(&plan.path, folders, steps)
     }
 
-    /// Opens a library that was checked before. Blocks; a process is waited for no longer than `most`.
+    /// Opens a checked library. Blocks; waits at most `most` for a process.
     pub(crate) fn open_checked(
         &self,
         judged: Judged,
@@ -226,16 +227,16 @@ impl PluginHost {
         Ok(Candidate { build: Build { library, manifest, isolation, trust }, opened })
     }
 
-    /// Whether a namespace belongs to a built-in plugin, by its own name or the reference's. It does so also while that plugin is
-    /// disabled or could not be loaded, and where there is no list of built-in plugins: what clients send there is meant for it,
-    /// passwords included.
+    /// Whether a namespace belongs to a built-in plugin, under its own name or the reference's. Holds also while that
+    /// plugin is disabled or could not be loaded, and without a list of built-in plugins: clients mean that plugin in
+    /// their requests, passwords included.
     fn is_reserved(&self, namespace: &str) -> bool {
         let HostOptions { aliases, reserved, built_ins, .. } = &self.options;
         let mut names = aliases.iter().map(|alias| &alias.name).chain(reserved);
         built_ins.has_namespace(namespace) || names.any(|name| name.eq_ignore_ascii_case(namespace))
     }
 
-    /// As [`PluginHost::open`], beside the calls of others. A build that the operator vouches for is noted in the plan.
+    /// As [`PluginHost::open`], in the background. Notes in the plan if the operator vouches for the build.
     pub(crate) async fn open_in_background(
         self: &Arc<Self>,
         plan: &mut PluginPlan,
@@ -243,7 +244,7 @@ impl PluginHost {
         is_vouched_for: bool,
     ) -> Result<Candidate, HostError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
-        let library = patiently(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
+        let library = run_at_low_priority(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
         let judged = self.judge(library, plan, is_vouched_for)?;
         if is_vouched_for {
             plan.vouched = Some(judged.library.hash.clone());
@@ -251,7 +252,7 @@ impl PluginHost {
         self.open_checked_in_background(judged, plan).await
     }
 
-    /// As [`PluginHost::open_checked`], beside the calls of others.
+    /// As [`PluginHost::open_checked`], in the background.
     pub(crate) async fn open_checked_in_background(
         self: &Arc<Self>,
         judged: Judged,
@@ -260,15 +261,15 @@ impl PluginHost {
         let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
         let open = move || host.open_checked(judged, &plan, Duration::MAX);
         match isolation {
-            Isolation::InProcess => patiently(open).await,
-            // A process has the priority of the thread that starts it, for good: its callers would wait longer after every
-            // operation.
+            Isolation::InProcess => run_at_low_priority(open).await,
+            // A process permanently inherits the priority of the thread that starts it; at low priority its callers
+            // would wait longer after every operation.
             Isolation::Process => blocking(open).await,
         }
     }
 
-    /// What a plugin is granted of what it asks for: what its settings name. Where they say nothing, everything if its build is
-    /// built in or vouched for, and nothing if it is foreign.
+    /// Capabilities that a plugin is granted of those it requests: the ones that its settings name. Without such
+    /// settings, all if its build is built in or vouched for, and none if it is foreign.
     pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest, trust: Trust) -> Vec<Capability> {
         let is_granted = |wanted: &Capability| {
             let is_open = match &plan.capabilities {
@@ -280,7 +281,7 @@ impl PluginHost {
         manifest.capabilities.iter().copied().filter(is_granted).collect()
     }
 
-    /// Tells the log what a plugin is granted. Of a plugin that was built with this node it is what it always was.
+    /// Logs a plugin's grants. Those of a built-in plugin never vary.
     fn log_grants(plan: &PluginPlan, build: &Build, granted: &[Capability]) {
         let names = |capabilities: &[Capability]| {
             let names: Vec<_> = capabilities.iter().map(|capability| capability.name()).collect();
@@ -295,7 +296,7 @@ impl PluginHost {
         }
     }
 
-    /// Starts an instance. Nothing is routed to it yet. Blocks; a process is waited for no longer than `most`.
+    /// Starts an instance without routing to it. Blocks; waits at most `most` for a process.
     pub(crate) fn begin(
         &self,
         plan: &PluginPlan,
@@ -341,7 +342,7 @@ impl PluginHost {
         Ok((build, running))
     }
 
-    /// Starts a plugin and routes its namespace to it. Blocks; a process is waited for no longer than `most`.
+    /// Starts a plugin and routes its namespace to it. Blocks; waits at most `most` for a process.
     pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, most: Duration) -> Result<(), HostError> {
         {
             let modules = self.modules();
@@ -353,7 +354,7 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Notes where a module stands, and routes accordingly.
+    /// Records a module's state, and updates the routes.
     pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
         let granted = self.grants(plan, &build.manifest, build.trust);
         let mut modules = self.modules();
@@ -365,7 +366,7 @@ impl PluginHost {
         let started = module.running().map(Arc::clone);
         let before = modules.by_name.insert(plan.name.clone(), module);
         self.router.replace(RouteTable::of(modules.running()));
-        // The old one first: two that follow the chain would write to the same storage.
+        // Stop the old one first: two that follow the chain would write to the same storage.
         if let Some(before) = before.as_ref().and_then(Module::running) {
             before.end_background();
         }
@@ -379,7 +380,7 @@ impl PluginHost {
         self.router.clone()
     }
 
-    /// All modules: plugins by name, then parts of the node by name.
+    /// All modules: plugins by name, then module actors by name.
     pub fn list(&self) -> Vec<ModuleInfo> {
         let modules: Vec<_> = {
             let modules = self.modules();
@@ -408,8 +409,8 @@ impl PluginHost {
         Ok(ModuleInfo { until: self.end_of(name), ..self.with_storage(info, limits) })
     }
 
-    /// Bytes that the node holds because of each plugin in a process of its own: what it has asked and not read, its questions
-    /// that run, and items that wait for its subscribers.
+    /// Bytes that the node holds for each plugin in its own process: unread answers, running requests, and items that
+    /// wait for its subscribers.
     pub fn held_for_processes(&self) -> Vec<(String, usize)> {
         let modules = self.modules();
         let held = |(name, module): (&String, &Module)| {
@@ -419,8 +420,8 @@ impl PluginHost {
         modules.by_name.iter().filter_map(held).collect()
     }
 
-    /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the
-    /// plugins; then the parts of the node that can be stopped. Libraries stay mapped.
+    /// Removes all methods, closes subscriptions, waits at most `grace` for running calls, and stops the plugins, then
+    /// the module actors that can be stopped. Libraries stay mapped.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let running: Vec<_> = {
             let mut modules = self.modules();
@@ -463,15 +464,15 @@ impl PluginHost {
     }
 }
 
-/// What subscribers are told when their namespace goes.
+/// Notice for subscribers when their namespace is removed.
 pub(crate) fn unavailable(namespace: &str) -> String {
     format!("namespace {namespace} is not available any more")
 }
 
-/// Answers on the bus: which namespaces there are, and everything about modules.
+/// Registers bus handlers for the list of namespaces and for the module operations.
 ///
 /// # Errors
-/// When the bus has a handler for one of them already.
+/// If the bus already has a handler for one of them.
 pub fn register(bus: &Bus, host: &Arc<PluginHost>) -> Result<(), RegisterError> {
     let router = host.router();
     bus.handle_read(move |_: ListNamespaces, _: &CallContext| Ok(router.namespaces()))?;

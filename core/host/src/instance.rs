@@ -1,4 +1,4 @@
-//! The seam between the router and a plugin: the same whether its library is mapped here or runs in a child.
+//! The interface between the router and a plugin, for a library in this process as well as in a child.
 
 use std::{
     future::Future,
@@ -20,35 +20,35 @@ use crate::{
 
 /// A library that passed the handshake and has not been started.
 pub(crate) trait OpenedPlugin: Send {
-    /// What it says about itself.
+    /// Its manifest.
     fn manifest(&self) -> &Manifest;
 
-    /// Starts it. May block for as long as the plugin's own start takes.
+    /// Starts it. May block as long as the plugin's own start does.
     ///
     /// # Errors
-    /// The plugin's reason; nothing is left behind then.
+    /// The plugin's reason; everything is cleaned up then.
     fn start(self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure>;
 }
 
-/// What a plugin is started with.
+/// Arguments of a plugin's start.
 pub(crate) struct Start<'a> {
-    /// The name by which the host knows it, whatever it calls itself: its budgets and its lines in the log go by that.
+    /// Its name in the host, whatever its manifest says. Budgets and log lines use it.
     pub(crate) name: &'a str,
-    /// How long it may take, where that is less than its own bound.
+    /// Time limit, if less than the plugin's own.
     pub(crate) most: Duration,
-    /// What it may use of the bus.
+    /// Its granted capabilities.
     pub(crate) granted: Vec<Capability>,
     /// The bus.
     pub(crate) bus: Bus,
     /// Its own storage.
     pub(crate) space: Space,
-    /// What it and its callers hold of the node's memory.
+    /// Budget for memory that it and its callers hold.
     pub(crate) memory: MemoryBudget,
-    /// Lines a second that it may write to the log, where that is not the process' own bound.
+    /// Maximum log lines per second, if other than the process' limit.
     pub(crate) log_lines: Option<u32>,
     /// JSON text of its own settings.
     pub(crate) settings: &'a str,
-    /// What [`PluginInstance::export_state`] of the version before gave, or empty.
+    /// Result of [`PluginInstance::export_state`] of the version before, or empty.
     pub(crate) handover: &'a [u8],
 }
 
@@ -57,58 +57,58 @@ pub(crate) trait PluginInstance: Send + Sync {
     /// Calls a method by its number. Dropping the call cancels it. The parameters are read before this returns.
     fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a>;
 
-    /// Opens a subscription by its kind's number. The first item says whether it was opened. Dropping the items
+    /// Opens a subscription by its kind's number. The first item says whether it was accepted. Dropping the items
     /// closes it.
     fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems;
 
-    /// State for the version that replaces this one; empty when there is none. May block for an instant.
+    /// State for the version that replaces this one; empty if there is none. May block briefly.
     ///
     /// # Errors
     /// The plugin's reason.
     fn export_state(&self) -> Result<Vec<u8>, Failure>;
 
-    /// Lets its listeners to events have what has happened until now and nothing after. Subscriptions that follow events
-    /// end by that.
+    /// Ends its event subscriptions after the events up to now. Its clients' subscriptions that follow events end with
+    /// them.
     fn end_events(&self);
 
-    /// The plugin's background work, started again. Ready when there is no more; dropping it cancels it.
+    /// Starts the plugin's background work again. Ready when there is no more; dropping it cancels it.
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// The process that it runs in, when that is not the node's own.
+    /// The id of its process, if not the node's own.
     fn process(&self) -> Option<u32>;
 
-    /// Why it will never answer again, when it runs in a process that has failed for good.
+    /// The reason, if its process has failed for good.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// What should protect the node from it and does not, a line each.
+    /// Protections of the node that are not in force, one per line.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What went wrong in it, as far as the instance itself sees it.
+    /// The faults that the instance itself counts.
     fn faults(&self) -> ModuleFaults {
         ModuleFaults::default()
     }
 
-    /// Bytes that the node holds because of the process that it runs in.
+    /// Bytes that the node holds for its process.
     fn held_bytes(&self) -> usize {
         0
     }
 
-    /// How often the node's own answers told it of a panic, which it may have passed on.
+    /// Number of panics that the node's own answers reported to it, which it may have passed on.
     fn bus_crashes(&self) -> u64 {
         0
     }
 }
 
-/// The client of a call, as the boundary, the wire and the memory budget say it: 0 where there is none.
+/// The client of a call, as encoded on the boundary, the wire and in the memory budget: 0 means none.
 pub(crate) const fn client_of(context: &CallContext) -> u64 {
     context.origin().client.as_number()
 }
 
-/// How long a plugin may take, nanoseconds, as the boundary and the wire say it: 0 means without a bound.
+/// A plugin's remaining time in nanoseconds, as encoded on the boundary and the wire: 0 means unlimited.
 pub(crate) fn nanos_left(context: &CallContext) -> u64 {
     context.deadline().map_or(0, |deadline| {
         let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
@@ -116,12 +116,12 @@ pub(crate) fn nanos_left(context: &CallContext) -> u64 {
     })
 }
 
-/// The context of a call that may take this many nanoseconds ([`nanos_left`]).
+/// The context of a call with this many nanoseconds left ([`nanos_left`]).
 pub(crate) fn context_within(nanos: u64) -> CallContext {
     if nanos == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(nanos)) }
 }
 
-/// A running call. An enum, so that the common case, a library mapped here, allocates nothing.
+/// A running call. An enum, so that the common case, a library in this process, allocates nothing.
 pub(crate) enum PluginCall<'a> {
     Local(LocalCall<'a>),
     Remote(BoxFuture<'a, Result<OwnedBytes, Failure>>),

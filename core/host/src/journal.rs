@@ -1,4 +1,4 @@
-//! What a plugin writes to the node's log, in bounded amounts.
+//! A plugin's rate-limited output to the node's log.
 
 use std::{
     sync::{
@@ -14,14 +14,14 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
 use crate::boundary::Backend;
 
-/// The longest line that is kept of what a plugin writes, bytes.
-pub(crate) const LONGEST_LINE: usize = 4096;
-/// How many seconds' worth of lines may come at once.
+/// Maximum length of a plugin's log line, in bytes.
+pub(crate) const MAX_LINE: usize = 4096;
+/// Maximum burst, in seconds of the average rate.
 const BURST: u32 = 4;
-/// How often it is said that lines are left out.
+/// Interval of the notices about dropped lines.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// The account of one plugin's lines.
+/// The rate limiter of one plugin's lines.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Locked for each line of the plugin; nothing awaits under the lock.
@@ -31,7 +31,7 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct Account {
-    /// Lines a second that are written on average.
+    /// Average lines per second.
     rate: f64,
     /// Lines that may be written now.
     left: f64,
@@ -41,17 +41,17 @@ struct Account {
 }
 
 impl Journal {
-    /// A journal that takes this many lines a second on average.
+    /// Creates a journal with this average number of lines per second.
     pub(crate) fn new(lines: u32) -> Self {
         Self { account: Mutex::new(Account::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
     }
 
-    /// How many lines were left out.
+    /// Number of dropped lines.
     pub(crate) fn omitted(&self) -> u64 {
         self.omitted.load(Ordering::Relaxed)
     }
 
-    /// Writes a line, or counts it.
+    /// Writes a line, or counts it as dropped.
     pub(crate) fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
         let (is_written, left_out) = self.account.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
@@ -60,8 +60,8 @@ impl Journal {
         if !is_written {
             self.omitted.fetch_add(1, Ordering::Relaxed);
         } else {
-            let end = line.floor_char_boundary(LONGEST_LINE);
-            // A line that holds control characters could pass for another line, or drive a terminal.
+            let end = line.floor_char_boundary(MAX_LINE);
+            // A line with control characters could imitate another line, or control a terminal.
             let clean: String = line
                 .get(..end)
                 .unwrap_or_default()
@@ -79,7 +79,7 @@ impl Account {
         Self { rate, left: rate * f64::from(BURST), counted: now, left_out: 0, noticed: None }
     }
 
-    /// Whether a line may be written now, and how many lines to confess to.
+    /// Whether a line may be written now, and how many dropped lines to report.
     fn count(&mut self, now: Instant) -> (bool, Option<u64>) {
         let passed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
@@ -99,7 +99,7 @@ impl Account {
     }
 }
 
-/// The services of a plugin whose lines are counted.
+/// The services of a plugin whose lines are limited.
 pub(crate) struct Journaled<B> {
     pub(crate) backend: B,
     pub(crate) journal: Arc<Journal>,
@@ -148,7 +148,7 @@ mod tests {
         let later = account.count(begin + NOTICE);
 
         assert_eq!(written, 200);
-        // The first line that was left out was confessed to at once, the others when the time came.
+        // The first dropped line was reported at once, the others when the time came.
         assert_eq!(later, (true, Some(10_000 - 200 - 1)));
         assert_eq!(account.count(begin + NOTICE), (true, None));
     }

@@ -1,13 +1,13 @@
 //! Loads namespace plugins as shared libraries and routes calls and subscriptions to them.
 //!
-//! It owns the loaded libraries, the table from method names to plugins ([`Router`]), the account of what is
-//! in flight, and the services that plugins may use (bus, events, timers, log, clock, a storage space of their own),
-//! each checked against what the plugin was granted.
+//! It owns the loaded libraries, the table from method names to plugins ([`Router`]), the counts of calls and
+//! subscriptions in flight, and the services that plugins may use (bus, events, timers, log, clock, a storage space of
+//! their own), each checked against the plugin's grants.
 //!
-//! What must always hold: a call into a plugin runs on the caller's own task, and dropping it cancels it; a
-//! plugin is stopped only after its last call and stream are gone; a library file is loaded from a path that
-//! carries the hash of its content and is never written again; no result is re-serialised. It knows no
-//! namespace and no transport, and `unsafe` stands in `boundary` and `isolation::system` only.
+//! Invariants: a call into a plugin runs on the caller's own task, and dropping it cancels it; a plugin is stopped only
+//! after its last call and stream have ended; a library file is loaded from a path that contains the hash of its
+//! content and is never written again; no result is re-serialised. It knows no namespace and no transport, and only
+//! `boundary` and `isolation::system` contain `unsafe`.
 
 #![deny(unsafe_code)]
 
@@ -35,10 +35,10 @@ mod library_cache;
 mod library_file;
 mod life_cycle;
 mod limits;
+mod low_priority;
 mod manifest;
 mod module;
 mod options;
-mod patient;
 mod raw_call;
 mod router;
 mod running;

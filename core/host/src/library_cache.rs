@@ -1,8 +1,8 @@
-//! The copies that libraries are loaded from, in a folder that only this node writes.
+//! The copies from which libraries are loaded, in a folder that only this node writes.
 //!
-//! What must always hold: a copy carries the hash of its content in its name, is written beside and renamed, and is never
-//! written again: the file of a loaded library must not change (SIGBUS), and for a path that is loaded the system's loader
-//! gives the old copy.
+//! Invariants: a copy's name contains the hash of its content; it is written to a temporary file and renamed; it is
+//! never written again, because the file of a loaded library must not change (SIGBUS), and for a path that is already
+//! loaded the system's loader returns the old copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,15 +17,15 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Plainly, Steps, check_owner},
+    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Steps, Unpaused, check_owner},
 };
 
-/// A library whose bytes were checked, in a copy that only this node writes.
+/// A library whose bytes were checked, with the copy that only this node writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckedLibrary {
-    /// The file that was named.
+    /// The given file.
     pub(crate) path: PathBuf,
-    /// The copy to load. Its name carries the hash.
+    /// The copy to load. Its name contains the hash.
     pub(crate) copy: PathBuf,
     /// SHA-256 of the bytes, hex.
     pub(crate) hash: String,
@@ -35,11 +35,11 @@ pub(crate) struct CheckedLibrary {
 #[derive(Debug)]
 pub(crate) struct LibraryCache {
     folder: PathBuf,
-    /// Copies whose content was compared with their name, and how they were then. Touched by operations; nothing awaits
-    /// under the lock.
+    /// Copies whose content was compared with their name, and their file facts at that time. Used by operations;
+    /// nothing awaits under the lock.
     known: Mutex<BTreeMap<PathBuf, Moment>>,
-    /// Copies that this process has mapped, which is for ever. They are kept: without their names they would take the same
-    /// place on the disk, and a build that comes back would be written again.
+    /// Copies that this process has mapped, permanently. They are kept: deleted files would still take the same space
+    /// on the disk, and a build that comes back would be written again.
     mapped: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -48,16 +48,16 @@ impl LibraryCache {
         Self { folder, known: Mutex::default(), mapped: Mutex::default() }
     }
 
-    /// Checks a library and copies it, unless its copy is there. It must lie directly in one of `folders`, if there are
-    /// any. Blocks.
+    /// Checks a library and copies it, unless its copy exists. It must lie directly in one of `folders`, if any are
+    /// given. Blocks.
     ///
     /// # Errors
-    /// [`HostError`] naming what is wrong with the file. Nothing has been loaded then.
+    /// [`HostError`] naming the problem with the file. Nothing has been loaded then.
     pub(crate) fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
-        self.take_by(path, folders, &Plainly)
+        self.take_by(path, folders, &Unpaused)
     }
 
-    /// As [`LibraryCache::take`], with something done between the steps.
+    /// As [`LibraryCache::take`], with a callback between the steps.
     pub(crate) fn take_by(
         &self,
         path: &Path,
@@ -69,7 +69,7 @@ impl LibraryCache {
         let folder = self.own_folder()?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let path_of = |hash: &str| folder.join(format!("{stem}-{hash}.so"));
-        // A build that was here before is only read: writing megabytes beside it is what callers would feel.
+        // A known build is only read: writing megabytes is what would slow callers down.
         if self.may_hold(&library) {
             let hash = library.read(steps, |_| Ok(()))?;
             let copy = path_of(&hash);
@@ -77,8 +77,8 @@ impl LibraryCache {
                 return Ok(CheckedLibrary { path: path.to_owned(), copy, hash });
             }
         }
-        // Written beside and renamed, so that no other process ever sees half a file under the final name. A power loss can
-        // leave one there, whose content is compared before it is used.
+        // Written to a temporary file and renamed, so that no other process sees a partial file under the final name. A
+        // power loss can leave one there; its content is compared before use.
         let unfinished = folder.join(format!("{stem}.{}.new", std::process::id()));
         let taken = self.copy(&library, &unfinished, path_of, steps);
         if taken.is_err() {
@@ -88,7 +88,7 @@ impl LibraryCache {
         Ok(CheckedLibrary { path: path.to_owned(), copy, hash })
     }
 
-    /// The folder, made when it is missing, writable by its owner only.
+    /// The folder, created if missing, writable by its owner only.
     fn own_folder(&self) -> Result<PathBuf, HostError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;
@@ -104,12 +104,13 @@ impl LibraryCache {
         self.known().values().any(|moment| moment.length() == library.length())
     }
 
-    /// Notes that a copy has become part of this process.
+    /// Records that this process has mapped a copy.
     pub(crate) fn note_mapped(&self, copy: &Path) {
         self.mapped().insert(copy.to_owned());
     }
 
-    /// Whether a copy is there and has the content that its name says. One that was looked at before and has not been
+    /// Whether a copy exists and its content matches its name. One that was checked before and has not changed since is
+    /// not read again.
     /// touched since is not read again.
     fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
@@ -125,7 +126,7 @@ impl LibraryCache {
         is_held
     }
 
-    /// Copies what was checked to the path that its hash gives, unless that is there.
+    /// Copies a checked library to the path given by its hash, unless that exists.
     fn copy(
         &self,
         library: &OpenedLibrary,
@@ -149,19 +150,19 @@ impl LibraryCache {
         Ok((copy, hash))
     }
 
-    /// Whether there are copies beyond these, as far as is known.
+    /// Whether there are other copies than these, as far as is known.
     pub(crate) fn has_unused(&self, used: &[PathBuf]) -> bool {
         let mapped = self.mapped();
         self.known().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
     }
 
-    /// Removes copies that nothing uses any more, or the folder would grow with every build of a plugin in a process of its
-    /// own; those that this process has mapped go when the next one starts. Blocks.
+    /// Removes unused copies; otherwise the folder would grow with every build of a plugin in its own process. Those
+    /// that this process has mapped are removed when the next one starts. Blocks.
     pub(crate) fn remove_unused(&self, used: &[PathBuf]) {
         let mapped = self.mapped().clone();
         let is_used = |copy: &PathBuf| used.contains(copy) || mapped.contains(copy);
         self.known().retain(|copy, _| is_used(copy));
-        // What cannot be removed does no harm.
+        // A copy that cannot be removed does no harm.
         let Ok(folder) = self.folder.canonicalize() else { return };
         let Ok(entries) = fs::read_dir(&folder) else { return };
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| !is_used(path)) {

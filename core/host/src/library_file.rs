@@ -1,7 +1,7 @@
-//! The most dangerous thing that the node does is loading code. Here a library's file is checked.
+//! Checks a library's file. Loading code is the most dangerous thing that the node does.
 //!
-//! What must always hold: everything is checked on one open descriptor, and the bytes that were read through it are the
-//! ones that are hashed, copied and loaded; so nothing that happens to the path meanwhile matters.
+//! Invariant: everything is checked on one open descriptor, and the bytes that were read through it are the ones that
+//! are hashed, copied and loaded; changes of the path meanwhile have no effect.
 
 use std::{
     fs::{self, File, Metadata},
@@ -20,32 +20,33 @@ use sha2::{Digest, Sha256};
 
 use crate::{HostError, PluginFolder, elf};
 
-/// The largest library. Ours have 5 MB, unstripped 60.
+/// Maximum size of a library. Ours have 5 MB, unstripped 60.
 const MAX_BYTES: u64 = 1 << 30;
-/// How much of it is read at a time: what others need the processor's caches for is left in them, and hashing it takes a
-/// tenth of a millisecond.
+/// Size of a read: small enough not to displace the processor caches of other work. Hashing it takes a tenth of a
+/// millisecond.
 pub(crate) const PIECE: usize = 128 * 1024;
-/// Write permission of the group, and of everybody.
+/// Write permission of the group, and of others.
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
-/// What the libraries of this workspace are called between prefix and name.
+/// The infix of this workspace's libraries, after the `lib` prefix.
 const OWN_PREFIX: &str = "tenon_plugin_";
 
-/// A library's file that was opened, and that may become part of the node as far as its place and its owner say.
+/// An opened library file, whose place and owner have been checked.
 pub(crate) struct OpenedLibrary {
     path: PathBuf,
     file: File,
     facts: Metadata,
 }
 
-/// What is done between the steps, and the facts that are seen: by tests, and by operations beside callers, which let those run.
+/// Callbacks between the steps, and the file facts that they see: for tests, and for background operations, which yield
+/// to callers.
 pub(crate) trait Steps {
-    /// Who owns and may write a file or folder.
+    /// Owner and permissions of a file or folder.
     fn ownership(&self, facts: &Metadata) -> Ownership {
         Ownership::of(facts)
     }
 
-    /// The file has been opened, and nothing has been looked at.
+    /// The file has been opened, and nothing has been checked.
     fn opened(&self) {}
 
     /// Everything has been checked, and nothing has been copied.
@@ -55,10 +56,10 @@ pub(crate) trait Steps {
     fn piece(&self) {}
 }
 
-/// Without pauses: for when no other work waits.
-pub(crate) struct Plainly;
+/// No callbacks: for use when no other work waits.
+pub(crate) struct Unpaused;
 
-impl Steps for Plainly {}
+impl Steps for Unpaused {}
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> HostError {
     let path = path.to_owned();
@@ -67,10 +68,10 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> H
 
 impl OpenedLibrary {
     /// Opens a library and checks everything but its content on the open descriptor. It must lie directly in one of
-    /// `folders`, if there are any.
+    /// `folders`, if any are given.
     ///
     /// # Errors
-    /// [`HostError`] naming what is wrong with the file.
+    /// [`HostError`] naming the problem with the file.
     pub(crate) fn open(path: &Path, folders: Option<&[PluginFolder]>, steps: &impl Steps) -> Result<Self, HostError> {
         let untrusted = |reason: String| HostError::Untrusted { path: path.to_owned(), reason };
         // Not blocking: opening a pipe would wait for its writer.
@@ -86,7 +87,7 @@ impl OpenedLibrary {
             return Err(untrusted(format!("it has {} bytes, more than {MAX_BYTES}", facts.len())));
         }
         check_owner(steps.ownership(&facts), "it").map_err(untrusted)?;
-        // Where the open file really lies, whatever the path went through.
+        // The real path of the open file.
         let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(failed(path, "cannot find out where the library lies"))?;
         let folder = real.parent().unwrap_or(Path::new("/"));
@@ -99,15 +100,15 @@ impl OpenedLibrary {
         Ok(Self { path: path.to_owned(), file, facts })
     }
 
-    /// Its length when it was checked, bytes.
+    /// Its length when it was checked, in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.facts.len()
     }
 
-    /// Reads the whole file, a piece at a time, and gives the SHA-256 of what was read.
+    /// Reads the whole file piece by piece, and returns the SHA-256 of the bytes.
     ///
     /// # Errors
-    /// [`HostError::Untrusted`] when the file is being written; [`HostError::File`], also of what `take` does.
+    /// [`HostError::Untrusted`] if the file is being written; [`HostError::File`], also for errors of `take`.
     pub(crate) fn read(
         &self,
         steps: &impl Steps,
@@ -135,7 +136,7 @@ impl OpenedLibrary {
     }
 }
 
-/// What tells whether a file is another one than before, or has been written since.
+/// Facts that differ if a file is another one than before, or has been written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment([i64; 4], [u64; 3]);
 
@@ -172,7 +173,7 @@ impl Ownership {
     }
 }
 
-/// Only root, and who runs the node, may be able to write what becomes part of the node.
+/// Checks that only root and the node's user can write a file or folder.
 pub(crate) fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
     let Ownership { mode, user, group, is_folder } = facts;
     let (own_user, own_group) = (geteuid().as_raw(), getegid().as_raw());
@@ -213,14 +214,14 @@ pub(crate) fn own_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_suffix(".so")?.strip_prefix("lib")?.strip_prefix(OWN_PREFIX)
 }
 
-/// The name by which a library is known: `eth` for `libtenon_plugin_eth.so`, `libeth.so` and `eth.so`.
+/// The module name of a library: `eth` for `libtenon_plugin_eth.so`, `libeth.so` and `eth.so`.
 pub(crate) fn library_name(path: &Path) -> Option<&str> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".so")?;
     let stem = stem.strip_prefix("lib").unwrap_or(stem);
     Some(stem.strip_prefix(OWN_PREFIX).unwrap_or(stem))
 }
 
-/// The library of a name in the folders, the first that is there.
+/// Finds a library by name: the first match in the folders.
 pub(crate) fn find(name: &str, folders: &[PluginFolder]) -> Option<PathBuf> {
     folders.iter().find_map(|folder| {
         let own = format!("lib{OWN_PREFIX}{name}.so");

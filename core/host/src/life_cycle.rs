@@ -1,6 +1,6 @@
-//! The operations on modules. Each is one transaction: it is done as a whole, or the reason says why nothing changed.
+//! The operations on modules. Each is a transaction: it is done as a whole, or fails with a reason and changes nothing.
 //!
-//! One operation runs at a time, on a task of its own: a caller that leaves does not leave half of one behind.
+//! One operation runs at a time, on its own task: it completes even if the caller leaves.
 
 mod replacement;
 mod settled;
@@ -20,18 +20,18 @@ use crate::{
     HostError, PluginHost, PluginPlan,
     host::{Candidate, Judged, unavailable},
     library_file::{find, library_name},
+    low_priority::blocking,
     module::{Build, State},
-    patient::blocking,
     router::RouteTable,
     running::{Running, SHARE_WAIT},
 };
 
-/// How long the last share of an instance may take to go that still has calls.
+/// Time limit for the last share of an instance that still has calls to be dropped.
 const STOP_WAIT: Duration = Duration::from_millis(100);
-/// The longest name of a module.
+/// Maximum length of a module name.
 const MAX_NAME: usize = 64;
 
-/// What an operator gives with a module that is loaded or replaced.
+/// The operator's arguments for loading or replacing a module.
 struct Given {
     path: Option<String>,
     settings: Option<String>,
@@ -39,7 +39,7 @@ struct Given {
 }
 
 impl Given {
-    /// Puts it into a plan, whose other parts stay. Says whether the path is the one that the plan had, and whether the
+    /// Applies them to a plan, whose other fields stay. Returns whether the path is the plan's own, and whether the
     /// operator vouches for the build.
     fn put_into(self, plan: &mut PluginPlan) -> (bool, bool) {
         let is_same_path = self.path.as_deref().is_none_or(|path| plan.path == Path::new(path));
@@ -56,7 +56,7 @@ impl Given {
     }
 }
 
-/// What became of what was in flight.
+/// Counts of the calls and subscriptions that were in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     running_calls: u64,
@@ -69,10 +69,10 @@ struct Ended {
 }
 
 impl PluginHost {
-    /// Takes one step of a module's life.
+    /// Performs one operation on a module.
     ///
     /// # Errors
-    /// [`HostError`]: nothing has changed then; only a module that was to be enabled may have become failed.
+    /// [`HostError`]: nothing has changed; only a module that was to be enabled may have become failed.
     pub async fn change(
         self: &Arc<Self>,
         name: &str,
@@ -83,7 +83,7 @@ impl PluginHost {
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
             match host.change_alone(&name, change, waits_for_drain).await {
-                // As it was asked for already; what could not be kept then is to be kept now.
+                // Already in the wanted state; store a choice that could not be stored before.
                 Err(error @ HostError::WrongState { .. }) => Err(host.keep_again(&name).await.err().unwrap_or(error)),
                 outcome => outcome.map_err(|error| host.naming_parts(error)),
             }
@@ -97,7 +97,7 @@ impl PluginHost {
         change: ModuleChange,
         waits_for_drain: bool,
     ) -> Result<ModuleReport, HostError> {
-        // A library that is loaded without a name gets that of its file.
+        // Without a given name, a loaded library has the name of its file.
         let name = match &change {
             ModuleChange::Load { path: Some(path), .. } if name.is_empty() => library_name(Path::new(path))
                 .filter(|name| check_name(name).is_ok())
@@ -159,7 +159,7 @@ impl PluginHost {
             let problem = "is loaded already; replace it, or unload it first".to_owned();
             return Err(HostError::WrongState { name: name.to_owned(), problem });
         }
-        // What the settings say about the name counts: its capabilities, isolation and bounds also for another library.
+        // The settings of this name apply also to another library: its capabilities, isolation and limits.
         let settled = self.settled().get(name).cloned();
         let is_settled = settled.is_some();
         let mut plan = match (settled, &given.path) {
@@ -191,8 +191,8 @@ impl PluginHost {
             }
             (module.plan.clone(), module.build.clone(), module.is_path_settled)
         };
-        // What was checked when it was loaded is what is started, whatever lies at its path by now. A failed one may
-        // have been mended.
+        // Starts the library that was checked when it was loaded, whatever is at its path by now. A failed one may have
+        // been repaired.
         let (is_failed, is_running) = {
             let modules = self.modules();
             let module = modules.get(name)?;
@@ -206,13 +206,13 @@ impl PluginHost {
             _ => self.open_in_background(&mut plan, is_path_settled, false).await?,
         };
         if is_running {
-            // Its process failed for good: a new instance takes the place of the dead one.
+            // Its process failed for good: a new instance replaces it.
             return self.switch(name, plan, candidate, true, started).await;
         }
         self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
     }
 
-    /// Starts a candidate. A known module whose plugin says no becomes failed.
+    /// Starts a candidate. A known module becomes failed if its plugin refuses to start.
     async fn enable_candidate(
         self: &Arc<Self>,
         plan: PluginPlan,
@@ -289,15 +289,15 @@ impl PluginHost {
         Ok(ModuleReport { operation, state, new: None, total_micros, ..report })
     }
 
-    /// Waits for what runs in an instance whose gate is closed, and stops it.
+    /// Waits for the running calls of an instance whose gate is closed, and stops it.
     async fn end(&self, running: Arc<Running>, reason: String, waits: bool, ended: &mut Ended) {
         let deadline = Instant::now() + self.options.grace;
         let began = Instant::now();
         let work = async move {
             let drained = running.drain(deadline, &reason).await;
             let plugin = running.name.clone();
-            // Of one that has drained, a look-up that was refused entry may hold a share: for an instant, or on a busy
-            // machine until its thread gets its turn.
+            // A look-up that was refused entry may briefly hold a share of a drained instance; on a busy machine, until
+            // its thread is scheduled again.
             let wait = if drained.abandoned == 0 { SHARE_WAIT } else { STOP_WAIT };
             let is_stopped = running.stop(Instant::now() + wait).await;
             if !is_stopped {
@@ -327,7 +327,7 @@ impl PluginHost {
         })
     }
 
-    /// A report of an operation that found nothing running.
+    /// Report of an operation that found nothing running.
     pub(crate) fn report(
         &self,
         name: &str,
@@ -361,7 +361,7 @@ impl PluginHost {
     }
 }
 
-/// Why a module that does not run cannot be disabled.
+/// Why a stopped module cannot be disabled.
 fn not_running(state: ModuleState) -> String {
     match state {
         ModuleState::Disabled => "is disabled already".to_owned(),

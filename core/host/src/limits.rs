@@ -1,4 +1,4 @@
-//! The bounds of one plugin, and which of them hold where it runs.
+//! The limits of one plugin, and which of them apply where it runs.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use tenon_api::messages::ModuleLimits;
 
 use crate::{Isolation, IsolationOptions};
 
-/// Bounds that the settings give one plugin; those left out are the host's.
+/// Limits in the settings of one plugin; missing ones are the host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginLimits {
-    /// Memory of its own, bytes. Holds in a process of its own.
+    /// Private memory, in bytes. Applies in its own process.
     pub memory: Option<u64>,
-    /// Processor time of one call. Holds in a process of its own.
+    /// Processor time of one call. Applies in its own process.
     pub call_time: Option<Duration>,
-    /// Calls at a time; more are refused at once with `-32005`. Holds everywhere.
+    /// Concurrent calls; more are refused at once with `-32005`. Applies everywhere.
     pub calls: Option<u32>,
-    /// How many times a minute its process is started again after it ended by itself. Holds in a process of its own.
+    /// Restarts of its process per minute after unexpected ends. Applies in its own process.
     pub restarts: Option<u32>,
-    /// Lines a second in the log, on average; four times as many may come at once. Holds everywhere.
+    /// Average log lines per second; bursts may have four times as many. Applies everywhere.
     pub log_lines: Option<u32>,
 }
 
 impl PluginLimits {
-    /// How its process is run.
+    /// The options of its process, with these limits.
     pub(crate) fn apply_to(self, options: &IsolationOptions) -> IsolationOptions {
         IsolationOptions {
             memory: self.memory.unwrap_or(options.memory),
@@ -33,7 +33,7 @@ impl PluginLimits {
         }
     }
 
-    /// The bounds that hold for a plugin that runs like this.
+    /// The limits that apply to a plugin with this isolation.
     pub(crate) fn in_force(self, isolation: Isolation, processes: Option<&IsolationOptions>) -> ModuleLimits {
         let calls = self.calls.map(u64::from);
         match (isolation, processes) {
@@ -51,7 +51,7 @@ impl PluginLimits {
         }
     }
 
-    /// Bounds that the settings name and that do not hold where the plugin runs, a line each.
+    /// Limits in the settings that do not apply where the plugin runs, one per line.
     pub(crate) fn not_held(self, isolation: Isolation) -> Vec<String> {
         if isolation == Isolation::Process {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a plugin says about itself, checked.
+//! A plugin's manifest, checked.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use tenon_api::{
     messages::{MethodInfo, NamespaceInfo},
 };
 
-/// Longest namespace.
+/// Maximum length of a namespace.
 const MAX_NAMESPACE: usize = 32;
-/// Longest name of a plugin or a method, and longest text about its build, bytes.
+/// Maximum length of a plugin's or method's name, and of the text about its build, in bytes.
 const MAX_NAME: usize = 256;
-/// Longest description of a method, bytes.
+/// Maximum length of a method's description, in bytes.
 const MAX_DESCRIPTION: usize = 256 * 1024;
-/// The most namespaces that a plugin can need.
+/// Maximum number of needed namespaces.
 const MAX_NEEDS: usize = 64;
 
 /// How expensive a method is.
@@ -32,9 +32,10 @@ pub struct Method {
     pub name: String,
     /// Cost class.
     pub cost: Cost,
-    /// Whether it changes nothing that another call could see.
+    /// Whether it changes no state visible to other calls.
     pub only_reads: bool,
-    /// Whether the host calls it ahead of many calls of another method, and no client ([`METHOD_AHEAD`](tenon_api::abi::METHOD_AHEAD)).
+    /// Whether the host, never a client, calls it ahead of many calls of another method
+    /// ([`METHOD_AHEAD`](tenon_api::abi::METHOD_AHEAD)).
     pub is_ahead: bool,
     /// Whether its parameters hold passwords or keys.
     pub takes_secrets: bool,
@@ -42,7 +43,7 @@ pub struct Method {
     pub description: String,
 }
 
-/// A namespace that a plugin needs, with the least version that does.
+/// A namespace that a plugin needs, with the minimum version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// The namespace.
@@ -55,7 +56,7 @@ impl Need {
     /// Reads a list such as `eth >= 1, net`.
     ///
     /// # Errors
-    /// What is malformed, and the right form.
+    /// The malformed part, and the right form.
     pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let needs = text.split(',').map(str::trim).filter(|need| !need.is_empty());
         if needs.clone().nth(MAX_NEEDS).is_some() {
@@ -76,7 +77,7 @@ impl Need {
         Ok(Self { namespace: namespace.to_owned(), least })
     }
 
-    /// Whether a namespace of this version will do.
+    /// Whether this version of a namespace is sufficient.
     pub(crate) fn is_met_by(&self, version: &str) -> bool {
         numbers(version).is_some_and(|version| version >= self.least)
     }
@@ -91,13 +92,13 @@ impl std::fmt::Display for Need {
     }
 }
 
-/// `1` or `1.2` as numbers.
+/// Parses `1` or `1.2`.
 fn numbers(version: &str) -> Option<(u32, u32)> {
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What a plugin says about itself.
+/// A plugin's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Name of the plugin.
@@ -108,11 +109,11 @@ pub struct Manifest {
     pub version: String,
     /// Compiler and build.
     pub built_with: String,
-    /// What it wants to be granted.
+    /// Requested capabilities.
     pub capabilities: Vec<Capability>,
     /// Namespaces that it needs.
     pub needs: Vec<Need>,
-    /// Whether its subscriptions can be opened again in the instance that replaces it.
+    /// Whether its subscriptions can be reopened in the instance that replaces it.
     pub has_lasting_subscriptions: bool,
     /// Whether it does background work, independent of calls.
     pub has_background: bool,
@@ -125,10 +126,10 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Looks for what is malformed.
+    /// Checks for malformed parts.
     ///
     /// # Errors
-    /// What it is, and what it should be.
+    /// The malformed part, and what it should be.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { name, namespace, version, built_with, .. } = self;
         for (what, text) in [("name", name), ("build", built_with)] {
@@ -187,7 +188,7 @@ impl Manifest {
         }
     }
 
-    /// The form that the bus carries, with the other names of the namespace.
+    /// The form for the bus, with the other names of the namespace.
     pub(crate) fn namespace_info(&self, aliases: Vec<String>) -> NamespaceInfo {
         let describe =
             |method: &Method| MethodInfo { name: method.name.clone(), description: method.description.clone() };

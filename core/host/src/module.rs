@@ -1,4 +1,4 @@
-//! A module: a plugin as operators know it, through all states of its life.
+//! A module: a plugin as operators see it, through all states of its life.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -15,7 +15,7 @@ use crate::{
     HostError, Isolation, Manifest, PluginPlan, library_cache::CheckedLibrary, running::Running, trust::Trust,
 };
 
-/// A library that was checked, opened and believed.
+/// An opened library that was checked, with its manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct Build {
     pub(crate) library: CheckedLibrary,
@@ -30,7 +30,7 @@ impl Build {
     }
 }
 
-/// Where a module stands.
+/// State of a module.
 pub(crate) enum State {
     Loaded,
     Enabled(Arc<Running>),
@@ -40,11 +40,11 @@ pub(crate) enum State {
 
 /// A plugin that the host knows.
 pub(crate) struct Module {
-    /// What holds now: the settings' plan, or what an operator chose since.
+    /// The current plan: the settings', with the operator's later choices.
     pub(crate) plan: PluginPlan,
-    /// Whether the path was named by the settings, and so may lie outside of the plugin folders.
+    /// Whether the path comes from the settings, and so may lie outside of the plugin folders.
     pub(crate) is_path_settled: bool,
-    /// None when the library has not been opened: the module was disabled from the start, or could not be read.
+    /// None if the library has not been opened: the module was disabled from the start, or could not be read.
     pub(crate) build: Option<Build>,
     pub(crate) granted: Vec<Capability>,
     pub(crate) state: State,
@@ -72,12 +72,12 @@ impl Module {
         }
     }
 
-    /// All that is known of it, but for what it stores: that takes the database.
+    /// All that is known of it, except its storage use, which requires the database.
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
         let manifest = self.build.as_ref().map(|build| &build.manifest);
         let text = |of: fn(&Manifest) -> &String| manifest.map(of).cloned().unwrap_or_default();
         let running = self.running();
-        // A process that keeps ending is not started again; the operator has to do something.
+        // A process that keeps ending is not restarted; the operator has to act.
         let failure = running.and_then(|running| running.instance.failure());
         ModuleInfo {
             name: self.plan.name.clone(),
@@ -121,7 +121,7 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// The copies of libraries that modules have.
+    /// The library copies of modules.
     pub(crate) fn copies(&self) -> Vec<PathBuf> {
         self.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()
     }
@@ -157,7 +157,7 @@ impl Modules {
             .collect()
     }
 
-    /// Refuses a namespace that another module serves or waits to serve.
+    /// Refuses a namespace that another module serves, or will serve once started.
     pub(crate) fn check_namespace(&self, name: &str, build: &Build) -> Result<(), HostError> {
         let namespace = build.manifest.namespace.as_str();
         let claims = |module: &Module| {
@@ -173,7 +173,7 @@ impl Modules {
         }
     }
 
-    /// Refuses a build whose needs are not met by enabled modules.
+    /// Refuses a build whose needs no enabled modules meet.
     pub(crate) fn check_needs(&self, name: &str, manifest: &Manifest) -> Result<(), HostError> {
         for need in &manifest.needs {
             let found = self.running().map(|running| &running.manifest).find(|other| other.namespace == need.namespace);
@@ -197,7 +197,7 @@ impl Modules {
         }
     }
 
-    /// The shortest way over needs from one namespace to another, both included, if there is one.
+    /// The shortest path of needs from one namespace to another, both included, if there is one.
     fn way<'a>(&'a self, from: &'a str, to: &'a str) -> Option<Vec<&'a str>> {
         let mut ways = VecDeque::from([vec![from]]);
         let mut seen = BTreeSet::from([from]);
@@ -220,7 +220,7 @@ impl Modules {
         None
     }
 
-    /// Refuses to take a namespace away, or to put a version in its place, that enabled modules need.
+    /// Refuses to remove a namespace that enabled modules need, or to replace it by an unsuitable version.
     pub(crate) fn check_needed(&self, name: &str, new: Option<&Manifest>) -> Result<(), HostError> {
         let mut by = self.needing(name);
         if let Some(new) = new {

@@ -1,4 +1,4 @@
-//! A call in the words of its client, with the text that they stand in.
+//! A call as text, with the client's message that contains it.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use zeroize::Zeroizing;
 
 /// Method and parameters of a call, not decoded.
 ///
-/// The text of a message is needed until the plugin has decoded its parameters, and the call may wait long after that. The router
-/// takes the call by reference, which costs nothing to pass on, and frees an owned text once the parameters are decoded: the call
-/// has neither method nor parameters then.
+/// The text of a message is needed until the plugin has decoded its parameters, and the call may wait long after that.
+/// The router takes the call by reference, which costs nothing to pass on, and frees an owned text once the parameters
+/// are decoded: the call has neither method nor parameters then.
 #[derive(Debug)]
 pub struct RawCall<'a>(Text<'a>);
 
@@ -19,17 +19,17 @@ pub struct RawCall<'a>(Text<'a>);
 enum Text<'a> {
     /// The text is borrowed.
     Lent { method: &'a str, params: Option<&'a str> },
-    /// The text goes with the call, and with it what it holds of the memory budget.
+    /// The call owns the text, and its reservation in the memory budget.
     Owned { text: ByteString, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
 }
 
 impl<'a> RawCall<'a> {
-    /// A call whose text lives longer.
+    /// Creates a call that borrows its text.
     pub const fn lent(method: &'a str, params: Option<&'a str>) -> Self {
         Self(Text::Lent { method, params })
     }
 
-    /// A call that owns its text. `method` and `params` are where they stand in it, `memory` what the text holds.
+    /// Creates a call that owns its text. `method` and `params` are ranges in it, `memory` is its reservation.
     pub const fn owned(
         text: ByteString,
         method: Range<usize>,
@@ -39,12 +39,12 @@ impl<'a> RawCall<'a> {
         Self(Text::Owned { text, method, params, _memory: memory })
     }
 
-    /// A call with a copy of these.
+    /// Creates a call with copies of these.
     pub fn copied(method: &str, params: Option<&str>) -> Self {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
         // Wiped, because it may hold a password. Copies are rare.
         let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
-        // It was text before.
+        // Both parts were text before.
         let text = ByteString::try_from(Bytes::from_owner(text)).unwrap_or_default();
         Self::owned(text, 0..end, params.map(|_| end..params_end), None)
     }
@@ -86,7 +86,7 @@ impl<'a> RawCall<'a> {
     }
 }
 
-/// A piece of a text; empty if the range does not lie in it.
+/// A part of a text; empty if the range is out of bounds.
 fn part<'t>(text: &'t ByteString, range: &Range<usize>) -> &'t str {
     text.get(range.clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From method names to plugins.
+//! Routes method names to plugins.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,7 +30,7 @@ use crate::{
     gate::{Entry, Kind},
     raw_call::RawCall,
     running::{Running, Ticket},
-    stream::Wish,
+    stream::SubscriptionRequest,
 };
 
 struct Route {
@@ -39,11 +39,11 @@ struct Route {
     cost: Cost,
     only_reads: bool,
     takes_secrets: bool,
-    /// The number of the method that is called ahead of many calls of this one.
+    /// Number of the method that is called ahead of many calls of this one.
     ahead: Option<u32>,
-    /// Its place in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
+    /// Its index in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
     number: u32,
-    /// The name of the method by its namespace's own name: what is refused by one name is refused by all.
+    /// The method's name under its namespace's own name: a method refused under one name is refused under all.
     own_name: Box<str>,
 }
 
@@ -65,14 +65,14 @@ impl Route {
     }
 }
 
-/// The methods that clients call, with their numbers.
+/// The methods that clients may call, with their numbers.
 fn served_methods(plugin: &Running) -> impl Iterator<Item = (u32, &Method)> {
     (0..).zip(&plugin.manifest.methods).filter(|(_, method)| !method.is_ahead)
 }
 
-/// What [`Router::enter`] came to.
+/// Result of [`Router::enter`].
 enum Entered {
-    /// Inside; the method's number and cost.
+    /// Entered; the method's number and cost.
     At(Ticket, u32, Cost),
     /// The plugin is being replaced.
     Held(Arc<Running>),
@@ -109,8 +109,8 @@ impl RouteTable {
         table
     }
 
-    /// Adds the methods of a namespace under another name of it, so that a call by that name costs no look-up more.
-    /// A plugin whose own name that is comes first. Methods that are there for the other name only are called by that.
+    /// Adds the methods of a namespace under another name of it, so that a call by that name needs no extra look-up. A
+    /// plugin whose own name that is has precedence. Methods specific to the other name are called by it.
     fn add_alias(&mut self, alias: &NamespaceAlias) {
         let Some(plugin) = self.namespaces.get(&alias.namespace).cloned() else { return };
         let is_served = alias.is_served && !self.namespaces.contains_key(&alias.name);
@@ -132,13 +132,13 @@ impl RouteTable {
         }
     }
 
-    /// Takes away the routes to a namespace that the chain does not serve.
+    /// Removes the routes to a namespace that the chain does not serve.
     fn withhold(&mut self, namespace: &str) {
         self.methods.retain(|_, route| route.plugin.manifest.namespace != namespace);
         self.namespaces.remove(namespace);
     }
 
-    /// Gives every route its place.
+    /// Numbers the routes.
     fn number_routes(&mut self) {
         for (number, route) in (0..).zip(self.methods.values_mut()) {
             route.number = number;
@@ -156,7 +156,7 @@ impl RouteTable {
         own.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether a caller is refused every subscription of a plugin, by whichever of its names.
+    /// Whether a caller is refused every subscription of a plugin, under any of its names.
     fn refuses_subscriptions(&self, plugin: &Arc<Running>, caller: &Caller) -> bool {
         caller.exposure.refuses_some()
             && self
@@ -171,17 +171,17 @@ struct Inner {
     /// Read on every call, replaced when a plugin comes or goes.
     routes: ArcSwap<RouteTable>,
     aliases: Vec<NamespaceAlias>,
-    /// Namespaces that are not routed, whatever serves them.
+    /// Namespaces without routes, even if a plugin serves them.
     unserved: Vec<String>,
-    /// Bounds of each plugin's slow calls.
+    /// Limits of each plugin's slow calls.
     slow: FairLimits,
     calls: CallBook,
-    /// A filter by [`name_bit`]: the bit of every method that took secrets since the start. Most names are known not to take any
-    /// by it, without a look-up.
+    /// A filter by [`name_bit`]: the bits of all methods that took secrets since the start. It rules out most other
+    /// names without a look-up.
     secret_names: AtomicU64,
 }
 
-/// Finds the plugin of a method and calls it on the caller's task. Cloning gives the same router.
+/// Finds the plugin of a method and calls it on the caller's task. Clones share the same routes.
 #[derive(Clone)]
 pub struct Router {
     inner: Arc<Inner>,
@@ -201,11 +201,11 @@ impl Router {
                 unserved,
                 slow: FairLimits {
                     places: slow_calls,
-                    // Calls of others begin at once, whatever one client asks.
+                    // Keeps places free for other clients' calls.
                     client_places: slow_calls.div_ceil(2),
                     queue: slow_queue,
                     client_queue: slow_queue.div_ceil(2),
-                    // What a plugin does cannot be paused here; its jobs can, in the work pool.
+                    // A plugin's code cannot be paused here; its jobs can, in the work pool.
                     parked: 0,
                 },
                 calls: CallBook::default(),
@@ -220,7 +220,7 @@ impl Router {
         routes.number_routes();
         let secret = routes.methods.iter().filter(|(_, route)| route.takes_secrets);
         let names = secret.fold(0, |names, (name, _)| names | name_bit(name.as_bytes()));
-        // Before the routes: no call may find a route whose bit is missing.
+        // Before the routes are visible: no call may find a route whose bit is missing.
         self.inner.secret_names.fetch_or(names, Ordering::Release);
         self.inner.routes.store(Arc::new(routes));
     }
@@ -240,8 +240,8 @@ impl Router {
     /// # Errors
     /// As [`Router::call`].
     pub async fn call_raw(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
-        // All that waits is boxed where it begins. Timers and queues inside this future would make it ten times as large,
-        // and futures of fast methods are moved about more than they are polled.
+        // Everything that waits is boxed where it begins. Timers and queues inside this future would make it ten times
+        // as large, and futures of fast methods are moved more often than polled.
         let entered = match self.enter(call.method(), caller) {
             Ok(Entered::At(ticket, index, cost)) => Ok((ticket, index, cost)),
             Ok(Entered::Held(plugin)) => {
@@ -269,7 +269,7 @@ impl Router {
         answer
     }
 
-    /// Calls a method of a plugin that was entered.
+    /// Calls a method of an entered plugin.
     async fn run(
         &self,
         plugin: &Running,
@@ -293,9 +293,9 @@ impl Router {
             }
         };
         let mut call = plugin.instance.call(index, raw.params(), caller);
-        // The call may wait for long, and its text is not needed any more.
+        // The call may wait for long, and no longer needs its text.
         raw.release();
-        // A fast method answers its first poll: no timer is made for it.
+        // A fast method is ready on its first poll: no timer is created for it.
         let first = poll_fn(|task| Poll::Ready(call.poll_reply(task))).await;
         let answer = match first {
             Poll::Ready(answer) => answer,
@@ -322,18 +322,18 @@ impl Router {
     ) -> Result<PluginStream, Failure> {
         let (ticket, index) = self.enter_subscription(namespace, kind, caller).await?;
         // The subscription outlives the call that opens it, and with it the deadline.
-        let wish = Wish {
+        let request = SubscriptionRequest {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),
             params: params.map(str::to_owned),
             caller: Caller::new(caller.exposure.clone(), CallContext::new().from_origin(caller.context.origin())),
         };
-        let stream = PluginStream::begin(ticket, index, wish);
+        let stream = PluginStream::begin(ticket, index, request);
         before(caller.context.deadline(), stream.accepted()).await??;
         Ok(stream)
     }
 
-    /// Whether the caller may open the subscription that has the name of this method.
+    /// Whether the caller may open the subscription named like this method.
     pub fn names_subscription(&self, method: &str, caller: &Caller) -> bool {
         let Some((namespace, kind)) = method.split_once('_') else { return false };
         let routes = self.inner.routes.load();
@@ -343,13 +343,13 @@ impl Router {
             && plugin.is_some_and(|plugin| plugin.manifest.subscriptions.iter().any(|known| known == kind))
     }
 
-    /// Whether a method is known to change nothing that another call could see, by what its plugin says of it. Calls of all
-    /// others keep their place in a batch.
+    /// Whether a method changes no state visible to other calls, according to its plugin. All other calls keep their
+    /// order in a batch.
     pub fn only_reads(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// Whether the method of this name takes passwords or keys: the text of its call is wiped.
+    /// Whether this method takes passwords or keys: the text of its call is wiped.
     pub fn takes_secrets(&self, method: &[u8]) -> bool {
         if self.inner.secret_names.load(Ordering::Acquire) & name_bit(method) == 0 {
             return false;
@@ -358,13 +358,13 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.takes_secrets)
     }
 
-    /// Whether a plugin wants to see many calls of this method before the first of them runs.
+    /// Whether a plugin wants to receive many calls of this method together before the first of them runs.
     pub fn is_called_ahead(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }
 
-    /// Shows a plugin the parameters of many calls of a method that follow one another in a batch (raw JSON of each `params`), so
-    /// that it can do together what they have in common. What it answers is not told: the calls themselves will.
+    /// Passes a plugin the parameters of many successive calls of a method in a batch (raw JSON of each `params`), so
+    /// that it can do their common work once. Its answer is ignored: the calls themselves report any failure.
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));
@@ -375,8 +375,8 @@ impl Router {
         }
     }
 
-    /// Enters the plugin of a method for what is called ahead of it, where the caller may call the method. While the plugin is
-    /// being replaced, or when it has as many calls as it may, nothing is called ahead.
+    /// Enters the plugin of a method for the call ahead of it, if the caller may call the method. Nothing is called
+    /// ahead while the plugin is being replaced, or when it runs its maximum number of calls.
     fn enter_ahead(&self, method: &str, caller: &Caller) -> Option<(Ticket, u32)> {
         let routes = self.inner.routes.load();
         let route = routes
@@ -400,7 +400,7 @@ impl Router {
         routes.namespaces.values().map(info_of).collect()
     }
 
-    /// Their versions, in the order of their names.
+    /// The namespaces' versions, sorted by name.
     pub fn versions(&self) -> Vec<NamespaceVersion> {
         let routes = self.inner.routes.load();
         let version_of = |plugin: &Arc<Running>| NamespaceVersion {
@@ -411,29 +411,29 @@ impl Router {
         routes.namespaces.values().map(version_of).collect()
     }
 
-    /// What became of the calls of each method, over each transport by which there were any, since the node started.
+    /// Call counts of each method over each transport used, since the node started.
     pub fn calls(&self) -> Vec<CallCounts> {
         self.inner.calls.counted()
     }
 
-    /// Calls of methods that are not served, or not to that caller.
+    /// Number of calls of methods that are not served, or not exposed to the caller.
     pub fn unknown_calls(&self) -> [(Transport, u64); Transport::ALL.len()] {
         self.inner.calls.unknown()
     }
 
-    /// Whether calls are timed from now on; that costs two looks at the clock a call. They are not when the node starts.
+    /// Sets whether calls are timed, which costs two clock reads per call. Off when the node starts.
     pub fn time_calls(&self, is_timed: bool) {
         self.inner.calls.time(is_timed);
     }
 
-    /// Slow calls that wait for their turn.
+    /// Number of slow calls waiting for their turn.
     pub fn waiting_slow_calls(&self) -> usize {
         let routes = self.inner.routes.load();
         let queues = routes.namespaces.values().filter_map(|plugin| plugin.slow.get());
         queues.map(|queue| queue.counts().2).sum()
     }
 
-    /// Where the calls of a plugin are counted.
+    /// The call counters of a plugin.
     pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
         self.inner.calls.places(manifest)
     }
@@ -453,14 +453,14 @@ impl Router {
                 Ok(ticket) => return Ok(Entered::At(ticket, route.index, route.cost)),
                 Err(Entry::Held) => return Ok(Entered::Held(Arc::clone(&route.plugin))),
                 Err(Entry::Full) => return Err(route.plugin.refuse()),
-                // Closed between look-up and entry. When another plugin has taken its place, go there.
+                // Closed between look-up and entry. If another plugin has replaced it, use that one.
                 Err(_) if self.is_current(&routes) => return Err(no_method(method)),
                 Err(_) => {}
             }
         }
     }
 
-    /// Waits while the plugin is being replaced, and enters the one that is there then.
+    /// Waits while the plugin is being replaced, then enters the new one.
     async fn enter_later(
         &self,
         mut held: Arc<Running>,
@@ -508,8 +508,8 @@ impl Router {
         Arc::ptr_eq(routes, &self.inner.routes.load())
     }
 
-    /// Waits for the turn of a slow call. Each plugin has places of its own, so that one whose calls do not end holds up no
-    /// other, and its callers share them fairly.
+    /// Waits for the turn of a slow call. Each plugin has its own places, shared fairly by its callers: one whose calls
+    /// do not end blocks no other.
     async fn slow_place(&self, plugin: &Running, caller: &Caller) -> Result<Place, Failure> {
         let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
         let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
@@ -533,7 +533,8 @@ impl fmt::Debug for Router {
     }
 }
 
-/// One of 64 bits, by first byte and length of a method's name. The factor keeps the names of `personal` apart from those of `eth`.
+/// One of 64 bits, by first byte and length of a method's name. The factor separates the names of `personal` from those
+/// of `eth`.
 fn name_bit(method: &[u8]) -> u64 {
     let first = method.first().copied().map_or(0, usize::from);
     1 << ((first * 26 + method.len()) % 64)
@@ -552,7 +553,7 @@ fn no_method(method: &str) -> Failure {
     }
 }
 
-/// Waits for `work` until the deadline, and drops it then.
+/// Waits for `work` until the deadline, then drops it.
 async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Result<T, Failure> {
     match deadline {
         None => Ok(work.await),

@@ -27,50 +27,50 @@ use crate::{
     stream::Slot,
 };
 
-/// How often a plugin is looked at whose last call has just gone, before it is stopped.
+/// Polling interval for a plugin whose last call has just ended, before it is stopped.
 const STOP_POLL: Duration = Duration::from_millis(1);
-/// How long the last share of an instance that has drained may take to go.
+/// Time limit for the last share of a drained instance to be dropped.
 pub(crate) const SHARE_WAIT: Duration = Duration::from_secs(5);
-/// How long cancelled calls may take to go. Only code that neither answers nor yields takes longer.
+/// Time limit for cancelled calls to end. Only code that neither answers nor yields takes longer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 
 /// The pause before a plugin's background work restarts after its first error.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The longest one.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Maximum pause.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// A started plugin. Whoever calls it owns a share, so that it is stopped when the last one has gone.
+/// A started plugin. Every caller owns a share; it is stopped when the last share is dropped.
 pub(crate) struct Running {
-    /// By which the host knows it; it may call itself otherwise.
+    /// Its name in the host, which may differ from the one in its manifest.
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
     pub(crate) instance: Box<dyn PluginInstance>,
-    /// Where the calls of its methods are counted, in their order.
+    /// Call counters of its methods, in their order.
     pub(crate) calls: Box<[Arc<MethodCalls>]>,
     pub(crate) gate: Gate,
-    /// The places of its slow calls, which its callers share; made by the first of them.
+    /// The queue of its slow calls, created by the first of them.
     pub(crate) slow: OnceLock<FairQueue>,
-    /// What went wrong in it.
+    /// Its fault counts.
     pub(crate) faults: Faults,
-    /// The bounds that hold for it.
+    /// The limits that apply to it.
     pub(crate) limits: ModuleLimits,
-    /// What should protect the node from it and does not.
+    /// Protections of the node that are not in force.
     pub(crate) warnings: Vec<String>,
-    /// Says why, once the calls that still run must end.
+    /// Set to the reason once running calls must end.
     cancelled: watch::Sender<Option<Failure>>,
-    /// Its subscriptions, some of which may have ended. Touched when one opens and by the life cycle; nothing awaits
+    /// Its subscriptions, some of which may have ended. Locked when one opens and by the life cycle; nothing awaits
     /// under the lock.
     slots: Mutex<Vec<Weak<Slot>>>,
-    /// The task that polls the plugin's own work, if it has any.
+    /// The task that polls the plugin's background work, if it has any.
     background: Mutex<Option<AbortHandle>>,
 }
 
-/// How the end of a plugin went.
+/// Result of draining a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drained {
     /// Calls that were cancelled at the end of the grace period.
     pub(crate) cancelled: u64,
-    /// Calls that did not even end then. The plugin is stopped when they do.
+    /// Calls that did not end even then. The plugin is stopped when they do.
     pub(crate) abandoned: u64,
 }
 
@@ -101,11 +101,11 @@ impl Running {
         }
     }
 
-    /// Waits for work in this plugin, but not beyond its end.
+    /// Waits for work in this plugin, at most until its end.
     pub(crate) async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
         let mut cancelled = self.cancelled.subscribe();
         let reason = async move {
-            // An error would say that the sender is gone, and it is ours.
+            // An error would mean that the sender is gone, but it is owned here.
             let reason = cancelled.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
             reason.unwrap_or_else(|| Failure::server("call cancelled"))
         };
@@ -116,15 +116,15 @@ impl Running {
         }
     }
 
-    /// Why a call is refused that would be one too many.
+    /// The error for a call beyond the limit.
     pub(crate) fn refuse(&self) -> Failure {
         self.faults.note_refused();
         let most = self.limits.calls.unwrap_or_default();
         Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.name))
     }
 
-    /// Counts the failure of a call if it is the plugin's fault. Calls that were not answered in time are named in the log, the
-    /// first, the second, the fourth and so on: there is no other trace of them.
+    /// Counts the failure of a call if it is the plugin's fault. Logs calls that timed out, the first, second, fourth
+    /// and so on: they leave no other trace.
     pub(crate) fn note_failure(&self, method: u32, failure: &Failure) {
         if self.faults.note(failure) != Fault::Late {
             return;
@@ -136,18 +136,18 @@ impl Running {
         }
     }
 
-    /// What went wrong in it.
+    /// Its fault counts.
     pub(crate) fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             failed_calls: self.faults.failed(),
-            // One that it was told of by the node is the node's.
+            // Panics reported to it by the node are the node's own.
             panics: self.faults.panics().saturating_sub(self.instance.bus_crashes()),
             refused_calls: self.faults.refused(),
             ..self.instance.faults()
         }
     }
 
-    /// Remembers a subscription.
+    /// Registers a subscription.
     pub(crate) fn add_slot(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() == slots.capacity() {
@@ -156,13 +156,13 @@ impl Running {
         slots.push(Arc::downgrade(slot));
     }
 
-    /// The subscriptions that are open.
+    /// The open subscriptions.
     pub(crate) fn open_slots(&self) -> Vec<Arc<Slot>> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
     }
 
-    /// Polls the plugin's own work from now on. Its task owns a share until [`Running::end_background`].
+    /// Starts polling the plugin's background work. Its task owns a share until [`Running::end_background`].
     pub(crate) fn begin_background(self: &Arc<Self>) {
         if !self.manifest.has_background {
             return;
@@ -175,14 +175,14 @@ impl Running {
         *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
 
-    /// Ends the plugin's own work at its next wait.
+    /// Stops the plugin's background work at its next wait.
     pub(crate) fn end_background(&self) {
         if let Some(task) = self.background.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
     }
 
-    /// Refuses new calls and closes the subscriptions with a notice. Returns how many there were.
+    /// Refuses new calls and closes the subscriptions with a notice. Returns the number of subscriptions.
     pub(crate) fn close(&self, notice: &str) -> u64 {
         self.end_background();
         self.gate.close();
@@ -193,7 +193,7 @@ impl Running {
         slots.len() as u64
     }
 
-    /// Waits until nothing is left inside; cancels what is left after the grace period, with `reason`.
+    /// Waits until all calls and streams have ended; after the grace period, cancels the rest with `reason`.
     pub(crate) async fn drain(&self, deadline: Instant, reason: &str) -> Drained {
         let mut outcome = Drained::default();
         if timeout_at(deadline, self.gate.drained()).await.is_ok() {
@@ -207,12 +207,12 @@ impl Running {
         outcome
     }
 
-    /// Stops a closed plugin as soon as no share of it is left. False when there still is one at the deadline; then
-    /// it is stopped when the last one goes.
+    /// Stops a closed plugin once no other share of it is left. Returns false if there still is one at the deadline;
+    /// then dropping the last one stops it.
     pub(crate) async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
         loop {
-            // A look-up that has just been refused entry may hold a share for an instant.
+            // A look-up that has just been refused entry may hold a share briefly.
             match Arc::try_unwrap(plugin) {
                 Ok(last) => {
                     // The plugin's own code runs, and may block.
@@ -227,24 +227,24 @@ impl Running {
     }
 }
 
-/// Does a plugin's own work until it says that there is no more. After an error it starts again, after a pause that grows while
-/// errors follow one another.
+/// Runs a plugin's background work until it reports that there is no more. Restarts it after an error, with a pause
+/// that grows with successive errors.
 async fn work_in_background(running: Arc<Running>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Instant::now();
         let Err(failure) = running.instance.background().await else { return };
         running.faults.note(&failure);
-        if begun.elapsed() > LONGEST_PAUSE {
+        if begun.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
         tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
         tokio::time::sleep(pause).await;
-        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }
 }
 
-/// One call or stream in flight; leaving the gate before giving up its share.
+/// One call or stream in flight. On drop it leaves the gate before it drops its share.
 pub(crate) struct Ticket {
     pub(crate) plugin: Arc<Running>,
     kind: Kind,

@@ -1,5 +1,5 @@
-//! The storage space of one plugin: questions about it are answered here and never reach the bus, so that nobody can
-//! name another's.
+//! The storage space of one plugin. Requests for it are answered here and never reach the bus, so that no plugin can
+//! name another's space.
 
 use std::sync::{Arc, Weak};
 
@@ -15,7 +15,7 @@ use crate::{HostError, PluginHost};
 /// The space of one plugin.
 #[derive(Clone)]
 pub(crate) struct Space {
-    /// The name of its module, which the operator chose: what a library says about itself does not count.
+    /// The name of its module, chosen by the operator: the name in the library's manifest is not used.
     name: Arc<str>,
     limits: SpaceLimits,
     /// Weak, because services of plugins stay as long as the process and must not keep the database open.
@@ -27,7 +27,7 @@ impl Space {
         Self { name: name.into(), limits, spaces: spaces.map(Arc::downgrade) }
     }
 
-    /// Answers a question about the space; none when the topic is of something else.
+    /// Answers a request for the space; none if the topic is another one.
     pub(crate) fn answer(&self, topic: Topic, frame: &[u8]) -> Option<ExportedFuture> {
         let answer = match topic {
             GetRecords::TOPIC => self.read(frame, |spaces, request: GetRecords| spaces.get(&self.name, &request.keys)),
@@ -47,7 +47,7 @@ impl Space {
         spaces.ok_or_else(|| Failure::server("this node keeps no storage for plugins"))
     }
 
-    /// Answers on the spot: a few point reads, or a page.
+    /// Answers immediately: a few point reads, or a page.
     fn read<R: Request, T: Serialize>(
         &self,
         frame: &[u8],
@@ -57,7 +57,7 @@ impl Space {
         codec::encode(&answer(&*self.spaces()?, request)?).map_err(coding)
     }
 
-    /// Commits on a thread that may block. A commit that has begun is finished, also when nobody waits for it.
+    /// Commits on a thread that may block. A commit that has begun completes even if the caller leaves.
     fn commit(&self, frame: &[u8]) -> ExportedFuture {
         let prepared = codec::decode::<CommitRecords>(frame).map_err(coding);
         let prepared = prepared.and_then(|commit| Ok((self.spaces()?, commit)));
@@ -79,7 +79,7 @@ fn coding(error: codec::CodecError) -> Failure {
 }
 
 impl PluginHost {
-    /// Adds how full a module's space is: of those that may store something, or have. A read of the database.
+    /// Adds the storage use of modules that may store something, or have stored something. Reads the database.
     pub(crate) fn with_storage(&self, info: ModuleInfo, limits: Option<SpaceLimits>) -> ModuleInfo {
         let limits = limits.unwrap_or(self.options.space_limits);
         let usage = self.options.spaces.as_ref().and_then(|spaces| {
@@ -91,10 +91,10 @@ impl PluginHost {
         ModuleInfo { storage: shown.map(|(records, bytes)| SpaceUsage::of(records, bytes, limits)), ..info }
     }
 
-    /// Removes everything that a module has stored, and says what it held. Blocks.
+    /// Removes everything that a module has stored, and returns its former use. Blocks.
     ///
     /// # Errors
-    /// [`HostError::WrongState`] while it is enabled, [`HostError::Space`] when there is no storage or it fails.
+    /// [`HostError::WrongState`] while it is enabled, [`HostError::Space`] if there is no storage or it fails.
     pub fn purge_space(&self, request: &PurgeSpace) -> Result<SpaceUsage, HostError> {
         let name = request.module.as_str();
         let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;

@@ -1,7 +1,7 @@
-//! Starting the plugins with the node: those in processes of their own side by side, all of them bounded as a whole.
+//! Starts the plugins with the node: those in their own processes in parallel, within a common time limit.
 //!
-//! What must always hold: no plugin, however slow it is, holds up the start for longer than [`HostOptions::start_time`], and none
-//! is started before what it needs.
+//! Invariants: no plugin, however slow, delays the start beyond [`HostOptions::start_time`], and none is started before
+//! the plugins that it needs.
 //!
 //! [`HostOptions::start_time`]: crate::HostOptions::start_time
 
@@ -20,20 +20,20 @@ use crate::{
     choices::Choices,
     ends::now,
     host::{Candidate, Judged},
-    library_file::Plainly,
+    library_file::Unpaused,
     module::{Module, State},
 };
 
-/// How many processes are started at a time.
+/// Maximum number of processes started at a time.
 const MAX_AT_ONCE: usize = 16;
 
-/// A plugin on its way.
+/// A plugin that is about to start.
 struct Waiting<T> {
     plan: PluginPlan,
     stage: T,
 }
 
-/// The instant up to which plugins may start.
+/// The instant until which plugins may start.
 #[derive(Clone, Copy)]
 struct Deadline {
     end: Instant,
@@ -50,11 +50,12 @@ impl Deadline {
 }
 
 impl PluginHost {
-    /// Starts the plugins that the settings name, after those that they need, as the operator's choices at run time
-    /// have it. One that cannot be started is noted as failed. Blocks.
+    /// Starts the plugins in the settings, as changed by the operator's run-time choices, each after those that it
+    /// needs. One that cannot be started is recorded as failed. Blocks.
     ///
     /// # Errors
-    /// [`HostError`] of the first required plugin that cannot be started; [`HostError::Choices`] when the choices can't be read.
+    /// [`HostError`] of the first required plugin that cannot be started; [`HostError::Choices`] if the choices can't
+    /// be read.
     pub fn start(&self, plans: &[PluginPlan]) -> Result<Vec<ModuleInfo>, HostError> {
         let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
         let whole = self.options.start_time;
@@ -62,13 +63,13 @@ impl PluginHost {
         let waiting = self.note_plans(plans)?;
         let waiting = self.open_all(waiting, deadline)?;
         self.start_in_order(waiting, deadline)?;
-        // What the process before had mapped, and what it left half when it was killed.
+        // Copies that the previous process had mapped, or left incomplete when it was killed.
         let copies = self.modules().copies();
         self.libraries.remove_unused(&copies);
         Ok(self.list())
     }
 
-    /// Makes the modules known; gives those that are to be started, and whether their paths are those of the settings.
+    /// Registers the modules; returns those to start, and whether their paths come from the settings.
     fn note_plans(&self, plans: &[PluginPlan]) -> Result<Vec<Waiting<bool>>, HostError> {
         let choices = self.read_choices()?;
         let (settled, chosen) = choices.apply(plans);
@@ -94,7 +95,7 @@ impl PluginHost {
         Ok(waiting)
     }
 
-    /// What the operator chose at run time.
+    /// The operator's run-time choices.
     pub(crate) fn read_choices(&self) -> Result<Choices, HostError> {
         self.options.choices_file.as_deref().map_or_else(|| Ok(Choices::default()), Choices::read)
     }
@@ -102,7 +103,7 @@ impl PluginHost {
     /// Opens all libraries.
     fn open_all(&self, waiting: Vec<Waiting<bool>>, deadline: Deadline) -> Result<Vec<Waiting<Candidate>>, HostError> {
         let judge =
-            |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Plainly)?, plan, false);
+            |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Unpaused)?, plan, false);
         let judged = waiting.into_iter().map(|Waiting { plan, stage }| (judge(&plan, stage), plan));
         let judged: Vec<(Result<Judged, HostError>, PluginPlan)> = judged.collect();
         let is_process = |judged: &Result<Judged, HostError>| {
@@ -125,7 +126,7 @@ impl PluginHost {
         Ok(opened)
     }
 
-    /// Starts each once what it needs is enabled.
+    /// Starts each plugin once the plugins that it needs are enabled.
     fn start_in_order(&self, mut waiting: Vec<Waiting<Candidate>>, deadline: Deadline) -> Result<(), HostError> {
         while !waiting.is_empty() {
             let (ready, postponed) = self.next_wave(waiting);
@@ -147,7 +148,8 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Those that can be started now, side by side: what they need is enabled, and no two of them have the same namespace.
+    /// The plugins that can start now, in parallel: all that they need is enabled, and no two of them have the same
+    /// namespace.
     fn next_wave(&self, waiting: Vec<Waiting<Candidate>>) -> (Vec<Waiting<Candidate>>, Vec<Waiting<Candidate>>) {
         let modules = self.modules();
         let mut claimed = BTreeSet::new();
@@ -157,7 +159,7 @@ impl PluginHost {
         })
     }
 
-    /// Those whose needs nothing meets.
+    /// Records plugins whose needs are not met.
     fn note_unmet(&self, waiting: Vec<Waiting<Candidate>>) -> Result<(), HostError> {
         for Waiting { plan, stage } in waiting {
             let needs = self.modules().check_needs(&plan.name, &stage.build.manifest);
@@ -175,7 +177,7 @@ impl PluginHost {
     }
 }
 
-/// The state of a plugin that did not start, unless the node must not start without it.
+/// The state of a plugin that did not start, or the error if the plugin is required.
 fn failed(plan: &PluginPlan, error: HostError) -> Result<State, HostError> {
     if plan.is_required {
         return Err(error);
@@ -184,8 +186,8 @@ fn failed(plan: &PluginPlan, error: HostError) -> Result<State, HostError> {
     Ok(State::Failed(error.to_string()))
 }
 
-/// Does the work on all items: one after another on those that run in this process, then side by side on the others. The outcomes
-/// of each kind are in the order of the items.
+/// Runs the work on all items: first sequentially on those that run in this process, then in parallel on the others.
+/// The outcomes of each kind are in the order of the items.
 fn first_and_side_by_side<T: Send, R: Send>(
     items: Vec<T>,
     is_other: impl Fn(&T) -> bool,
@@ -197,10 +199,10 @@ fn first_and_side_by_side<T: Send, R: Send>(
     outcomes
 }
 
-/// Does the work on some items at a time, each on a thread of its own with this thread's runtime.
+/// Runs the work on several items at a time, each on its own thread with this thread's runtime.
 fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sync)) -> Vec<R> {
     let helpers = items.len().min(MAX_AT_ONCE).saturating_sub(1);
-    // Locked to take an item or to put an outcome, and nothing else.
+    // Locked only to take an item or to store an outcome.
     let queue: Mutex<VecDeque<(usize, T)>> = Mutex::new(items.into_iter().enumerate().collect());
     let outcomes = Mutex::new(Vec::new());
     let runtime = Handle::try_current().ok();
@@ -215,7 +217,7 @@ fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sync)
     };
     thread::scope(|scope| {
         for _ in 0..helpers {
-            // Without this thread the others do its part.
+            // If this thread cannot start, the others do its part.
             let _ = thread::Builder::new().name("modules".to_owned()).spawn_scoped(scope, run);
         }
         run();

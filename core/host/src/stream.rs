@@ -1,5 +1,5 @@
-//! Open subscriptions. The plugin's side of one can be taken away, or replaced by that of a new instance, while its
-//! client is being slow.
+//! Open subscriptions. The plugin's side of one can be closed, or replaced by that of a new instance, even while its
+//! client reads slowly.
 
 use std::{
     collections::VecDeque,
@@ -24,10 +24,10 @@ use crate::{
     running::{Running, Ticket},
 };
 
-/// Most items that an instance leaves behind for a slow client when it is replaced. Events wait on the bus in hundreds.
+/// Maximum items that a replaced instance leaves behind for a slow client. Events wait on the bus in hundreds.
 const MAX_BACKLOG: usize = 4096;
 
-/// How long it looks when the grace period is over.
+/// Time limit for a last attempt to take the lock after the grace period.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
 type Item = Result<OwnedBytes, Failure>;
@@ -38,8 +38,8 @@ pub(crate) struct Part {
     ticket: Ticket,
 }
 
-/// What was asked for; asked again when the plugin is replaced.
-pub(crate) struct Wish {
+/// A subscription request; repeated when the plugin is replaced.
+pub(crate) struct SubscriptionRequest {
     pub(crate) namespace: String,
     pub(crate) kind: String,
     pub(crate) params: Option<String>,
@@ -49,58 +49,59 @@ pub(crate) struct Wish {
 
 /// An open subscription, shared by its reader and the life cycle of its plugin.
 pub(crate) struct Slot {
-    wish: Wish,
-    /// Held while the plugin's side is polled, which may take as long as the plugin's code; the life cycle only tries.
-    /// Nothing awaits under it.
+    request: SubscriptionRequest,
+    /// Held while the plugin's side is polled, for as long as the plugin's code takes; the life cycle only tries to
+    /// lock it. Nothing awaits under it.
     parts: Mutex<Parts>,
-    /// Why it was closed. Set before the parts are dropped, so that whoever holds the lock meanwhile drops them.
+    /// Why it was closed. Set before the parts are dropped, so that a holder of the lock drops them.
     notice: OnceLock<Failure>,
     is_over: AtomicBool,
 }
 
 #[derive(Default)]
 struct Parts {
-    /// None when it has ended.
+    /// None once it has ended.
     current: Option<Part>,
-    /// Whether an instance after this one listens, or is about to.
+    /// Whether the next instance listens, or is about to.
     is_noting: bool,
-    /// Whether the instance after this one has accepted the subscription. Its turn comes when `current` has ended.
+    /// Whether the next instance has accepted the subscription. It takes over when `current` has ended.
     has_next: bool,
-    /// None also when it has ended already.
+    /// None also once it has ended.
     next: Option<Part>,
-    /// What `next` has sent and `current` has not: left with the plugin, it would make events pile up on the bus.
+    /// Items of `next` that `current` has not sent. They are taken from the plugin so that events do not pile up on the
+    /// bus.
     ahead: VecDeque<Item>,
-    /// What `current` left behind, and comes first.
+    /// Remaining items of `current`, to be sent first.
     backlog: VecDeque<Item>,
-    /// What `current` has sent since `next` listens as well and `next` has not: `next` is going to send it too.
+    /// Items that `current` has sent since `next` listens too and that `next` has not sent: `next` will send them too.
     overlap: VecDeque<OwnedBytes>,
-    /// While it is being taken over, `current` is not the reader's to poll: it wakes whoever polled it last, and both wait.
+    /// During the takeover the reader must not poll `current`: it wakes the task that polled it last, and both wait.
     is_collected: bool,
     is_notice_told: bool,
     reader: Option<Waker>,
 }
 
 impl Slot {
-    /// Whether there is anything to take away.
+    /// Whether there is anything to close.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_over.load(Ordering::Acquire) && self.notice.get().is_none()
     }
 
-    /// Drops the plugin's side at once. The reader is told `notice`.
+    /// Drops the plugin's side immediately. The reader receives `notice`.
     pub(crate) fn close(&self, notice: Failure) {
         if self.notice.set(notice).is_err() {
             return;
         }
-        // Whoever holds the lock looks at the notice when it lets go.
+        // The holder of the lock checks the notice when it unlocks.
         if let Some(parts) = self.try_lock() {
             self.drop_parts(parts);
         }
     }
 
-    /// Opens the same subscription in another instance and lets it take over when the present one has ended.
+    /// Opens the same subscription in another instance, which takes over when the present one has ended.
     ///
     /// # Errors
-    /// Why the other instance does not take it; nothing has changed then.
+    /// Why the other instance refuses it; nothing has changed then.
     pub(crate) async fn open_next(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
         self.set_noting(true, deadline).await?;
         let opened = self.open_noted(plugin, deadline).await;
@@ -120,7 +121,7 @@ impl Slot {
     }
 
     async fn open_noted(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
-        let Wish { kind, params, caller, .. } = &self.wish;
+        let SubscriptionRequest { kind, params, caller, .. } = &self.request;
         let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
         let (index, _) = kinds
             .find(|(_, known)| *known == kind)
@@ -129,7 +130,7 @@ impl Slot {
         let mut items = plugin.instance.subscribe(index, params.as_deref(), caller);
         let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
         accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
-        // From now on it hears events: what it sends is kept, whatever the reader is doing.
+        // From now on it receives events: its items are kept, whatever the reader is doing.
         let mut ahead = VecDeque::new();
         let mut parts = loop {
             if let Some(parts) = self.try_lock() {
@@ -158,12 +159,12 @@ impl Slot {
         Ok(())
     }
 
-    /// Takes over what the present instance still has to say, until it ends or the deadline passes; from then on the
-    /// next one speaks.
+    /// Collects the remaining items of the present instance, until it ends or the deadline passes; then the next one
+    /// takes over.
     pub(crate) async fn finish_current(&self, deadline: Instant) {
         let ended = poll_fn(|task| {
             let Some(mut parts) = self.try_lock() else {
-                // Its reader polls it; look again.
+                // Its reader is polling it; try again.
                 task.waker().wake_by_ref();
                 return Poll::Pending;
             };
@@ -182,7 +183,7 @@ impl Slot {
         if timeout_at(deadline, ended).await.is_ok() {
             return;
         }
-        // Nobody holds the lock for long now: the reader leaves the plugin alone.
+        // The lock is held only briefly now: the reader does not poll the plugin.
         if let Some(mut parts) = self.lock_until(Instant::now() + LAST_LOOK).await {
             parts.is_collected = false;
             let current = if parts.has_next { parts.current.take() } else { None };
@@ -200,7 +201,7 @@ impl Slot {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let polled = match self.notice.get() {
             Some(notice) => parts.tell(notice),
-            None => parts.poll(task, &self.wish.namespace),
+            None => parts.poll(task, &self.request.namespace),
         };
         let polled = match (polled, self.notice.get()) {
             // Closed while the plugin was being polled.
@@ -215,7 +216,7 @@ impl Slot {
         }
         self.unlock(parts);
         if polled.is_pending() && self.notice.get().is_some() {
-            // Closed between the look above and the unlocking: nobody else wakes this task.
+            // Closed between the check above and the unlocking: only this wakes the task.
             task.waker().wake_by_ref();
         }
         polled
@@ -241,7 +242,7 @@ impl Slot {
         }
     }
 
-    /// Lets go, and does what a closing that found the lock taken left undone.
+    /// Unlocks, and completes a closing that found the lock taken.
     fn unlock(&self, parts: MutexGuard<'_, Parts>) {
         drop(parts);
         if self.notice.get().is_some()
@@ -257,7 +258,7 @@ impl Slot {
         parts.ahead.clear();
         parts.overlap.clear();
         drop(parts);
-        // The plugin's own code runs here.
+        // Runs the plugin's own code.
         drop((current, next));
         if let Some(reader) = reader {
             reader.wake();
@@ -298,7 +299,7 @@ impl Parts {
             match current.items.poll_item(task) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => self.current = None,
-                // The next instance goes on where this one failed.
+                // The next instance continues where this one failed.
                 Poll::Ready(Some(Err(_))) if self.has_next => self.current = None,
                 Poll::Ready(Some(item)) => {
                     if let Err(failure) = &item {
@@ -318,7 +319,7 @@ impl Parts {
         }
     }
 
-    /// Takes what the next instance sends, so that it does not miss events while it waits for its turn.
+    /// Collects items of the next instance, so that it does not miss events before its turn.
     fn look_ahead(&mut self, task: &mut TaskContext<'_>) {
         while let Some(next) = self.next.as_mut().filter(|_| self.ahead.len() < MAX_BACKLOG) {
             match next.items.poll_item(task) {
@@ -330,7 +331,8 @@ impl Parts {
         }
     }
 
-    /// The next instance's turn: what it sent goes behind what the one before left, without what both sent.
+    /// Switches to the next instance: queues its items behind the remaining ones of the previous one, without those
+    /// that both sent.
     fn promote(&mut self) {
         if !std::mem::take(&mut self.has_next) {
             return;
@@ -351,7 +353,7 @@ impl Parts {
         Poll::Ready(Some(item))
     }
 
-    /// Notes what the current instance sends while the next one listens as well.
+    /// Records items of the current instance while the next one listens too.
     fn note(&mut self, item: &Item) {
         let Ok(bytes) = item else { return };
         let is_same = |other: &Item| other.as_ref().is_ok_and(|other| other.as_ref() == bytes.as_ref());
@@ -365,7 +367,7 @@ impl Parts {
         self.overlap.push_back(OwnedBytes::from(bytes.as_ref().to_vec()));
     }
 
-    /// Whether the instance before sent this item of the next one already, for an event that both heard.
+    /// Whether the previous instance has already sent this item of the next one, for an event that both received.
     fn was_sent(&mut self, item: &Item) -> bool {
         let Ok(bytes) = item else { return false };
         match self.overlap.iter().position(|sent| sent.as_ref() == bytes.as_ref()) {
@@ -377,10 +379,10 @@ impl Parts {
         }
     }
 
-    /// Moves what the current instance says to the backlog. Ready when it has ended.
+    /// Moves items of the current instance to the backlog. Ready once it has ended.
     fn collect(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         if !self.has_next {
-            // The reader went on to it already.
+            // The reader has switched to it already.
             return Poll::Ready(());
         }
         self.look_ahead(task);
@@ -405,18 +407,18 @@ pub struct PluginStream {
 }
 
 impl PluginStream {
-    /// Opens a subscription in a plugin that has let it in.
-    pub(crate) fn begin(ticket: Ticket, index: u32, wish: Wish) -> Self {
-        let items = ticket.plugin.instance.subscribe(index, wish.params.as_deref(), &wish.caller);
+    /// Opens a subscription in an entered plugin.
+    pub(crate) fn begin(ticket: Ticket, index: u32, request: SubscriptionRequest) -> Self {
+        let items = ticket.plugin.instance.subscribe(index, request.params.as_deref(), &request.caller);
         let plugin = Arc::clone(&ticket.plugin);
         let parts = Parts { current: Some(Part { items, ticket }), ..Parts::default() };
-        let slot = Slot { wish, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
+        let slot = Slot { request, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
         let slot = Arc::new(slot);
         plugin.add_slot(&slot);
         Self { slot }
     }
 
-    /// Whether the plugin takes it: its first item.
+    /// Waits for the first item, which says whether the plugin accepts the subscription.
     pub(crate) async fn accepted(&self) -> Result<(), Failure> {
         let item = poll_fn(|task| {
             let mut parts = self.slot.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -434,8 +436,8 @@ impl PluginStream {
         accepted(item.await)
     }
 
-    /// The next item, the `result` of a notification; none at the end. After an error there is nothing more:
-    /// the plugin's reason, or the notice that its namespace was taken away. Cancel-safe.
+    /// The next item, the `result` of a notification; none at the end. An error is the last item: the plugin's reason,
+    /// or the notice that its namespace was removed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<JsonBytes, Failure>> {
         poll_fn(|task| self.slot.poll_next(task)).await
     }
@@ -444,7 +446,7 @@ impl PluginStream {
 impl Drop for PluginStream {
     fn drop(&mut self) {
         self.slot.is_over.store(true, Ordering::Release);
-        // The life cycle may hold a share of the slot; the plugin's side ends now all the same.
+        // The life cycle may hold a share of the slot; the plugin's side must end now regardless.
         self.slot.close(Failure::server("nobody reads it"));
     }
 }

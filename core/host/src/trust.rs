@@ -1,6 +1,6 @@
-//! Who stands behind a library: this node's build, the operator, or neither (a foreign one).
+//! The trust in a library: built with this node, vouched for by the operator, or neither (foreign).
 //!
-//! What must always hold: this is decided by the hash of the bytes that are loaded, never by the name of the file.
+//! Invariant: trust is decided by the hash of the loaded bytes, never by the file's name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,24 +20,24 @@ use crate::{
 /// The file with the hashes of the built-in plugins, beside their libraries. The build writes it, as `sha256sum` does.
 pub const BUILT_IN_LIST: &str = "built-in-plugins.sha256";
 
-/// The longest list, bytes.
+/// Maximum length of the list, in bytes.
 const MAX_LIST: u64 = 64 * 1024;
 /// Characters of a SHA-256 in hex.
 const HASH: usize = 64;
 
-/// Who stands behind a build.
+/// The trust in a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Built with this node: its hash is in [`BUILT_IN_LIST`].
     BuiltIn,
     /// The operator vouches for it.
     Vouched,
-    /// Everything else: it runs in a sandbox, and has what the operator grants by name.
+    /// Any other: it runs in a sandbox, with only the capabilities that the operator grants by name.
     Foreign,
 }
 
 impl Trust {
-    /// As `moduleInfo` writes it.
+    /// Its name in `moduleInfo`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -55,10 +55,11 @@ pub struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// Reads the list beside the libraries in `folder`; none when there is no list. It is checked as libraries are.
+    /// Reads the list beside the libraries in `folder`; none if there is no list. Its owner and permissions are checked
+    /// like a library's.
     ///
     /// # Errors
-    /// [`HostError::Untrusted`] when others could have written it, or a line is malformed; [`HostError::File`].
+    /// [`HostError::Untrusted`] if others could have written it, or a line is malformed; [`HostError::File`].
     pub fn read(folder: &Path) -> Result<Option<Self>, HostError> {
         let path = folder.join(BUILT_IN_LIST);
         // Not blocking: opening a pipe would wait for its writer.
@@ -104,7 +105,7 @@ impl BuiltIns {
         self.names.contains_key(hash)
     }
 
-    /// Whether a namespace is one of theirs. They are named after their namespaces, in small letters.
+    /// Whether a namespace is one of theirs. They are named after their namespaces, in lower case.
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         self.names.values().any(|known| known.eq_ignore_ascii_case(namespace))
     }
@@ -114,13 +115,13 @@ impl BuiltIns {
         self.names.values().map(String::as_str)
     }
 
-    /// Whether one of them is known by this name.
+    /// Whether one of them has this name.
     pub fn has_name(&self, name: &str) -> bool {
         self.names.values().any(|known| known == name)
     }
 }
 
-/// A SHA-256 in hex, in small letters.
+/// Parses a SHA-256 in hex; returns it in lower case.
 pub(crate) fn content_hash(text: &str) -> Option<String> {
     let is_hash = text.len() == HASH && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_hash.then(|| text.to_ascii_lowercase())
@@ -134,7 +135,7 @@ impl VouchedBuilds {
     /// The builds with these hashes.
     ///
     /// # Errors
-    /// What is no SHA-256 in hex, and how to get one.
+    /// The text that is not a SHA-256 in hex, and how to get one.
     pub fn from_hashes<'a>(hashes: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let hash = |text: &str| {
             content_hash(text.trim())

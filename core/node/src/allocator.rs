@@ -1,34 +1,34 @@
 //! The allocator of the whole process, and its figures.
 //!
-//! One allocator serves everybody: its functions carry the system's names in the linked program, so that the database
-//! engine, the other C libraries and plugins in the node's process take memory from it too. Two allocators beside each
-//! other each kept what the other could have used, and the system's kept it for good: blocks of the engine's cache are
-//! read by one thread and given back by another, which scatters them over an arena for each thread.
+//! The allocator's functions have the system's names in the linked program, so that the database engine, the other C
+//! libraries and plugins in the node's process use it too. Two allocators would each keep memory that the other could
+//! have used, and the system's keeps it permanently: blocks of the engine's cache are read by one thread and freed by
+//! another, which scatters them over an arena per thread.
 
 use tikv_jemalloc_ctl::{background_thread, epoch, max_background_threads, stats};
 
-/// Allocation is a tenth of a read's cost with the system's allocator under many threads; jemalloc halves it, and keeps
-/// long-running nodes from fragmenting.
+/// Allocation takes a tenth of a read's time with the system's allocator under many threads; jemalloc halves it, and
+/// prevents fragmentation in long-running nodes.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What the allocator has from the system, bytes.
+/// The allocator's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AllocatorUsage {
-    /// What the program asked for and has not given back.
+    /// Allocated and not freed by the program.
     pub(crate) allocated: u64,
-    /// Pages that hold some of it: what is more than `allocated` lies between what is in use.
+    /// Pages with allocated memory. The excess over `allocated` is free space between allocations.
     pub(crate) active: u64,
-    /// Pages that are in physical memory: what is more than `active` waits to be used again or given back, and the
-    /// allocator's own records.
+    /// Pages in physical memory. The excess over `active` is memory to be reused or returned, and the allocator's own
+    /// records.
     pub(crate) resident: u64,
-    /// Addresses that are kept, but no memory.
+    /// Reserved addresses without memory.
     pub(crate) retained: u64,
 }
 
-/// What the allocator has; none when it counts nothing.
+/// The allocator's figures; none if it does not count.
 pub(crate) fn usage() -> Option<AllocatorUsage> {
-    // The figures stand still until they are asked for anew.
+    // The figures change only on request.
     epoch::advance().ok()?;
     Some(AllocatorUsage {
         allocated: stats::allocated::read().ok()? as u64,
@@ -38,12 +38,12 @@ pub(crate) fn usage() -> Option<AllocatorUsage> {
     })
 }
 
-/// Lets a thread of the allocator's own give back, within ten seconds, the pages that nobody uses any more. Without it they are given
-/// back by whoever allocates next in the same arena: after a burst that may be nobody.
+/// Starts a thread of the allocator that returns unused pages within ten seconds. Without it they are only returned at
+/// the next allocation in the same arena, which after a burst may never come.
 ///
 /// For the node's own process only: one that may start no threads (a plugin's) must not call this.
 pub(crate) fn give_back_in_background() {
-    // One is enough for what a node gives back, however many processors there are.
+    // One is enough for a node, regardless of the number of processors.
     let started = max_background_threads::write(1).and_then(|()| background_thread::write(true));
     if let Err(error) = started {
         tracing::debug!(%error, "the allocator gives memory back without a thread of its own");

@@ -1,5 +1,6 @@
-//! A backup: a folder that can be handed to another machine. `db/` is the database, `genesis.json` the genesis file, and
-//! `backup.json`, which is written last, says what there must be: every file with its length and SHA-256, the head, the rules.
+//! A backup: a folder that can be copied to another machine. `db/` is the database, `genesis.json` the genesis file,
+//! and `backup.json`, which is written last, lists the content: every file with its length and SHA-256, the head, the
+//! rules.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
@@ -22,18 +23,18 @@ use crate::version::client_version;
 
 /// The form of backups that this release writes.
 const FORM: u32 = 1;
-/// The file that says what a backup holds.
+/// The file that lists a backup's content.
 const MANIFEST: &str = "backup.json";
 /// The genesis file of a backup.
 const GENESIS: &str = "genesis.json";
 /// The folder of the database's files.
 const DATABASE: &str = "db";
-/// The engine's lock, which is of no content.
+/// The engine's lock file, which has no content.
 const LOCK: &str = "LOCK";
-/// Memory with which a copy is looked at, bytes.
+/// Cache size for reading a copy, in bytes.
 const CACHE: usize = 64 << 20;
 
-/// What a backup holds.
+/// The list of a backup's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -109,10 +110,10 @@ impl Manifest {
         }
     }
 
-    /// Reads the genesis file of a backup, whose chain must be that of this list.
+    /// Reads the genesis file of a backup, and checks that it gives the listed chain.
     ///
     /// # Errors
-    /// [`Stop::Failure`] when it is not as it was written, is none, or gives another chain.
+    /// [`Stop::Failure`] if it was changed, is not a genesis file, or gives another chain.
     fn genesis(&self, folder: &Path) -> Result<(Vec<u8>, Genesis), Stop> {
         let path = folder.join(GENESIS);
         let text = bounded_file::genesis_of_backup(&path).map_err(failed(&path))?;
@@ -139,7 +140,7 @@ impl Manifest {
         ))
     }
 
-    /// Fails unless a database stands where this says.
+    /// Fails unless the database is in the state listed here.
     fn compare(&self, store: &Store) -> Result<(), Stop> {
         let found = head_of(store);
         let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
@@ -159,7 +160,7 @@ impl Manifest {
     }
 }
 
-/// The part of a list that says whether the rest can be read.
+/// The part of a list that tells whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Form {
@@ -167,7 +168,7 @@ struct Form {
     database_format: u32,
 }
 
-/// Whether a path of a list lies where a backup's files do: nothing outside is ever read or written.
+/// Whether a listed path is inside a backup's folders: nothing outside is ever read or written.
 fn is_place(path: &str) -> bool {
     let parts: Vec<_> = Path::new(path).components().collect();
     match parts[..] {
@@ -187,11 +188,11 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Stop {
     move |error| Stop::Failure(format!("{}: {error}", path.display()))
 }
 
-/// Makes a backup of a copy of the database, which nothing else writes to.
+/// Makes a backup of a copy of the database that nothing else writes.
 ///
 /// # Errors
-/// [`Stop::Usage`] when the folder holds something, [`Stop::Failure`] when a file can't be read or written. What was written
-/// until then has no list, and is no backup.
+/// [`Stop::Usage`] if the folder is not empty, [`Stop::Failure`] if a file can't be read or written. Files written
+/// until then have no list, and are not a backup.
 pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Manifest, Stop> {
     let folder = target.join(DATABASE);
     DirBuilder::new().recursive(true).mode(0o700).create(target).map_err(failed(target))?;
@@ -202,7 +203,7 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
         )));
     }
     DirBuilder::new().mode(0o700).create(&folder).map_err(failed(&folder))?;
-    // Opening it shows that it is one, says where it stands, and records its list of tables.
+    // Opening it checks that it is a database, gives its head, and records its list of tables.
     let mut manifest = {
         let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
         let (chain_id, genesis_hash) =
@@ -239,8 +240,8 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
 /// Reads every file of a backup and compares it with the list.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] when there is no list, [`Stop::Failure`] naming the first file that is not as it was written, and
-/// files that are there and not listed.
+/// [`Stop::DataFolder`] if there is no list, [`Stop::Failure`] naming the first file that was changed, and files that
+/// are not listed.
 pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
     let manifest = Manifest::read(folder)?;
     check_names(folder, &manifest)?;
@@ -251,8 +252,8 @@ pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
     Ok(manifest)
 }
 
-/// Puts the chain of a backup into a data folder that holds none. Killed at any instant, the folder holds none still, or all.
-/// `network_id` is the one of the settings, which chooses the rules of native chains with their genesis.
+/// Restores the chain of a backup into a data folder without one. If killed at any instant, the folder holds either
+/// nothing or everything. `network_id` is the setting, which selects the rules of native chains with their genesis.
 ///
 /// # Errors
 /// As [`verify`]; [`Stop::DataFolder`] when the folder holds a chain.
@@ -281,14 +282,14 @@ pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>)
     }
     data.keep_genesis(&text)?;
     sync_folder(&unfinished)?;
-    // The last step: a folder with a database is a whole one.
+    // The last step: the database folder only exists when complete.
     fs::rename(&unfinished, &database).map_err(failed(&database))?;
     sync_folder(data.path())?;
     Ok(manifest)
 }
 
-/// Compares the rules of the genesis file with those that the chain was made under. On native chains a network id, which is not in
-/// the backup, may account for the difference: the first start says so again.
+/// Compares the rules of the genesis file with those of the chain. On native chains the difference may come from a
+/// network id, which is not in the backup: the first start reports it again.
 ///
 /// # Errors
 /// [`Stop::Failure`] naming the rules.
@@ -316,14 +317,15 @@ fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
     Ok(names)
 }
 
-/// The name of a file of a database's folder, if it is of content.
+/// The name of a file of a database's folder, if it is part of the content.
 fn file_name(file: DirEntry) -> Result<Option<String>, Stop> {
     let name = file.file_name().into_string().map_err(|name| Stop::failure(format!("strange file {name:?}")))?;
     let is_content = name != LOCK && !name.starts_with("LOG");
     Ok(is_content.then_some(name))
 }
 
-/// Refuses a backup that lacks a listed file, or has one that is not listed. Looks at no more files than are listed, and one.
+/// Refuses a backup that lacks a listed file, or has one that is not listed. Reads at most one file name more than
+/// listed.
 fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
     let mut missing: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
     let database = folder.join(DATABASE);
@@ -334,7 +336,7 @@ fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
             return Err(damaged(folder, &path, "is not in its list"));
         }
     }
-    // That it is there is seen when it is read.
+    // Its presence is checked when it is read.
     if !missing.remove(GENESIS) {
         return Err(damaged(folder, GENESIS, "is missing"));
     }
@@ -356,8 +358,8 @@ fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
     Stop::failure(format!("backup {}: {path} {what}; use another backup", folder.display()))
 }
 
-/// Reads a regular file, and writes it to another where one is named; answers its length and hash. What was written is on the
-/// disk. Of a file that is longer than `most` no more is read than shows it.
+/// Reads a regular file, and copies it to another if one is named; returns its length and hash. The copy is synced to
+/// disk. Stops reading once the file is longer than `most`.
 fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
     let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
     let mut target = match to {
@@ -387,7 +389,7 @@ fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> 
     Ok((bytes, B256::from_slice(&hasher.finalize())))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
     let write = || -> io::Result<()> {

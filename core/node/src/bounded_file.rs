@@ -1,5 +1,4 @@
-//! Files of an operator's that are read as a whole: one that never ends, or is another than was meant, must not take all
-//! memory.
+//! Operators' files that are read whole, with a maximum size: an endless or wrong file must not use all memory.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,25 +9,26 @@ use rustix::fs::OFlags;
 use tenon_config::Mnemonic;
 use zeroize::Zeroizing;
 
-/// The largest genesis file. Those of the public networks have 2 MB at most; a hundred thousand accounts take ten.
+/// Maximum size of a genesis file. Those of the public networks have at most 2 MB; a hundred thousand accounts take
+/// ten.
 const GENESIS: u64 = 256 << 20;
-/// The largest file with the words of a mnemonic.
+/// Maximum size of a file with a mnemonic.
 const MNEMONIC: u64 = 4 << 10;
-/// The largest file with passwords, or with a key.
+/// Maximum size of a file with passwords or a key.
 const SECRET: u64 = 1 << 20;
-/// The largest file that says what another node knows about a block.
+/// Maximum size of a file with another node's data about a block.
 const REFERENCE: u64 = 1 << 30;
 
-/// The largest list of a backup: some hundred bytes for each of a hundred thousand files.
+/// Maximum size of a backup's list: some hundred bytes for each of a hundred thousand files.
 const MANIFEST: u64 = 64 << 20;
 
-/// The largest file with a transaction or typed data to sign: 16 MB of data, two digits a byte.
+/// Maximum size of a file with a transaction or typed data to sign: 16 MB of data, two digits per byte.
 const SIGNING_REQUEST: u64 = 40 << 20;
 
 /// Reads a transaction or typed data to sign.
 ///
 /// # Errors
-/// When it can't be read, or is larger than any device takes.
+/// If it can't be read, or is larger than any device accepts.
 pub(crate) fn signing_request(path: &Path) -> io::Result<Vec<u8>> {
     read(path, SIGNING_REQUEST)
 }
@@ -36,7 +36,7 @@ pub(crate) fn signing_request(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the list of a backup.
 ///
 /// # Errors
-/// When it can't be read, is no regular file, or is larger than such a list is.
+/// If it can't be read, is not a regular file, or is too large.
 pub(crate) fn manifest(path: &Path) -> io::Result<Vec<u8>> {
     read_from(regular(path)?, MANIFEST)
 }
@@ -44,16 +44,16 @@ pub(crate) fn manifest(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the genesis file of a backup.
 ///
 /// # Errors
-/// When it can't be read, is no regular file, or is larger than a genesis is.
+/// If it can't be read, is not a regular file, or is too large.
 pub(crate) fn genesis_of_backup(path: &Path) -> io::Result<Vec<u8>> {
     read_from(regular(path)?, GENESIS)
 }
 
-/// Opens a regular file of a folder that others may have filled: a pipe, which could keep the program for ever, a device and a
-/// link are refused, without waiting for them.
+/// Opens a regular file of a folder that others may have filled. Pipes (which could block the program for ever),
+/// devices and links are refused without waiting for them.
 ///
 /// # Errors
-/// When it can't be opened, or is something else.
+/// If it can't be opened, or is not a regular file.
 pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path)?.is_symlink() {
         return Err(io::Error::other("it is a link; a regular file is needed"));
@@ -66,15 +66,15 @@ pub(crate) fn regular(path: &Path) -> io::Result<File> {
 /// Reads a genesis file.
 ///
 /// # Errors
-/// When it can't be read, or is larger than a genesis is.
+/// If it can't be read, or is too large.
 pub(crate) fn genesis(path: &Path) -> io::Result<Vec<u8>> {
     read(path, GENESIS)
 }
 
-/// Reads what another node says about a block.
+/// Reads another node's data about a block.
 ///
 /// # Errors
-/// When it can't be read, or is larger than that is.
+/// If it can't be read, or is too large.
 pub(crate) fn reference(path: &Path) -> io::Result<Vec<u8>> {
     read(path, REFERENCE)
 }
@@ -82,17 +82,17 @@ pub(crate) fn reference(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the words of a mnemonic.
 ///
 /// # Errors
-/// When it can't be read, is larger than they are, or is no text.
+/// If it can't be read, is too large, or is not text.
 pub(crate) fn mnemonic(path: &Path) -> io::Result<Mnemonic> {
     let bytes = Zeroizing::new(read(path, MNEMONIC)?);
     let text = std::str::from_utf8(&bytes).map_err(|_| io::Error::other("it is not text"))?;
     Ok(Mnemonic::new(text.trim()))
 }
 
-/// Reads passwords or a key. No copy of them is left behind.
+/// Reads passwords or a key, without leaving a copy in memory.
 ///
 /// # Errors
-/// When it can't be read, is larger than a megabyte, or is no text.
+/// If it can't be read, is larger than a megabyte, or is not text.
 pub(crate) fn secret_text(path: &Path) -> io::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::with_capacity(SECRET as usize + 1));
     File::open(path)?.take(SECRET + 1).read_to_string(&mut text)?;

@@ -1,4 +1,4 @@
-//! Files of blocks: written whole or not at all; named by requests only inside the folders that the settings allow
+//! Files of blocks, written atomically. Requests may name files only inside the folders that the settings allow
 //! (`design.md` 8).
 
 use std::fs::{self, DirBuilder, File};
@@ -20,19 +20,19 @@ use crate::own_paths::OwnPaths;
 
 /// Canonical blocks that are to be written.
 pub(crate) struct Blocks<'a> {
-    /// Where they stand.
+    /// The chain that contains them.
     pub(crate) chain: &'a dyn ChainReader,
     /// The first one.
     pub(crate) first: u64,
     /// The last one.
     pub(crate) last: u64,
-    /// Asked before each block.
+    /// Called before each block.
     pub(crate) is_interrupted: &'a dyn Fn() -> bool,
 }
 
 impl Blocks<'_> {
-    /// Writes a regular file whole or not at all, compressed when its name ends in `.gz`. One that is there is replaced only if
-    /// `replaces` says so.
+    /// Writes a regular file atomically, compressed if its name ends in `.gz`. An existing file is replaced only if
+    /// `replaces` is set.
     ///
     /// # Errors
     /// [`Stop::Interrupted`], or [`Stop::Failure`] naming the file; there is none then, or the one before.
@@ -88,12 +88,12 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// Where requests may name files.
+/// Folders in which requests may name files.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFolders {
-    /// The folders, the first one that of bare names.
+    /// The folders; the first is for bare names.
     folders: Vec<PathBuf>,
-    /// What of them is the node's own.
+    /// The node's own paths in them.
     own: OwnPaths,
 }
 
@@ -104,11 +104,11 @@ impl RequestFolders {
         Self { folders, own: OwnPaths::of(settings) }
     }
 
-    /// The real path of a file that a request names, which need not be there. A name without a folder lies in the first
-    /// one.
+    /// The real path of a file that a request names, which need not exist. A name without a folder is in the first
+    /// folder.
     ///
     /// # Errors
-    /// When it lies elsewhere, whatever links and dots lead there. The text does not tell what there is elsewhere.
+    /// If it lies elsewhere, after resolving links and dots. The text does not reveal what exists elsewhere.
     fn place(&self, name: &str) -> Result<PathBuf, Failure> {
         let refusal = || {
             let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
@@ -122,7 +122,7 @@ impl RequestFolders {
         let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
         let parent = parent.canonicalize().map_err(|_| refusal())?;
         let place = parent.join(file);
-        // A link in a folder of ours may lead out of it.
+        // A link in an allowed folder may lead out of it.
         let real = if place.is_symlink() { place.canonicalize().map_err(|_| refusal())? } else { place };
         let is_inside = |folder: PathBuf| real.starts_with(&folder) && real != folder;
         let is_ours = |folder: &PathBuf| folder.canonicalize().is_ok_and(is_inside);
@@ -135,7 +135,7 @@ impl RequestFolders {
         }
     }
 
-    /// A file to write. Makes the first folder when it is not there.
+    /// A file to write. Creates the first folder if it is missing.
     fn to_write(&self, name: &str) -> Result<PathBuf, Failure> {
         if let Some(first) = self.folders.first() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(first);
@@ -148,7 +148,7 @@ impl RequestFolders {
         }
     }
 
-    /// A file to read, opened; a pipe or device, which could keep a thread for ever, is none.
+    /// Opens a file to read. Pipes and devices, which could block a thread for ever, are refused.
     fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), Failure> {
         let path = self.place(name)?;
         let named = |error: io::Error| Failure::server(format!("{}: {error}", path.display()));

@@ -1,7 +1,8 @@
-//! The data folder: what lies where, and how files in it are written.
+//! The data folder: its layout, and how its files are written.
 //!
-//! `db/` is the database, `checkpoint/` a copy of it while a backup is made, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
-//! node listens, `tenon.ipc` its socket, `tenon.toml` the operator's settings.
+//! `db/` is the database, `checkpoint/` a copy of it while a backup is made, `genesis.json` a copy of its first
+//! genesis, `endpoints.json` the addresses of a running node, `tenon.ipc` its socket, `tenon.toml` the operator's
+//! settings.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -13,23 +14,23 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::exit::Stop;
 
-/// A data folder; an ephemeral one is removed when this value goes.
+/// A data folder; an ephemeral one is removed on drop.
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
     ephemeral: Option<Ephemeral>,
 }
 
-/// What an ephemeral folder is removed with, in this order.
+/// Removal of an ephemeral folder; fields drop in this order.
 #[derive(Debug)]
 struct Ephemeral {
     _folder: TempDir,
-    /// Locked: others see by it that the owner lives.
+    /// Locked: shows other processes that the owner is alive.
     _owner: File,
 }
 
 impl DataFolder {
-    /// Uses a folder, and makes it, for its owner only, when there is none.
+    /// Uses a folder, and creates it, for its owner only, if it is missing.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it can't be made.
@@ -40,8 +41,8 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Makes the database readable for its owner only, also where the folder was made by others, and what this process
-    /// writes from now on: RocksDB makes its files as the process's mask lets it.
+    /// Makes the database readable only by its owner, even if others created the folder, and all files that this
+    /// process creates from now on: RocksDB creates its files by the process's umask.
     fn close_to_others(&self) -> Result<(), Stop> {
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let database = self.database();
@@ -63,7 +64,7 @@ impl DataFolder {
         close().map_err(|error| refusal(&database, &error))
     }
 
-    /// Uses a folder that holds a chain.
+    /// Uses a folder that contains a chain.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when there is none.
@@ -79,8 +80,8 @@ impl DataFolder {
         )))
     }
 
-    /// A new folder under the system's temporary folder, removed with all that it holds when the value goes. Those of nodes
-    /// that were killed are removed now.
+    /// Creates a folder under the system's temporary folder, removed with its content on drop. Also removes those of
+    /// killed nodes.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it can't be made.
@@ -98,7 +99,7 @@ impl DataFolder {
         Ok(Self { path, ephemeral: Some(Ephemeral { _folder: folder, _owner: owner }) })
     }
 
-    /// Another handle of the same folder, which removes nothing when it goes.
+    /// Another handle of the same folder, which removes nothing on drop.
     pub(crate) fn handle(&self) -> Self {
         Self { path: self.path.clone(), ephemeral: None }
     }
@@ -122,12 +123,12 @@ impl DataFolder {
         self.path.join(DATABASE)
     }
 
-    /// Where copies of the database are made (`tenon db backup`). Nothing in it outlives the node that made it.
+    /// Folder for copies of the database (`tenon db backup`). Its content is removed with the node that made it.
     pub(crate) fn checkpoint(&self) -> PathBuf {
         self.path.join("checkpoint")
     }
 
-    /// Where the copy of the genesis file lies.
+    /// Path of the copy of the genesis file.
     pub(crate) fn genesis_path(&self) -> PathBuf {
         self.path.join(GENESIS)
     }
@@ -153,12 +154,12 @@ impl DataFolder {
         self.write(GENESIS, text)
     }
 
-    /// Takes back what [`DataFolder::keep_genesis`] wrote.
+    /// Undoes [`DataFolder::keep_genesis`].
     pub(crate) fn forget_genesis(&self) {
         self.remove(GENESIS);
     }
 
-    /// Writes a file whole or not at all: readers see the old one or the new one.
+    /// Writes a file atomically: readers see the old one or the new one.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it can't be written.
@@ -186,30 +187,30 @@ impl DataFolder {
     }
 }
 
-/// Folders in which nothing but the node writes.
+/// Folders that only the node writes.
 pub(crate) const KEPT_FOLDERS: &[&str] = &[DATABASE, "db.restoring", "checkpoint", "keystore", "plugins"];
 /// Files that the node itself writes, or reads before anything else.
 pub(crate) const KEPT_FILES: &[&str] = &[GENESIS, "modules.json", "endpoints.json", "tenon.toml", "backup.lock", OWNER];
 const GENESIS: &str = "genesis.json";
 /// The database's folder.
 const DATABASE: &str = "db";
-/// How the names of ephemeral folders begin.
+/// Prefix of the names of ephemeral folders.
 const EPHEMERAL_PREFIX: &str = "tenon-dev-";
 /// The file of an ephemeral folder that its owner holds locked.
 const OWNER: &str = "owner.lock";
-/// How many folders of killed nodes a start removes at most: it is not to take long.
-const MOST_ORPHANS: usize = 16;
+/// Maximum number of killed nodes' folders that a start removes, to keep starts short.
+const MAX_ORPHANS: usize = 16;
 
-/// Makes the file that says that a folder's owner lives, and holds its lock. The file appears locked: no process can find it
-/// before that and take the folder for an orphan.
+/// Creates the file whose lock shows that a folder's owner is alive. The file appears locked: no process can find it
+/// unlocked and take the folder for an orphan.
 fn own(folder: &Path) -> io::Result<File> {
     let file = NamedTempFile::new_in(folder)?;
     file.as_file().lock()?;
     file.persist(folder.join(OWNER)).map_err(|error| error.error)
 }
 
-/// Removes the ephemeral folders of this user whose owners are gone. A folder without the owner's file is left alone, and
-/// so is everything that is not as this program makes it.
+/// Removes this user's ephemeral folders whose owners are dead. Folders without the owner's file, and any that this
+/// program did not make, are left alone.
 fn remove_orphans(parent: &Path, own: &Path) {
     let Ok(user) = fs::symlink_metadata(own).map(|metadata| metadata.uid()) else { return };
     let Ok(entries) = fs::read_dir(parent) else { return };
@@ -218,8 +219,8 @@ fn remove_orphans(parent: &Path, own: &Path) {
         is_named_so && entry.path() != own
     });
     let orphans = ephemeral.filter_map(|entry| orphan(&entry.path(), user).map(|lock| (entry.path(), lock)));
-    for (path, lock) in orphans.take(MOST_ORPHANS) {
-        // Under its lock, so that no other start removes it too.
+    for (path, lock) in orphans.take(MAX_ORPHANS) {
+        // While holding its lock, so that no other start removes it too.
         match fs::remove_dir_all(&path) {
             Ok(()) => tracing::info!(path = %path.display(), "removed what a killed node has left"),
             Err(error) => tracing::warn!(path = %path.display(), %error, "left by a killed node, and not removed"),

@@ -1,4 +1,4 @@
-//! Where a running node listens: printed, and written to `endpoints.json` in the data folder.
+//! The addresses of a running node: printed, and written to `endpoints.json` in the data folder.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,11 +43,11 @@ impl Endpoints {
     }
 }
 
-/// Keeps the file as the endpoints come and go.
+/// Keeps the file current as endpoints open and close.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     folder: DataFolder,
-    /// For people who look for running nodes.
+    /// Shown in lists of running nodes.
     chain: String,
     /// Nothing awaits under the lock.
     state: Mutex<State>,
@@ -56,9 +56,9 @@ pub(crate) struct Announcer {
 #[derive(Debug)]
 struct State {
     endpoints: Endpoints,
-    /// Whether the node has told the world that it serves, and has not taken that back.
+    /// Whether the node's addresses are published.
     is_announced: bool,
-    /// By which commands without a data folder find the node.
+    /// Lets commands without a data folder find the node.
     registration: Option<Registration>,
 }
 
@@ -79,7 +79,7 @@ impl Announcer {
         self.state().endpoints.clone()
     }
 
-    /// Notes a change, and writes the file again if there is one.
+    /// Records a change, and rewrites the file if it exists.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Endpoints)) {
         let mut state = self.state();
         let before = state.endpoints.list();
@@ -96,7 +96,7 @@ impl Announcer {
         }
     }
 
-    /// Writes the file, whole or not at all: the node serves.
+    /// Writes the file atomically: the node serves.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it can't be written.

@@ -1,5 +1,5 @@
-//! What each front-end shows, computed from the settings. This is the one place that decides it; `tenon-ipc` is handed
-//! the outcome and knows no namespace.
+//! Computes each front-end's exposure from the settings, and is the only place that does so; `tenon-ipc` receives the
+//! result and knows no namespace.
 
 use std::net::IpAddr;
 
@@ -8,12 +8,12 @@ use tenon_config::{AuthSettings, NamespaceNames};
 use tenon_host::Exposure;
 use tenon_ipc::PortExposure;
 
-/// Served on every port: it tells a client what else is (`docs/spec/rpc-eth.md` 2.1).
+/// Served on every port: it lists the other namespaces (`docs/spec/rpc-eth.md` 2.1).
 const ALWAYS_SERVED: &str = "rpc";
 /// Every namespace, in a list of those that need a token.
 const ALL: &str = "*";
 
-/// What a port shows.
+/// The exposure settings of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     /// Namespaces to serve, by either of their names.
@@ -27,8 +27,8 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// What is shown without and with a token. Every namespace stands in it by each of its names, so that one that is
-    /// loaded later is judged as well.
+    /// The exposure without and with a token. It contains every namespace under each of its names, so that it covers
+    /// those that are loaded later.
     pub(crate) fn exposure(&self) -> PortExposure {
         let all = self.served();
         let open: Vec<String> = all.iter().filter(|name| !self.needs_token(name)).cloned().collect();
@@ -43,11 +43,11 @@ impl Shown<'_> {
         self.served().iter().any(|name| self.needs_token(name))
     }
 
-    /// Says in the log what is open that by default is not.
+    /// Logs powerful namespaces that are open, unlike by default.
     pub(crate) fn warn_of_powerful(&self, endpoint: &'static str, address: IpAddr) {
         let default = AuthSettings::default().namespaces;
         for namespace in default.iter().filter(|name| self.namespaces.contains(*name) && !self.needs_token(name)) {
-            // On this machine alone, as in every development network, it asks for no action.
+            // On this machine alone, as in every development network, no action is needed.
             if address.is_loopback() {
                 tracing::info!(endpoint, %namespace, "powerful namespace open to every program of this machine");
             } else {
@@ -65,8 +65,8 @@ impl Shown<'_> {
         own.into_iter().chain(others).chain([ALWAYS_SERVED.to_owned()]).collect()
     }
 
-    /// By whichever name a namespace stands in the list, wherever that name is served. Capitals don't count: a list with
-    /// a wrong one would leave open what it was to close.
+    /// Matches a namespace under any of its names, wherever that name is served. Case-insensitive: otherwise a typo in
+    /// a list would leave open what it was meant to close.
     fn needs_token(&self, namespace: &str) -> bool {
         let own_name = |name| NamespaceNames::WITH_ALIASES.own_name(name);
         self.with_token.iter().map(|name| name.trim()).any(|name| {
@@ -90,7 +90,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// What is shown without and with a token.
+    /// The exposure without and with a token.
     fn shown(namespaces: &[&str], denied: &[&str], with_token: &[&str], names: NamespaceNames) -> (String, String) {
         let (namespaces, denied, with_token) = (words(namespaces), words(denied), words(with_token));
         let shown = Shown { namespaces: &namespaces, denied: &denied, with_token: &with_token, names };
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(shown(&[name], &[], &[token], names), closed, "{name} {token}");
             }
         }
-        // Where the reference's names are not served, they mean nothing, and still need the token.
+        // Names that are not served have no meaning, and still need the token.
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).1, "XDPoS,rpc");
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).0, "rpc");
     }

@@ -1,6 +1,6 @@
-//! The front-ends as modules: HTTP and WebSocket are stopped and started while the node runs, by the settings or as
-//! `admin_startRPC` asks; the Unix socket stays. What they show changes while they serve, when the settings are read again
-//! or as `admin_setExposure` asks.
+//! The front-ends as modules: HTTP and WebSocket can be stopped and started while the node runs, by the settings or by
+//! `admin_startRPC`; the Unix socket stays. Their exposure changes while they serve, when the settings are read again
+//! or by `admin_setExposure`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::exit::Stop;
 use crate::front_ends;
 use crate::live_settings::{LiveSettings, now};
 
-/// How long a closing front-end is looked at before the report says that it is draining: idle connections are gone sooner.
+/// Waiting time for a closing front-end before the report calls it draining: idle connections close sooner.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The name of a front-end's module.
@@ -30,21 +30,21 @@ const fn module_name(front_end: FrontEnd) -> &'static str {
     }
 }
 
-/// What the front-ends are opened with.
+/// Opens, closes and changes the front-ends.
 pub(crate) struct FrontEnds {
     servers: Arc<Servers<Router>>,
     router: Router,
-    /// The settings of the start, for what does not change while the node runs.
+    /// The settings at the start, for values that do not change while the node runs.
     settings: Settings,
-    /// What they go by. Nothing awaits under the lock.
+    /// The current settings. Nothing awaits under the lock.
     live: Mutex<LiveSettings>,
     names: NamespaceNames,
     endpoints: Arc<Announcer>,
-    /// What the next start of each is asked for in place of the settings. Nothing awaits under the lock.
+    /// Requests that replace the settings at the next start of a front-end. Nothing awaits under the lock.
     asked: Mutex<Vec<StartFrontEnd>>,
-    /// Held while what `live` says is brought to the servers, so that they don't get an older one last.
+    /// Held while `live` is applied to the servers, so that they never end up with an older version.
     applying: tokio::sync::Mutex<()>,
-    /// Held while a front-end is started as it is asked for, so that two askers don't mix.
+    /// Held while a front-end is started on request, so that two requests don't mix.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -63,8 +63,8 @@ impl FrontEnds {
         Arc::new(Self { servers, router, settings, live, names, endpoints, asked, applying, asking })
     }
 
-    /// The modules, and what must be opened at the start because no module opens it: the socket, and where there is none
-    /// the front-end that stays in its place.
+    /// The modules, and the front-ends that must be opened at the start because no module opens them: the socket, or
+    /// without one the front-end that replaces it.
     pub(crate) fn modules(self: &Arc<Self>) -> Vec<ActorModule> {
         let stays = self.stays();
         let mut modules = Vec::new();
@@ -160,7 +160,7 @@ impl FrontEnds {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // What runs longer goes on in the background: the request to stop may be one of them.
+        // Longer ones continue in the background: the request to stop may be one of them.
         let _ = tokio::time::timeout(LOOK, gone).await;
     }
 
@@ -193,7 +193,7 @@ impl FrontEnds {
         Some(asked.swap_remove(place))
     }
 
-    /// Brings what a front-end goes by to its server, if it is open. Gives what it shows then.
+    /// Applies the current settings to a front-end's server, if it is open. Returns its exposure.
     async fn apply(&self, front_end: FrontEnd) -> Result<ExposureReport, Failure> {
         let _applying = self.applying.lock().await;
         let (mut settings, until) = {
@@ -201,7 +201,7 @@ impl FrontEnds {
             (live.effective(front_end)?, live.until(front_end))
         };
         (settings.http.enabled, settings.ws.enabled) = (front_end == FrontEnd::Http, front_end == FrontEnd::WebSocket);
-        // Without its secret no token is accepted: what is open is then not more than was wanted.
+        // Without its secret no token is accepted, so nothing unintended is exposed.
         let secret = front_ends::secret(&settings, self.names);
         let path = secret.as_ref().ok().and_then(Option::as_deref);
         let (exposure, changed) = match front_end {
@@ -235,7 +235,7 @@ impl FrontEnds {
         })
     }
 
-    /// Changes what a front-end shows, and changes it back when the time is over that was asked for.
+    /// Changes a front-end's exposure, and restores it after the requested time.
     async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, Failure> {
         let front_end = request.front_end;
         tracing::info!(module = module_name(front_end), ?request, "exposure asked for");
@@ -247,10 +247,10 @@ impl FrontEnds {
         report
     }
 
-    /// Takes over what settings that were read again say about exposure, and gives what differs.
+    /// Applies changed exposure settings, and returns the differences.
     ///
     /// # Errors
-    /// When the secret for tokens can't be used. No token is accepted then.
+    /// If the secret for tokens can't be used. No token is accepted then.
     pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, Failure> {
         let changed = self.live().reload(settings);
         if !changed.is_empty() {
@@ -262,7 +262,7 @@ impl FrontEnds {
         Ok(changed)
     }
 
-    /// Starts a front-end as it is asked for, through the host like every module.
+    /// Starts a front-end on request, through the host like every module.
     async fn start_as_asked(&self, host: &Weak<PluginHost>, request: StartFrontEnd) -> Result<(), Failure> {
         let front_end = request.front_end;
         let settings = self.live().asked(&request)?;
@@ -302,8 +302,8 @@ fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: A
     ActorModule { name, summary, uses: &[], answers: &[], stage: ActorStage::AfterPlugins, is_wanted, control }
 }
 
-/// Waits until a change ends, and brings back what holds without it. Looks at the clock of the day every minute at least,
-/// which may be set meanwhile.
+/// Waits until a change ends, and restores the exposure. Reads the wall clock at least every minute, because it may be
+/// set.
 async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u64, until: u64) {
     while let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) {
         tokio::time::sleep(Duration::from_secs(left.min(60))).await;

@@ -14,7 +14,7 @@ use tenon_ipc::{
 use crate::exit::Stop;
 use crate::exposure::Shown;
 
-/// What the front-ends are started with, where namespaces have these names.
+/// The front-ends' settings, with these names of namespaces.
 ///
 /// # Errors
 /// [`Stop::Usage`] when a proxy is no address; [`Stop::DataFolder`] when the file with the token's secret has to be made and
@@ -71,13 +71,13 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
     }
 }
 
-/// What HTTP shows.
+/// The exposure settings of HTTP.
 pub(crate) fn shown_by_http(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
     let http = &settings.http;
     Shown { namespaces: &http.api, denied: &http.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
-/// What WebSocket shows.
+/// The exposure settings of WebSocket.
 pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
     let ws = &settings.ws;
     Shown { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
@@ -92,7 +92,7 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
     networks.collect::<Result<_, NetworkError>>().map_err(|error| Stop::Usage(format!("http.proxies: {error}")))
 }
 
-/// Who may ask what over HTTP, as the settings have it.
+/// The access rules of HTTP, from the settings.
 pub(crate) fn http_rules(settings: &Settings, names: NamespaceNames) -> HttpRules {
     HttpRules {
         exposure: shown_by_http(settings, names).exposure(),
@@ -119,7 +119,7 @@ fn http(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> Ht
     }
 }
 
-/// Who may ask what over WebSocket, as the settings have it.
+/// The access rules of WebSocket, from the settings.
 pub(crate) fn websocket_rules(settings: &Settings, names: NamespaceNames) -> WebSocketRules {
     WebSocketRules { exposure: shown_by_websocket(settings, names).exposure(), origins: settings.ws.origins.to_vec() }
 }

@@ -1,5 +1,5 @@
-//! What the front-ends go by at the moment: the settings, over them what `admin_startRPC` asked for, over that what
-//! `admin_setExposure` changed.
+//! The current settings of the front-ends: the settings, overridden by `admin_startRPC`, overridden by
+//! `admin_setExposure`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use tenon_api::Failure;
 use tenon_api::messages::{ChangedSetting, FrontEnd, SetExposure, StartFrontEnd};
 use tenon_config::{HttpSettings, MethodPatterns, OriginList, Settings, WsSettings};
 
-/// Settings that count at once when they are read again.
+/// Settings that apply immediately when they are read again.
 pub(crate) const LIVE: [&str; 8] = [
     "http.api",
     "http.methods.deny",
@@ -22,15 +22,15 @@ pub(crate) const LIVE: [&str; 8] = [
 
 /// The port that `admin_startRPC` and `admin_startWS` open unless they name one (`docs/spec/rpc-node.md` 8).
 const ASKED_PORT: u16 = 8546;
-/// The most names of one list of a request.
+/// Maximum number of names in one list of a request.
 const MAX_NAMES: usize = 256;
-/// The longest time that a change may be asked for, seconds: ten years.
+/// Maximum duration of a requested change, in seconds: ten years.
 const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
 
-/// What the front-ends go by.
+/// The current settings of the front-ends.
 #[derive(Debug)]
 pub(crate) struct LiveSettings {
-    /// As they were read last, as far as they are [`LIVE`]; the others as at the start.
+    /// Last read values of [`LIVE`] settings; the others as at the start.
     settings: Settings,
     /// Whether no front-end may listen beyond this machine.
     is_confined: bool,
@@ -40,10 +40,10 @@ pub(crate) struct LiveSettings {
     changes: u64,
 }
 
-/// What lies over the settings of one front-end.
+/// Overrides of one front-end's settings.
 #[derive(Debug, Default)]
 struct Overlays {
-    /// How it was opened, if not by the settings.
+    /// The request that opened it, if not the settings.
     asked: Option<StartFrontEnd>,
     change: Option<Change>,
 }
@@ -55,7 +55,7 @@ struct Change {
     namespaces: Option<Vec<String>>,
     denied: Option<MethodPatterns>,
     with_token: Option<Vec<String>>,
-    /// When it ends, seconds after 1970.
+    /// Its end in seconds after 1970.
     until: Option<u64>,
 }
 
@@ -70,10 +70,10 @@ impl LiveSettings {
         self.of_mut(front_end).asked = asked;
     }
 
-    /// What a front-end goes by now.
+    /// The current settings of a front-end.
     ///
     /// # Errors
-    /// What is wrong with what was asked for.
+    /// The problem with the request.
     pub(crate) fn effective(&self, front_end: FrontEnd) -> Result<Settings, Failure> {
         let overlays = self.of(front_end);
         let mut settings = match &overlays.asked {
@@ -92,11 +92,11 @@ impl LiveSettings {
         Ok(settings)
     }
 
-    /// The settings with what is asked for in the place of theirs. What a request leaves out is narrow, whatever the
-    /// settings say: this machine, no web pages, `eth`, `net` and `web3`.
+    /// The settings with the request's values. Omitted values are restrictive, whatever the settings say: this machine,
+    /// no web pages, `eth`, `net` and `web3`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the request.
     pub(crate) fn asked(&self, request: &StartFrontEnd) -> Result<Settings, Failure> {
         let mut settings = self.settings.clone();
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -131,10 +131,10 @@ impl LiveSettings {
         Ok(settings)
     }
 
-    /// Takes over a change of what a front-end shows. Gives its number, by which it is ended, and when it ends.
+    /// Applies a change of a front-end's exposure. Returns its number, which identifies it, and when it ends.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed then.
+    /// The problem with the request; nothing has changed then.
     pub(crate) fn change(&mut self, request: SetExposure) -> Result<(u64, Option<u64>), Failure> {
         let denied = trimmed(request.denied_methods.as_ref());
         let denied = denied.map(MethodPatterns::new).transpose().map_err(Failure::invalid_params)?;
@@ -168,7 +168,7 @@ impl LiveSettings {
         Ok((number, until))
     }
 
-    /// Ends the change of this number. False when another has taken its place.
+    /// Ends the change of this number. Returns false if another has replaced it.
     pub(crate) fn end_change(&mut self, front_end: FrontEnd, number: u64) -> bool {
         let place = &mut self.of_mut(front_end).change;
         let is_current = place.as_ref().is_some_and(|change| change.number == number);
@@ -178,13 +178,13 @@ impl LiveSettings {
         is_current
     }
 
-    /// When the change of a front-end ends, seconds after 1970.
+    /// The end of a front-end's change, in seconds after 1970.
     pub(crate) fn until(&self, front_end: FrontEnd) -> Option<u64> {
         self.of(front_end).change.as_ref().and_then(|change| change.until)
     }
 
-    /// Takes over what other settings say where that counts at once, and gives what differs. A change holds as long as the
-    /// settings say of its front-end what they said when it was made.
+    /// Applies new settings where they take effect immediately, and returns the differences. A change holds as long as
+    /// the settings for its front-end are what they were when it was made.
     pub(crate) fn reload(&mut self, new: &Settings) -> Vec<ChangedSetting> {
         let changed = crate::reload::differences(&self.settings, new, |key| LIVE.contains(&key));
         let (http, ws) = (&mut self.settings.http, &mut self.settings.ws);
@@ -229,7 +229,7 @@ fn trimmed(list: Option<&Vec<String>>) -> Option<Vec<String>> {
     list.map(trim)
 }
 
-/// The address of a host: names other than this one would depend on who resolves them.
+/// The address of a host. Other names are refused, because their meaning depends on a resolver.
 fn address(host: &str) -> Result<IpAddr, Failure> {
     match host.trim() {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
@@ -239,7 +239,7 @@ fn address(host: &str) -> Result<IpAddr, Failure> {
     }
 }
 
-/// When a change ends that holds for so long, seconds after 1970.
+/// The end of a change with this duration, in seconds after 1970.
 fn until(seconds: u64) -> Result<u64, Failure> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(Failure::invalid_params(format!("a change can hold from 1 to {MAX_SECONDS} seconds")));
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((http.api, http.vhosts), (words(&["eth", "net", "web3"]), words(&["localhost"])));
         assert_eq!((ws.addr, ws.port, &*ws.origins), (Ipv4Addr::LOCALHOST.into(), 8546, &[][..]));
         assert_eq!(ws.api, words(&["eth", "net", "web3"]));
-        // Who needs a token stays the settings' to say.
+        // Token requirements always come from the settings.
         assert_eq!(live.asked(&request(FrontEnd::Http)).unwrap().auth.namespaces, ["web3"]);
     }
 

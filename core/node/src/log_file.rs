@@ -65,7 +65,7 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
 /// Writes a line to the file, if there is one. Never waits.
 pub(crate) fn write(line: &[u8]) {
     if let Some(writer) = WRITER.get() {
-        // What does not fit is counted by the writer.
+        // The writer counts lines that do not fit.
         let _ = writer.clone().write_all(line);
     }
 }

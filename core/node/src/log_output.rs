@@ -1,7 +1,7 @@
-//! Standard error, for a program that must not end or wait because of it.
+//! Standard error, without ever blocking or ending the program.
 //!
-//! A full disk, a pipe that is not read (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has gone
-//! cost lines, which are counted, and nothing else. A line is written at once, by the thread that logs it: after a kill
+//! A full disk, a pipe that is not read (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has
+//! gone only lose lines, which are counted. A line is written immediately, by the thread that logs it: after a kill
 //! nothing is missing.
 
 use std::io::{self, Write as _};
@@ -14,48 +14,49 @@ use rustix::io::retry_on_intr;
 
 use crate::log_file;
 
-/// How long a line waits for a reader who has read so far.
-const PATIENCE: Duration = Duration::from_millis(200);
-/// How much a pipe takes without making its writer wait, if it takes anything: a page on Linux, of which standard output's
-/// own buffer may have the end of a line already.
+/// Time limit of a line for a reader that has kept up so far.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
+/// Bytes that a pipe accepts without blocking its writer, if it accepts anything: a page on Linux, part of which may
+/// hold the end of a line from standard output's own buffer.
 const PIECE: usize = 2048;
 
-/// A place to which lines go.
+/// An output for lines.
 #[derive(Debug, Default)]
 struct Lines {
-    /// Lines that were not written, or not to their end, since the last one that was.
+    /// Lines that were lost or cut since the last one that was written.
     lost: u64,
 }
 
-/// Where all of this process' lines go. Held while a line is written, which takes [`PATIENCE`] at most.
+/// This process's log lines. Held while a line is written, for at most [`WRITE_TIMEOUT`].
 static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
 
 impl Lines {
-    /// Writes a line, or counts it.
+    /// Writes a line, or counts it as lost.
     fn write<F: AsFd + io::Write>(&mut self, file: &mut F, line: &[u8]) {
-        let patience = if self.lost == 0 { PATIENCE } else { Duration::ZERO };
+        let timeout = if self.lost == 0 { WRITE_TIMEOUT } else { Duration::ZERO };
         if self.lost > 0 {
             let note = format!("{} lines of the log were lost here: they could not be written\n", self.lost);
-            if !has_written(file, note.as_bytes(), patience) {
+            if !has_written(file, note.as_bytes(), timeout) {
                 self.lost += 1;
                 return;
             }
             self.lost = 0;
         }
-        self.lost += u64::from(!has_written(file, line, patience));
+        self.lost += u64::from(!has_written(file, line, timeout));
     }
 }
 
-fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], patience: Duration) -> bool {
-    line.chunks(PIECE).all(|piece| takes(file, patience) && file.write_all(piece).is_ok())
+fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], timeout: Duration) -> bool {
+    line.chunks(PIECE).all(|piece| takes(file, timeout) && file.write_all(piece).is_ok())
 }
 
-/// Whether something can be written without waiting, soon.
-fn takes(file: &impl AsFd, patience: Duration) -> bool {
-    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+/// Whether a write can soon proceed without blocking.
+fn takes(file: &impl AsFd, timeout: Duration) -> bool {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let mut wanted = [PollFd::new(file, PollFlags::OUT)];
-    // What can't be asked is tried; of a pipe without a reader the attempt says so. A signal is no answer.
-    retry_on_intr(|| poll(&mut wanted, Some(&patience))).map_or(true, |ready| ready > 0)
+    // If polling fails, the write is attempted; for a pipe without a reader it reports the error. A signal is not a
+    // result.
+    retry_on_intr(|| poll(&mut wanted, Some(&timeout))).map_or(true, |ready| ready > 0)
 }
 
 /// Writes to standard error.
@@ -68,10 +69,11 @@ pub(crate) fn say(line: &str) {
     let _ = LogOutput.write_all(format!("{line}\n").as_bytes());
 }
 
-/// Writes a text to standard output, for a program that goes on also when it is not read. Returns whether it was written.
+/// Writes a text to standard output, for a program that continues even if it is not read. Returns whether it was
+/// written.
 pub(crate) fn show(text: &str) -> bool {
     let mut output = io::stdout();
-    has_written(&mut output, text.as_bytes(), PATIENCE) && output.flush().is_ok()
+    has_written(&mut output, text.as_bytes(), WRITE_TIMEOUT) && output.flush().is_ok()
 }
 
 /// Puts a text into the line of a terminal in which the last one stood; nothing empties it.

@@ -18,7 +18,7 @@ const QUIETER: &str = "hyper=info,h2=info,tokio_tungstenite=info,tungstenite=inf
 /// The one log of this process, once it has been started.
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// What may change while the log is being written.
+/// State of the running log.
 struct Log {
     /// The filter in words. Nothing awaits under this lock.
     directives: Mutex<Directives>,

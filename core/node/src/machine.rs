@@ -6,7 +6,7 @@ use tenon_config::{Resolved, Settings};
 
 use crate::exit::Stop;
 
-/// The longest path of a Unix socket, bytes: the system keeps 108, with a zero at the end.
+/// Maximum path of a Unix socket, in bytes: the system stores 108, including a terminating zero.
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Checks that what the node is to keep in memory fits there.
@@ -57,7 +57,7 @@ fn memory() -> Option<u64> {
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// What a table of the system says is the whole memory, bytes.
+/// Total memory in a table of the system, in bytes.
 fn memory_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

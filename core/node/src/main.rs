@@ -1,14 +1,14 @@
 //! `tenon`, the program: command line and wiring, nothing else.
 //!
-//! It owns the order in which the rooms are started and stopped, the data folder's layout, and the texts and exit
-//! codes that an operator sees. Everything that the node does is done by the crates that it puts together.
+//! It owns the order in which the crates are started and stopped, the data folder's layout, and the texts and exit
+//! codes that an operator sees. The crates that it combines do all other work.
 //!
-//! What must always hold: a room is started only after the ones that it needs, and stopped before them; a signal
-//! stops the node in order within ten seconds, a second one at once; an error that reaches the operator says what
-//! happened, to which thing, and what to do. No crate depends on this one.
+//! Invariants: a component is started only after the ones that it needs, and stopped before them; a signal stops the
+//! node in order within ten seconds, a second one immediately; an error that reaches the operator says what happened,
+//! to which thing, and what to do. No crate depends on this one.
 
 #![forbid(unsafe_code)]
-// `eprintln!` ends the program when standard error takes nothing: log_output.rs.
+// `eprintln!` ends the program if standard error refuses a write: log_output.rs.
 #![deny(clippy::print_stderr)]
 
 mod allocator;
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with the command line, in the one style of error lines.
+/// The problem with the command line, in the common style of error lines.
 fn usage_problem(error: &clap::Error) -> String {
     let first = std::env::args_os().nth(1);
     if let Some(answer) = reference_words::answer(error, first.as_ref().and_then(|first| first.to_str())) {

@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 /// The supervised actor behind the module `sealing`.
 const SEALER: &str = "sealer";
-/// How long the sealer may take to finish the block that it is making.
+/// Time limit for the sealer to finish its current block.
 const SEALER_GRACE: Duration = Duration::from_secs(5);
 
 /// The requests that the database answers.
@@ -154,7 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct PoolSwitch {
     pool: Pool,
     is_running: AtomicBool,
-    /// What follows the chain. Nothing awaits under the lock.
+    /// The task that follows the chain. Nothing awaits under the lock.
     following: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -176,7 +176,7 @@ struct PoolActor(Arc<PoolSwitch>);
 impl ActorSwitch for PoolActor {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
-            // It looks at the head anew: what came meanwhile is caught up with.
+            // It reads the head again, and so catches up with missed blocks.
             let following = tokio::spawn(self.0.pool.follow());
             *lock(&self.0.following) = Some(following);
             self.0.is_running.store(true, Ordering::Release);
@@ -211,9 +211,9 @@ struct Sealing {
     bus: Bus,
     options: SealerOptions,
     ports: SealerPorts,
-    /// For those who wait for their transactions' blocks.
+    /// For callers that wait for their transactions' blocks.
     on_demand: SealingOnDemand,
-    /// What wakes the sealer. Nothing awaits under the lock.
+    /// The task that wakes the sealer. Nothing awaits under the lock.
     waker: Mutex<Option<JoinHandle<()>>>,
 }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Stop;
 
-/// What a start has made of a data folder's path, and takes back when it goes before [`NewFolder::keep`].
+/// The folders that a start has created for a data folder's path. Removed on drop unless [`NewFolder::keep`] was
+/// called.
 ///
 /// Must go after everything that has files of the folder open.
 #[derive(Debug)]

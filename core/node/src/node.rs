@@ -1,4 +1,4 @@
-//! The wiring: which room gets what, in which order they start, and in which they stop.
+//! The wiring: the dependencies of each component, the order of their start, and of their stop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ use crate::{
     wallets,
 };
 
-/// How long actors and tasks may take to finish what they have accepted.
+/// Time limit for actors and tasks to finish accepted work.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The namespace of the native engines, which other chains do not have.
 const NATIVE_NAMESPACE: &str = "Consensus";
-/// File of the data folder with what the operator chose about modules at run time.
+/// File of the data folder with the operator's run-time choices about modules.
 const MODULE_CHOICES: &str = "modules.json";
 
-/// What a node is started with.
+/// Everything needed to start a node.
 pub(crate) struct NodePlan {
     /// The settings.
     pub(crate) settings: Settings,
@@ -58,17 +58,17 @@ pub(crate) struct NodePlan {
     pub(crate) folder: DataFolder,
     /// The chain, which lies in the folder.
     pub(crate) chain: OpenedChain,
-    /// Who decides about blocks.
+    /// The consensus engine.
     pub(crate) engine: Arc<dyn ConsensusEngine>,
-    /// What the node does beside serving.
+    /// The node's role besides serving.
     pub(crate) role: Role,
     /// Where the settings are read again.
     pub(crate) source: SettingsSource,
 }
 
-/// What a node does beside serving.
+/// The role of a node besides serving.
 pub(crate) enum Role {
-    /// Nothing; on a native network with one masternode it makes blocks once it is asked to and has the account.
+    /// None; on a native network with one masternode it makes blocks once it is asked to and has the account.
     Follow {
         /// The masternode of such a network.
         masternode: Option<OneMasternode>,
@@ -77,7 +77,7 @@ pub(crate) enum Role {
     Develop {
         /// The accounts.
         accounts: Accounts,
-        /// When and how blocks are made.
+        /// Options of block making.
         sealer: SealerOptions,
     },
 }
@@ -92,7 +92,7 @@ impl Role {
     }
 }
 
-/// A running node. Its fields stand in the order in which they are stopped.
+/// A running node. Its fields are in the order in which they are stopped.
 pub(crate) struct Node {
     grace: Duration,
     plugin_grace: Duration,
@@ -109,11 +109,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts the rooms in order: chain, pool, accounts, sealer, plugins, front-ends. Requests are taken only when
-    /// everything behind them stands.
+    /// Starts the components in order: chain, pool, accounts, sealer, plugins, front-ends. Requests are accepted only
+    /// when everything that answers them has started.
     ///
     /// # Errors
-    /// [`Stop`] naming the room that did not start.
+    /// [`Stop`] naming the component that did not start.
     pub(crate) async fn start(plan: NodePlan) -> Result<Self, Stop> {
         let NodePlan { settings, folder, chain, engine, role, source } = plan;
         allocator::give_back_in_background();
@@ -171,7 +171,7 @@ impl Node {
         tasks.spawn(Arc::clone(&plugins).end_on_time());
         front_ends.open_fixed().await?;
         plugins.start_actors(ActorStage::AfterPlugins).await.map_err(refusal_of_modules)?;
-        // So that the first answer of `/health` knows what has failed.
+        // So that the first answer of `/health` knows failed modules.
         Arc::clone(&health).look_now(&bus).await;
         endpoints.announce()?;
         Ok(Self {
@@ -195,7 +195,7 @@ impl Node {
         &self.health
     }
 
-    /// Where it listens.
+    /// Its addresses.
     pub(crate) fn endpoints(&self) -> Endpoints {
         self.endpoints.endpoints()
     }
@@ -210,7 +210,7 @@ impl Node {
         service_manager::ready(&self.health.status_line());
     }
 
-    /// Reads the settings again and takes over what changed and needs no restart; what came of it is in the log.
+    /// Reads the settings again and applies changes that need no restart; logs the result.
     pub(crate) async fn reload(&self) {
         service_manager::reloading();
         if let Err(error) = self.reloader.reload(None).await {
@@ -220,7 +220,7 @@ impl Node {
     }
 
     /// Stops in order: no more requests, running ones get their grace, plugins, module actors and chain writer finish
-    /// what they have accepted, the database is written.
+    /// accepted work, the database is flushed.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -261,7 +261,7 @@ fn work_pool(settings: &Settings) -> WorkPool {
     WorkPool::new("calls", threads, settings.rpc.queue as usize)
 }
 
-/// What requests may take of the process' memory.
+/// The memory budget of requests.
 fn request_memory(settings: &Settings) -> MemoryBudget {
     let total = settings.rpc.memory.as_usize();
     let client = match settings.rpc.client_memory.as_usize() {
@@ -271,7 +271,7 @@ fn request_memory(settings: &Settings) -> MemoryBudget {
     MemoryBudget::new(MemoryLimits { total, client })
 }
 
-/// Most memory of all traces: what one client may hold, unless the settings say otherwise.
+/// Maximum memory of all traces: one client's maximum, unless the settings say otherwise.
 fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
     match settings.rpc.trace_memory.0 {
         0 => memory.limits().client as u64,
@@ -448,8 +448,8 @@ fn plugin_host(
     Ok(host)
 }
 
-/// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
-/// being served, unless it is required.
+/// Starts every plugin that is found and enabled. One that can't be started is recorded as failed, and does not prevent
+/// the others from being served, unless it is required.
 fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
     let plans = plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     host.start(&plans).map(drop).map_err(refusal_of_modules)
@@ -463,7 +463,7 @@ fn refusal_of_modules(error: HostError) -> Stop {
     }
 }
 
-/// What the health of the node is made of.
+/// The inputs of the node's health.
 fn health_parts(
     settings: &Settings,
     folder: &DataFolder,
@@ -491,7 +491,7 @@ fn health_parts(
     }
 }
 
-/// What `GET /health` says.
+/// The answer to `GET /health`.
 fn health_check(health: &Arc<Health>) -> HealthCheck {
     let health = Arc::clone(health);
     Arc::new(move || {

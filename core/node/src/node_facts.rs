@@ -1,4 +1,4 @@
-//! What the node says about itself on the bus: its name, its peers, how far behind it is.
+//! The node's facts about itself on the bus: its name, its peers, its sync status.
 
 use std::sync::Arc;
 

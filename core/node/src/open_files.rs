@@ -1,20 +1,20 @@
-//! How many files the process may have open, and who gets them.
+//! The limit of open files, and its distribution.
 //!
-//! A connection that takes the last one takes it from the database, which then can't begin its next log, and refuses
-//! every later write until a new start. So the limit is raised as far as the system lets it be, and what the settings
-//! allow to clients and to tables is brought below it.
+//! If connections use the last descriptor, the database can't begin its next log, and refuses every later write until a
+//! restart. So the limit is raised as far as the system allows, and the settings' maximum numbers of clients and tables
+//! are reduced to fit it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tenon_config::Settings;
 
 use crate::exit::Stop;
 
-/// What a node has open beside tables and connections: the database's folders and logs, threads' pollers, listeners,
+/// A node's open files besides tables and connections: the database's folders and logs, threads' pollers, listeners,
 /// the journal, plugins' processes. 50 at rest; a compaction writes several tables at once.
 const OWN: u64 = 112;
-/// With fewer there is no sense in starting: what is left after [`OWN`] would be no node.
-const LEAST: u64 = 256;
-/// What the tables get of a limit that is too low, at most.
+/// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
+const MIN_FILES: u64 = 256;
+/// Divisor of the tables' maximum share of a limit that is too low.
 const TABLES: u64 = 4;
 
 /// Raises the process' own limit of open files to the one that the system sets it; none when there is none.
@@ -32,7 +32,8 @@ fn raised() -> Option<u64> {
     }
 }
 
-/// Raises the limit of open files, and lowers what the settings allow to tables and clients where it is too low for it.
+/// Raises the limit of open files, and reduces the settings' maximum numbers of tables and clients if it is too low for
+/// them.
 ///
 /// # Errors
 /// [`Stop::Failure`] when a node can't work with so few.
@@ -49,9 +50,9 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     if wanted <= most {
         return Ok(());
     }
-    if most < LEAST {
+    if most < MIN_FILES {
         return Err(Stop::Failure(format!(
-            "this process may have {most} files open, and a node needs {LEAST} at least and {wanted} with these settings; \
+            "this process may have {most} files open, and a node needs {MIN_FILES} at least and {wanted} with these settings; \
              raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn everybody_gets_a_share_of_a_limit_that_is_too_low_and_all_together_no_more_than_it() {
-        for most in [LEAST, 300, 1_024, 2_000] {
+        for most in [MIN_FILES, 300, 1_024, 2_000] {
             let mut settings = Settings::default();
             assert!(total(&settings) > most);
 
@@ -125,7 +126,7 @@ mod tests {
     fn a_limit_that_is_no_use_is_refused_with_what_to_do() {
         let mut settings = Settings::default();
 
-        let refused = share_out_of(LEAST - 1, &mut settings).unwrap_err().to_string();
+        let refused = share_out_of(MIN_FILES - 1, &mut settings).unwrap_err().to_string();
 
         assert!(refused.contains("255 files") && refused.contains("ulimit -n"), "{refused}");
     }

@@ -62,13 +62,13 @@ pub(crate) struct OpenedChain {
     pub(crate) spec: Arc<ChainSpec>,
     /// The database, which holds at least the genesis block.
     pub(crate) store: Arc<Store>,
-    /// What never changes.
+    /// Constant facts.
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
 }
 
-/// What the configured rules are to the chain of a folder.
+/// Relation of the configured rules to the chain of a folder.
 #[derive(Clone, Copy)]
 enum Rules {
     /// Blocks will be put on it.
@@ -278,7 +278,7 @@ pub(crate) enum Named {
     Nothing,
 }
 
-/// What the settings alone say about the genesis.
+/// The genesis choice in the settings alone.
 ///
 /// # Errors
 /// [`Stop::Usage`] when two are chosen, or when the file can't be read.
@@ -345,7 +345,7 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
     ))
 }
 
-/// How the settings want the database opened.
+/// Options for the database, from the settings.
 pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
     let database = &settings.database;
     StoreOptions {

@@ -15,10 +15,10 @@ use crate::own_paths::{self, OwnPaths};
 
 /// Names of the program's own standard output.
 const STANDARD_OUTPUT: &[&str] = &["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
-/// How often is looked whether a pipe has a reader.
+/// Interval of the checks whether a pipe has a reader.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Where output goes.
+/// Destination of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OutputFile {
     /// To standard output.
@@ -35,7 +35,7 @@ pub(crate) enum OutputFile {
 }
 
 impl OutputFile {
-    /// What a name stands for.
+    /// The destination that a name refers to.
     ///
     /// # Errors
     /// [`Stop::Usage`] when something is there that may not be replaced, or the place belongs to the node.

@@ -1,4 +1,4 @@
-//! What belongs to the node in the file system: no file that a command or a request names may lie there.
+//! The node's own paths in the file system: no file that a command or a request names may lie there.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::exit::Stop;
 pub(crate) struct OwnPaths {
     /// The data folder, real.
     folder: PathBuf,
-    /// What of it is open to files that requests and commands name: `rpc.files`.
+    /// Parts of it that requests and commands may name: `rpc.files`.
     open: Vec<PathBuf>,
     /// Files and folders that the settings name, wherever they lie.
     named: Vec<(&'static str, PathBuf)>,

@@ -1,10 +1,10 @@
-//! What is said of a panic, and by whom: the standard library's own hook writes to standard error however long that takes,
-//! and finds the names of a trace on the thread that panicked.
+//! Reports panics. The standard library's own hook may block on standard error, and resolves the names of a backtrace
+//! on the thread that panicked.
 //!
-//! Both would cost more than the one request. Threads that serve requests are as few as cores: one that waits for a pipe
-//! which nobody reads is lost, and one that looks up names (seconds, where the program has debug information and is not in
-//! the system's cache) holds up the connections whose turn is next. So the message goes where log lines go, and on such a
-//! thread the trace, which only `RUST_BACKTRACE` asks for, is taken down and handed to a thread of its own.
+//! Both would affect more than the one request. There are only as many serving threads as cores: one that waits for an
+//! unread pipe is lost, and one that resolves names (seconds, if the program has debug information and is not in the
+//! system's cache) delays its next connections. So the message goes to the log's output, and on such a thread the
+//! backtrace, captured only with `RUST_BACKTRACE`, is resolved on its own thread.
 
 use std::backtrace::Backtrace;
 use std::env;
@@ -14,11 +14,11 @@ use std::thread;
 
 use crate::log_output::say;
 
-/// Whether names of a trace are being looked up. The standard library does so under one lock for the process, which taking
-/// the next trace down would wait for.
+/// Whether a backtrace is being resolved. The standard library does so under one lock for the process, for which
+/// capturing the next backtrace would wait.
 static IS_TRACING: AtomicBool = AtomicBool::new(false);
 
-/// Says of every panic from now on what the standard library would, without holding anybody up.
+/// Installs a panic hook that prints what the standard library's would, without blocking.
 pub(crate) fn say_without_waiting() {
     set_hook(Box::new(report));
 }
@@ -38,7 +38,7 @@ fn report(panic: &PanicHookInfo<'_>) {
         say(&format!("trace of the panic:\n{trace}"));
         IS_TRACING.store(false, Ordering::Release);
     };
-    // The program may end when its main thread has panicked, and the trace with it.
+    // The program, and its backtrace thread, may end once its main thread has panicked.
     if thread.name() == Some("main") || tokio::runtime::Handle::try_current().is_err() {
         write();
     } else if thread::Builder::new().name("panic-trace".to_owned()).spawn(write).is_err() {

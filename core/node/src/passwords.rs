@@ -1,4 +1,4 @@
-//! Where passwords come from: a file, a descriptor that is open already, or the terminal. Never an argument, which other users of the
+//! Sources of passwords: a file, an open descriptor, or the terminal. Never an argument, which other users of the
 //! machine can read.
 
 use std::fs::{File, OpenOptions};
@@ -66,7 +66,7 @@ impl Passwords {
         }
     }
 
-    /// The next password, which the terminal is asked for twice, as nobody can read what was typed.
+    /// The next password, typed twice at the terminal, because typing is hidden.
     ///
     /// # Errors
     /// [`Stop::Usage`] when there is no terminal, or the two differ.

@@ -139,7 +139,7 @@ fn plan(entry: PluginEntry, name: String, path: PathBuf) -> Result<PluginPlan, S
     })
 }
 
-/// How much a plugin can store, if its settings say so.
+/// The storage limits of a plugin, if its settings have any.
 fn storage_limits(entry: &PluginEntry) -> Option<SpaceLimits> {
     let (bytes, records) = (entry.limits.storage, entry.limits.storage_records);
     let default = SpaceLimits::default();

@@ -23,7 +23,7 @@ pub(crate) fn refusal(error: JournalError) -> Stop {
     }
 }
 
-/// What the pool is opened with.
+/// Options of the pool.
 pub(crate) fn options(settings: &Settings) -> PoolOptions {
     let pool = &settings.pool;
     PoolOptions {
@@ -40,7 +40,7 @@ pub(crate) fn options(settings: &Settings) -> PoolOptions {
     }
 }
 
-/// The most that a transaction may cost, wei; 0: no bound.
+/// Maximum fee of a transaction in wei; 0 for no limit.
 pub(crate) fn fee_cap(settings: &Settings) -> U256 {
     wei(settings.rpc.transaction_fee_cap)
 }

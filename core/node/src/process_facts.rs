@@ -1,4 +1,4 @@
-//! What the operating system says about the node's process, and how much the node logs (`messages/debug.rs`, 0x0907 on).
+//! The operating system's facts about the node's process, and the log level (`messages/debug.rs`, 0x0907 on).
 
 use std::{fs, io, path::Path};
 
@@ -32,10 +32,10 @@ fn unreadable(error: io::Error) -> Failure {
     Failure::server(format!("the system does not show {PROCESS}: {error}"))
 }
 
-/// What the process uses beside memory.
+/// Resource use of the process besides memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ProcessUsage {
-    /// Time that its threads ran, those that have ended too, seconds.
+    /// Processor time of its threads, including ended ones, in seconds.
     pub(crate) processor_seconds: f64,
     /// Its threads.
     pub(crate) threads: u64,
@@ -43,14 +43,14 @@ pub(crate) struct ProcessUsage {
     pub(crate) started: f64,
     /// Its open file descriptors.
     pub(crate) open_files: u64,
-    /// How many may be open; none for no bound.
+    /// The limit of open files; none for no limit.
     pub(crate) most_files: Option<u64>,
 }
 
-/// What the process uses beside memory.
+/// Resource use of the process besides memory.
 ///
 /// # Errors
-/// When the system does not show it.
+/// If the system does not report it.
 pub(crate) fn usage() -> io::Result<ProcessUsage> {
     let own = Path::new(PROCESS);
     let unknown = |what: &str| io::Error::other(format!("{what} is not as expected"));
@@ -81,7 +81,7 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
 /// The process' memory.
 ///
 /// # Errors
-/// When the system does not show it.
+/// If the system does not report it.
 pub(crate) fn memory() -> io::Result<MemoryStatistics> {
     let status = fs::read_to_string(Path::new(PROCESS).join("status"))?;
     let bytes = |name: &str| kibibytes(&status, name).unwrap_or_default().saturating_mul(1024);

@@ -134,7 +134,7 @@ const FLAGS: &[(&[&str], &str)] = &[
 
 const ONE_FOLDER: &str = "everything lies in --datadir";
 
-/// What to say about a word that another client knows, in place of clap's guess; none for any other error.
+/// The error for a word that another client knows, instead of clap's guess; none for any other error.
 pub(crate) fn answer(error: &clap::Error, first: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

@@ -1,7 +1,7 @@
 //! Reading the settings again while the node runs: SIGHUP, `admin_reloadSettings`, `tenon module reload`.
 //!
-//! Plugins change at once, each in a transaction of its own with its report, and so does what the front-ends show. Every
-//! other setting that says something else than at the start is named, because it counts from the next start on.
+//! Plugins change at once, each in its own transaction with a report, and so does the front-ends' exposure. Every other
+//! changed setting is named in the report, because it takes effect at the next start.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::front_end_modules::FrontEnds;
 use crate::live_settings::LIVE;
 use crate::plugin_folder;
 
-/// Where the settings of a node come from.
+/// The source of a node's settings.
 #[derive(Clone)]
 pub(crate) struct SettingsSource {
-    /// What was read at the start, before anything was put in place of it (the folder of an ephemeral node, for instance).
+    /// The settings at the start, before any override (the folder of an ephemeral node, for instance).
     started_with: Arc<Settings>,
     /// Reads them again, from the same command line.
     read: Arc<dyn Fn() -> Result<Settings, Stop> + Send + Sync>,
@@ -41,7 +41,7 @@ impl fmt::Debug for SettingsSource {
     }
 }
 
-/// Takes changed settings over. Cloning it gives another handle to the same one.
+/// Applies changed settings. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Reloader {
     source: SettingsSource,
@@ -69,7 +69,7 @@ impl Reloader {
     /// Reads the settings and takes over what needs no restart.
     ///
     /// # Errors
-    /// When they can't be used; nothing has changed then.
+    /// If they can't be used; nothing has changed then.
     pub(crate) async fn reload(&self, asked_by: Option<&str>) -> Result<SettingsReport, Failure> {
         let read = Arc::clone(&self.source.read);
         let reading = tokio::task::spawn_blocking(move || -> Result<_, Stop> {
@@ -81,7 +81,7 @@ impl Reloader {
         let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
         let (settings, plans, vouched) =
             outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
-        // First, so that no plugin that comes is shown where it is not to be any more.
+        // First, so that no new plugin is exposed where it should no longer be.
         let changed = self.front_ends.reload(&settings).await?;
         self.plugins.vouch_for(vouched);
         let applied = self.plugins.apply(plans, asked_by).await;
@@ -119,10 +119,10 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
     report
 }
 
-/// Settings that count from the next time that a plugin is loaded.
+/// Settings that take effect when a plugin is loaded next.
 const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
 
-/// What settings of the table say in two readings where they differ.
+/// The differences between two readings of the settings.
 pub(crate) fn differences(
     running: &Settings,
     wanted: &Settings,

@@ -1,5 +1,5 @@
-//! The rules under which a folder's chain was made lie in its database. A chain goes on under these alone: other rules at or
-//! below the head would make of the same blocks another state, and nothing would tell until a block is refused.
+//! The rules of a folder's chain are stored in its database. A chain continues only under these: other rules at or
+//! below the head would give the same blocks another state, unnoticed until a block is refused.
 
 use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};
@@ -25,9 +25,8 @@ impl TakenOver {
     }
 }
 
-/// Compares the configured rules with those of the folder. They are to become those of the folder where they are others and
-/// no block of its chain is concerned: in a new folder, in one of a release that kept none, and when a fork is scheduled
-/// above the head.
+/// Compares the configured rules with the folder's. They replace the folder's if they differ and no block of its chain
+/// is affected: in a new folder, in one of a release that stored none, and when a fork is scheduled above the head.
 ///
 /// # Errors
 /// [`Stop::DataFolder`] naming every rule that is another one for a block of the chain, and the block to unwind to.
@@ -76,7 +75,7 @@ fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
     ))
 }
 
-/// Where the blocks of the folder's chain stand.
+/// Access to the blocks of the folder's chain.
 struct Chain<'a> {
     spec: &'a ChainSpec,
     store: &'a Store,

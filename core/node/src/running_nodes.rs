@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-/// Longest file that is read, bytes: two paths.
+/// Maximum size of a file, in bytes: two paths.
 const MAX_FILE: u64 = 16 << 10;
-/// Most files that are looked at.
+/// Maximum number of files to read.
 const MAX_NODES: usize = 256;
 
 /// A node that runs.
@@ -38,7 +38,7 @@ impl Registration {
     /// Makes the node known.
     ///
     /// # Errors
-    /// When the folder is another user's, or can't be written.
+    /// If the folder belongs to another user, or can't be written.
     pub(crate) fn add(node: &RunningNode) -> io::Result<Self> {
         let Some(folder) = folders().into_iter().next() else { return Err(io::ErrorKind::NotFound.into()) };
         Self::add_to(&folder, node)
@@ -71,14 +71,15 @@ pub(crate) fn list() -> Vec<RunningNode> {
     nodes
 }
 
-/// Where nodes are made known, the preferred folder first.
+/// Folders for the files of running nodes, the preferred one first.
 fn folders() -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
     let shared = std::env::temp_dir().join(format!("tenon-{}", geteuid().as_raw()));
     session.map(|path| path.join("tenon")).into_iter().chain([shared]).collect()
 }
 
-/// Whether a folder belongs to this user and only this user can write in it: in a shared temporary folder every user can make one.
+/// Returns whether a folder belongs to this user and only this user can write in it: in a shared temporary folder every
+/// user can create one.
 fn is_own(folder: &Path) -> bool {
     fs::symlink_metadata(folder)
         .is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0)

@@ -1,4 +1,4 @@
-//! What operators ask and change about making blocks (`miner_*`).
+//! Operators' requests about making blocks (`miner_*`).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::opened_chain::OpenedChain;
 /// The module that makes blocks.
 const MODULE: &str = "sealing";
 
-/// How long a masternode waits between blocks where its rules name no time.
+/// Interval between a masternode's blocks if its rules give none.
 const PACE: Duration = Duration::from_secs(2);
 
 /// The one masternode of a native network, whose account may lie in the wallets of this node.
 pub(crate) struct OneMasternode {
     signer: Arc<WalletSigner>,
-    /// What its blocks are made with.
+    /// Options of its block making.
     pub(crate) sealer: SealerOptions,
     /// Decides about the blocks of the network, and makes its own.
     pub(crate) engine: Arc<dyn ConsensusEngine>,
@@ -89,7 +89,7 @@ impl OneMasternode {
     }
 }
 
-/// Whose blocks a node makes.
+/// State of a node's block making.
 #[derive(Clone)]
 pub(crate) struct BlockMaking {
     pub(crate) bus: Bus,
@@ -127,7 +127,7 @@ pub(crate) fn register(making: &BlockMaking) -> Result<(), Stop> {
 }
 
 impl BlockMaking {
-    /// Where the module stands; none where this node has none.
+    /// State of the module; none if this node has none.
     async fn module(&self, context: &CallContext) -> Option<ModuleState> {
         Some(self.bus.call(GetModule { name: MODULE.to_owned() }, context).await.ok()?.state)
     }

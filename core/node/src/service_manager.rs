@@ -22,7 +22,7 @@ pub(crate) fn stopping() {
     send(&[NotifyState::Stopping]);
 }
 
-/// How the node does, in a line; and that it lives, for `WatchdogSec=`.
+/// Reports the node's status line, and that it is alive, for `WatchdogSec=`.
 pub(crate) fn alive(status: &str) {
     send(&[NotifyState::Watchdog, NotifyState::Status(status)]);
 }

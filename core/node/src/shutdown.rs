@@ -1,4 +1,4 @@
-//! Signals: the first one stops the node in order, the second one at once.
+//! Signals: the first one stops the node in order, the second one immediately.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tenon_supervisor::{Signal, Signals};
 
 use crate::exit::{INTERRUPTED, Stop};
 
-/// How long an orderly stop may take in all. A node that hangs longer is ended: its database stands at a whole block
-/// at every moment, so nothing is lost by it.
-const LONGEST_STOP: Duration = Duration::from_secs(10);
+/// Time limit of an orderly stop. A node that hangs longer is killed: its database is at a whole block at every moment,
+/// so nothing is lost.
+const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 
 /// Listens to signals from now on.
 ///
@@ -21,8 +21,8 @@ pub(crate) fn listen() -> Result<Signals, Stop> {
     Signals::listen().map_err(|error| Stop::failure(format!("can't listen to signals: {error}")))
 }
 
-/// Waits for the first SIGINT or SIGTERM, and calls `reload` at every SIGHUP until then; after it, a second one ends the
-/// process at once, and so does a stop that takes too long; an ephemeral data folder is removed then too.
+/// Waits for the first SIGINT or SIGTERM, and calls `reload` at every SIGHUP until then. After it, a second one ends
+/// the process immediately, and so does a stop that takes too long; an ephemeral data folder is removed then too.
 pub(crate) async fn wait_for_the_first(
     mut signals: Signals,
     ephemeral: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(crate) async fn wait_for_the_first(
     tokio::spawn(async move {
         tokio::select! {
             () = next_stop_signal(&mut signals) => tracing::warn!("stopped at once"),
-            () = tokio::time::sleep(LONGEST_STOP) => tracing::error!("the stop took too long"),
+            () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long"),
         }
         if let Some(folder) = ephemeral {
             // The process ends anyway; what stays behind lies in the system's temporary folder.

@@ -1,4 +1,4 @@
-//! Asking a running node over its Unix socket.
+//! Client of a running node's Unix socket.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ pub(crate) struct SocketClient {
 }
 
 impl SocketClient {
-    /// Connects to the node that the operator means: at the data folder or socket that was chosen, else the one that runs.
+    /// Connects to the chosen data folder or socket, otherwise to the node that is running.
     ///
     /// # Errors
     /// [`Stop::Usage`] naming the nodes when several run; [`Stop::Failure`] when none does.
@@ -55,18 +55,18 @@ impl SocketClient {
         Ok(Self { stream, answers: Deserializer::from_reader(reading).into_iter(), last_id: 0 })
     }
 
-    /// Bounds how long an answer may take.
+    /// Sets the time limit of an answer.
     ///
     /// # Errors
-    /// When the operating system refuses.
-    pub(crate) fn limit(&self, patience: std::time::Duration) -> std::io::Result<()> {
-        self.stream.set_read_timeout(Some(patience))
+    /// If the operating system refuses.
+    pub(crate) fn limit(&self, timeout: std::time::Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(timeout))
     }
 
     /// Calls a method.
     ///
     /// # Errors
-    /// [`Stop::Failure`] with the node's words, or when the connection ends.
+    /// [`Stop::Failure`] with the node's error, or if the connection ends.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
         self.last_id += 1;
         let request = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params });

@@ -1,4 +1,4 @@
-//! What the program calls itself.
+//! The program's name and version.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub(crate) const fn build() -> (&'static str, &'static str, &'static str) {
     (RELEASE, COMMIT, COMPILER)
 }
 
-/// What `--version` prints after the name.
+/// The text that `--version` prints after the name.
 pub(crate) fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {
         "" => format!("{RELEASE} ({}, {COMPILER})", platform()),

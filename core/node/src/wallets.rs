@@ -116,7 +116,7 @@ pub(crate) fn module(directory: WalletDirectory) -> ActorModule {
 
 struct AccountsActor {
     directory: WalletDirectory,
-    /// What follows the folder of key files. Nothing awaits under the lock.
+    /// The task that follows the folder of key files. Nothing awaits under the lock.
     following: Mutex<Option<JoinHandle<()>>>,
 }
 

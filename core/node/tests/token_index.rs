@@ -20,7 +20,7 @@ const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 const TRANSFER: &str = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 const SUPPLY: u64 = 1_000_000;
 /// How long an index may take to catch up, before the test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A small token: a balance is the slot whose number is the account. `balanceOf(address)` reads it, every other selector is
 /// `transfer(address,uint256)`.
@@ -127,7 +127,7 @@ impl Indexed {
                 assert_eq!(receipt["status"], "0x1", "{transaction}");
                 return receipt;
             }
-            assert!(begun.elapsed() < PATIENCE, "no block for {transaction}");
+            assert!(begun.elapsed() < TIMEOUT, "no block for {transaction}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -147,7 +147,7 @@ impl Indexed {
             if answer["result"]["isCaughtUp"] == true {
                 return answer["result"].clone();
             }
-            assert!(begun.elapsed() < PATIENCE, "the index does not catch up: {answer}");
+            assert!(begun.elapsed() < TIMEOUT, "the index does not catch up: {answer}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! One direction of a stream that is borrowed for both, so that its state can be asked for as well.
+//! One direction of a stream that is borrowed for both, so that its state can be queried too.
 
 use std::{
     io::{self, IoSlice},
@@ -12,11 +12,11 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// How often a blocked connection looks whether its client is still there. There is no event to wait for: a
-/// closed stream counts as ready, but so does one with bytes that nobody may read yet.
+/// Polling interval of a blocked connection for its client's end. There is no event to wait for: a closed stream counts
+/// as ready, but so does one with unread bytes.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
-/// What TCP and Unix streams of tokio have in common.
+/// Common operations of tokio's TCP and Unix streams.
 pub(crate) trait RawStream: Send + Sync {
     fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()>;
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
@@ -29,9 +29,9 @@ macro_rules! raw_stream {
     ($stream:ty) => {
         impl RawStream for $stream {
             fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
-                // A read that leaves room has emptied the stream. Calling that "would block" makes tokio wait
-                // for the next event instead of asking the system once more a message, in vain; an event that
-                // has come meanwhile is not forgotten, because the readiness was looked at before reading.
+                // A read that does not fill the buffer has emptied the stream. Reporting "would block" makes tokio wait
+                // for the next event instead of making a futile system call per message; an event that has come
+                // meanwhile is not lost, because the readiness was checked before reading.
                 let (room, before) = (buffer.remaining(), buffer.filled().len());
                 let outcome = self.try_io(Interest::READABLE, || match self.try_read_buf(buffer)? {
                     count if count > 0 && count < room => Err(io::ErrorKind::WouldBlock.into()),
@@ -65,15 +65,15 @@ macro_rules! raw_stream {
 raw_stream!(TcpStream);
 raw_stream!(UnixStream);
 
-/// Returns when the other side has closed its sending direction, whether or not its last bytes are read.
+/// Returns once the other side has closed its sending direction, even if its last bytes are unread.
 pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::READABLE).await, Ok(ready) if !ready.is_read_closed()) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-/// Returns when the other side reads no longer either. The end of its own bytes alone does not say so: a
-/// program that closes its sending side may still wait for answers, one that has died does not.
+/// Returns once the other side no longer reads either. The end of its own bytes is not enough: a program that closes
+/// its sending side may still wait for answers, one that has died does not.
 pub(crate) async fn reads_no_more<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::WRITABLE).await, Ok(ready) if !ready.is_write_closed()) {
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -1,8 +1,8 @@
-//! Connections on which both sides speak whenever they like: WebSocket and the local socket.
+//! Connections on which both sides may send at any time: WebSocket and the local socket.
 //!
-//! One task owns a connection: it reads, starts calls and writes. A call that is not done on its first poll
-//! becomes a task of its own, so that it neither holds up the next message nor stays on this thread. When
-//! the connection ends, its calls and subscriptions are dropped, which cancels their work.
+//! One task owns a connection: it reads, starts calls and writes. A call that is not done on its first poll becomes its
+//! own task, so that it neither delays the next message nor stays on this thread. When the connection ends, its calls
+//! and subscriptions are dropped, which cancels their work.
 
 mod half;
 mod outgoing;
@@ -39,86 +39,86 @@ use crate::{
         work_on_message,
     },
     exposure::ConnectionExposure,
-    patience::Patience,
-    seldom::Seldom,
+    idle_timeout::IdleTimeout,
+    polled_when_woken::PolledWhenWoken,
     service::{Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
 };
 
-/// Room for one read.
+/// Minimum free space for a read.
 const READ_AT_LEAST: usize = 8 << 10;
 
-/// What an open connection holds: its task, its state, and buffers of this size for reading and writing.
+/// Memory of an open connection: its task, its state, and buffers of this size for reading and writing.
 const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
 
-/// Up to this size the buffer for reading is the connection's own; beyond, what it takes is counted with the message in it.
+/// Read buffers up to this size belong to the connection; beyond it, they are counted with the message that they hold.
 const UNCOUNTED_BUFFER: usize = 16 << 10;
 
-/// How long, and for how many bytes, a refused connection is read on.
+/// Time, and number of bytes, for which a refused connection is still read.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
 
-/// Bounds that WebSocket and local socket share.
+/// Limits of both WebSocket and the local socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DuplexLimits {
     pub(crate) calls_in_flight: usize,
     pub(crate) queued_bytes: usize,
     pub(crate) write_timeout: Duration,
-    /// The connection ends when nothing has come for so long.
+    /// The connection ends if nothing is received for this long.
     pub(crate) silence: Option<Duration>,
-    /// `keep_alive` is sent when nothing was written for so long.
+    /// `keep_alive` is sent if nothing was written for this long.
     pub(crate) ping_interval: Option<Duration>,
     pub(crate) subscriptions: usize,
 }
 
 impl DuplexLimits {
-    /// Calls that may run at the same time: one at least, and no more than a semaphore counts.
+    /// Maximum number of concurrent calls: at least one, and at most a semaphore's maximum.
     fn places(&self) -> usize {
         self.calls_in_flight.clamp(1, Semaphore::MAX_PERMITS)
     }
 }
 
-/// What the bytes that have arrived mean.
+/// Result of decoding received bytes.
 pub(crate) enum Incoming {
-    /// One message; `text` begins where its spans do.
+    /// One message; its spans are relative to `text`.
     Message(Bytes, RawMessage),
-    /// Something for the other side that is no answer.
+    /// A reply of the transport itself.
     Control(Bytes),
-    /// Nothing yet.
+    /// Incomplete.
     More,
-    /// Say `reply` and `goodbye`, finish the calls that run, and close.
+    /// Send `reply` and `goodbye`, finish the running calls, and close.
     Finish { reply: Option<Reply>, goodbye: Option<Bytes> },
-    /// Close at once, after sending what is queued and `goodbye`: the other side has said that it leaves.
+    /// Close at once, after sending queued data and `goodbye`: the other side has announced its end.
     Leave { goodbye: Option<Bytes> },
-    /// Close at once with `goodbye`, though the other side still sends: it has broken the protocol.
+    /// Close at once with `goodbye`, even if the other side is still sending: it has violated the protocol.
     Refuse { goodbye: Bytes },
 }
 
-/// How a transport cuts its bytes into messages.
+/// A transport's division of bytes into messages.
 pub(crate) trait Framing: Send + 'static {
     /// Takes the next message from `buffer`.
     fn next(&mut self, buffer: &mut BytesMut) -> Incoming;
-    /// Makes the bytes of a reply.
+    /// Encodes a reply.
     fn encode() -> Encode;
-    /// What keeps a quiet connection alive.
+    /// The message that keeps an idle connection alive.
     fn keep_alive() -> Option<Bytes>;
-    /// What is said when the node stops.
+    /// The message sent when the node stops.
     fn goodbye() -> Option<Bytes>;
-    /// What is said when the client's token has expired.
+    /// The message sent when the client's token has expired.
     fn expired() -> Option<Bytes>;
-    /// What the end of the incoming bytes means: whether answers may still be wanted.
+    /// Whether the client may still want answers after the end of its bytes.
     fn may_half_close() -> bool;
-    /// Bytes that it keeps of a message beside the buffer.
+    /// Bytes of a message kept outside the buffer.
     fn kept_bytes(&self) -> usize {
         0
     }
-    /// Drops the message that has begun to arrive, and what comes of it later; false where that cannot be done.
+    /// Drops the message that is being received, with its remaining bytes; false if that is impossible.
     fn drop_message(&mut self, _buffer: &mut BytesMut) -> bool {
         false
     }
 }
 
-/// Everything a connection's tasks share.
+/// State shared by a connection's tasks.
 struct Shared<S: RpcService> {
     dispatcher: Dispatcher<S>,
     exposure: ConnectionExposure,
@@ -128,19 +128,19 @@ struct Shared<S: RpcService> {
     memory: ClientMemory,
     traffic: Arc<TransportTraffic>,
     subscriptions: Subscriptions,
-    /// One permit a running call.
+    /// One permit per running call.
     places: Arc<Semaphore>,
     /// Calls and subscriptions of the connection; `None` once it has ended.
     tasks: Mutex<Option<JoinSet<()>>>,
 }
 
-/// A connection that has been accepted and, where the transport has one, has made its handshake.
+/// An accepted connection, after its handshake if the transport has one.
 pub(crate) struct Connection<S: RpcService, F> {
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) exposure: ConnectionExposure,
-    /// Who is at the other end.
+    /// The client.
     pub(crate) origin: Origin,
-    /// When the client's token ends, and with it the connection.
+    /// Expiry of the client's token, at which the connection ends.
     pub(crate) expiry: Option<Instant>,
     pub(crate) limits: DuplexLimits,
     pub(crate) framing: F,
@@ -154,17 +154,17 @@ pub(crate) struct Connection<S: RpcService, F> {
 enum End {
     /// The client may still want its answers.
     Finish(Option<Bytes>),
-    /// It does not.
+    /// The client wants no answers.
     Leave(Option<Bytes>),
-    /// It must not, and may be in the middle of sending.
+    /// The client gets no answers, and may still be sending.
     Refuse(Bytes),
     Gone,
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Serves the connection to its end. What `gone` gives returns when the other side wants no answers any more; it is
-    /// asked only while nothing is read, which would show the same, and anew each time, as it looks at once only when
-    /// it begins.
+    /// Serves the connection to its end. The future from `gone` returns when the other side no longer wants answers. A
+    /// new one is created each time and only while nothing is read, since it checks immediately only at its start, and
+    /// reading would show the same.
     pub(crate) async fn run<R, W, G>(mut self, mut reader: R, writer: W, gone: impl Fn() -> G) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
@@ -228,7 +228,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         }
     }
 
-    /// Reads, answers and writes until there is a reason to read no more.
+    /// Reads, answers and writes until reading has to end.
     async fn converse<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, G: Future<Output = ()>>(
         &mut self,
         shared: &Arc<Shared<S>>,
@@ -236,19 +236,19 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         writer: &mut Writer<'_, W>,
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
-        // A token of its own: its lock is taken at every wake, and all connections would share the other's.
+        // A child token, because its lock is taken at every wake, and all connections would share the parent's.
         let (stopping, expiry) = (self.stopping.child_token(), self.expiry);
         let mut reading = pin!(self.read_all(shared, reader, gone));
         let cancelled = pin!(stopping.cancelled());
-        let mut stopped = pin!(Seldom::new(cancelled));
-        let expiring = expiry.map(|expiry| Seldom::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
+        let mut stopped = pin!(PolledWhenWoken::new(cancelled));
+        let expiring = expiry.map(|expiry| PolledWhenWoken::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
         let mut expired = pin!(expiring);
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
             if let Poll::Ready(end) = reading.as_mut().poll(context) {
                 return Poll::Ready(Ok(end));
             }
-            // After reading, so that what reading has answered is written at once.
+            // After reading, so that answers of that read are written at once.
             if let Poll::Ready(error) = writer.poll(context) {
                 return Poll::Ready(Err(error));
             }
@@ -268,9 +268,9 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         reader: &mut R,
         gone: &impl Fn() -> G,
     ) -> End {
-        let mut silence = self.limits.silence.map(Patience::new);
+        let mut silence = self.limits.silence.map(IdleTimeout::new);
         let mut meter = Meter::new(&self.traffic);
-        // What the buffer takes beyond what the connection has anyway.
+        // Reservation for the buffer beyond the connection's own size.
         let mut memory: Option<Reservation> = None;
         let mut turn = shared.dispatcher.turn_of(shared.origin);
         loop {
@@ -284,7 +284,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = start_call(shared, text, message, &mut turn) => {}
                         () = gone() => return End::Gone,
                     }
-                    // Messages that arrived together are answered one after the other on this task.
+                    // Messages that arrived together are answered sequentially on this task.
                     if !self.buffer.is_empty() && turn.is_over(length) {
                         turn.pass().await;
                     }
@@ -309,7 +309,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = gone() => return End::Gone,
                     }
                     if let Err(refused) = self.hold_buffer(&shared.memory, &mut memory) {
-                        // The client learns it without an id, which may not have arrived.
+                        // The client gets an error without an id, which may not have been received.
                         shared.outgoing.push_answer(Reply::stray_failure(&refused.into()));
                         if !self.framing.drop_message(&mut self.buffer) {
                             return End::Finish(None);
@@ -332,10 +332,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Counts what the buffer takes, and will take for the next read.
+    /// Counts the buffer's size, including that of the next read.
     fn hold_buffer(&self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Result<(), OutOfMemory> {
         let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
-        // Buffers that must grow double.
+        // A growing buffer doubles.
         let grows = capacity - length < READ_AT_LEAST;
         let capacity = if grows { (2 * capacity).max(length + READ_AT_LEAST) } else { capacity };
         let bytes = capacity + self.framing.kept_bytes();
@@ -347,26 +347,26 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         Ok(())
     }
 
-    /// Parts with a large buffer, of which a message was just taken: it is freed with the message.
+    /// Gives up a large buffer from which a message was just taken: it is freed with the message.
     fn part_with(&mut self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Option<Reservation> {
         let parted = memory.take()?;
         self.buffer = BytesMut::from(&self.buffer[..]);
         if self.buffer.capacity() > UNCOUNTED_BUFFER {
-            // It has arrived already.
+            // It has been received already.
             *memory = Some(client.reserve_always(MemoryUse::Messages, self.buffer.capacity()));
         }
         Some(parted)
     }
 }
 
-/// One read, unless nothing comes for too long.
+/// Reads once, with a time limit for silence.
 async fn read_before<R: AsyncRead + Unpin>(
-    silence: Option<&mut Patience>,
+    silence: Option<&mut IdleTimeout>,
     reader: &mut R,
     buffer: &mut BytesMut,
 ) -> io::Result<usize> {
     let Some(silence) = silence else { return reader.read_buf(buffer).await };
-    // Time that was spent on calls or on waiting for room is not the client's silence.
+    // Time spent on calls or on waiting for free space is not the client's silence.
     silence.begin_anew();
     let mut read = pin!(reader.read_buf(buffer));
     poll_fn(|context| match read.as_mut().poll(context) {
@@ -376,8 +376,8 @@ async fn read_before<R: AsyncRead + Unpin>(
     .await
 }
 
-/// Reads on for a moment without looking. Closing while the other side sends would make the system throw away
-/// the goodbye before it is read.
+/// Reads for a moment and discards the bytes. If the connection were closed while the other side sends, the system
+/// would drop the goodbye before it is read.
 async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let reading = async {
         let mut left = LINGER_BYTES;
@@ -393,8 +393,8 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let _ = tokio::time::timeout(LINGER, reading).await;
 }
 
-/// Starts a call; returns when there is room for the next. What it waits for may need the connection's turn, which is given up
-/// meanwhile: the connection's own batches take turns with it.
+/// Starts a call; returns when the next one may start. While it waits, it releases the connection's turn, which the
+/// connection's own batches may need.
 async fn start_call<S: RpcService>(
     shared: &Arc<Shared<S>>,
     text: MessageText,
@@ -402,7 +402,7 @@ async fn start_call<S: RpcService>(
     turn: &mut TaskTurn,
 ) {
     turn.rest_while(shared.outgoing.has_room()).await;
-    // Only this task takes places: one that is free now is still free when the call turns out to need it.
+    // Only this task takes permits: one that is free now is still free when the call needs it.
     if shared.places.available_permits() == 0 {
         drop(turn.rest_while(shared.places.acquire()).await);
     }
@@ -418,7 +418,7 @@ async fn start_call<S: RpcService>(
         }
     };
     let mut call = Box::pin(call);
-    // Most calls are done on their first poll and need neither a place nor a task of their own.
+    // Most calls are done on their first poll and need neither a permit nor a task.
     if first_poll_of_message(length, call.as_mut()).await.is_pending()
         && let Ok(place) = Arc::clone(&shared.places).try_acquire_owned()
     {
@@ -430,7 +430,7 @@ async fn start_call<S: RpcService>(
     tokio::task::coop::consume_budget().await;
 }
 
-/// Sends an answer, then lets the subscriptions in it speak: never the other way round.
+/// Sends an answer before its subscriptions start to send, never the other way round.
 fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
     if let Some(reply) = answer.reply {
         shared.outgoing.push_answer(reply);
@@ -446,8 +446,8 @@ fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
     }
 }
 
-/// Sends what a subscription has to say. An event may wake thousands of one client's: they take turns, so that others' reads do
-/// not wait for all of them.
+/// Sends a subscription's notifications. An event may wake thousands of one client's: they take turns, so that others'
+/// reads do not wait for all of them.
 async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>) {
     let mut turn = shared.dispatcher.turn_of(shared.origin);
     while let Some(payload) = turn.work(opened.notifications.next()).await {
@@ -466,7 +466,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
             break;
         }
         shared.traffic.notify();
-        // A stream that never waits must not keep the writer from its thread.
+        // A stream that is always ready must not block the writer's thread.
         tokio::task::coop::consume_budget().await;
         if turn.is_over(length) {
             turn.pass().await;
@@ -485,7 +485,7 @@ impl<S: RpcService> Shared<S> {
     }
 }
 
-/// Drops the connection's calls and subscriptions, on whatever path the connection ends.
+/// Drops the connection's calls and subscriptions, however the connection ends.
 struct EndTasks<S: RpcService>(Arc<Shared<S>>);
 
 impl<S: RpcService> Drop for EndTasks<S> {
@@ -494,7 +494,7 @@ impl<S: RpcService> Drop for EndTasks<S> {
     }
 }
 
-/// The pieces of a reply, as they are.
+/// The pieces of a reply, unchanged.
 pub(crate) fn encode_plain(reply: Reply, pieces: &mut VecDeque<Bytes>) {
     pieces.push_back(reply.first);
     if let Some(rest) = reply.rest {

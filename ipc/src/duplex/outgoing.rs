@@ -1,4 +1,4 @@
-//! What a connection still has to send.
+//! Outgoing data of a connection.
 
 use std::{
     collections::VecDeque,
@@ -15,40 +15,40 @@ use tokio::sync::Notify;
 
 use crate::envelope::Reply;
 
-/// Makes the bytes of a reply on this transport.
+/// Encodes a reply for this transport.
 pub(crate) type Encode = fn(Reply, &mut VecDeque<Bytes>);
 
-/// What a queue may hold without asking: most connections never have more under way.
+/// Bytes that a queue may hold without a reservation: most connections never need more.
 const UNASKED: usize = 16 << 10;
 
-/// By how much a queue's memory grows at a time, at least, and how much more than it needs it keeps.
+/// Minimum step by which a queue's reservation grows, and the excess that it keeps.
 const MEMORY_STEP: usize = 64 << 10;
 
-/// A queue between the calls of a connection and its writer, bounded in bytes, and counted as memory of its client.
+/// Queue between a connection's calls and its writer, bounded in bytes and counted as its client's memory.
 ///
-/// Answers are always taken, because a connection whose queue is full starts no further call
-/// ([`Outgoing::has_room`]). Notifications come whether or not the client reads: one that finds the queue
-/// full ends the connection, so that a subscriber that never reads costs `most` bytes and no more. The queue is full as well
-/// while the client has no memory left for it.
+/// Answers are always accepted, because a connection whose queue is full starts no further call
+/// ([`Outgoing::has_room`]). Notifications come whether or not the client reads: one that finds the queue full ends the
+/// connection, so that a subscriber that never reads costs at most `most` bytes. The queue also counts as full while
+/// the client has no memory left for it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
-    /// Bytes in the queue and in what the writer has taken and not yet written. Beside the lock, because it is looked at
-    /// twice a message.
+    /// Bytes in the queue, and bytes that the writer has taken and not yet written. Outside the lock, because it is
+    /// read twice per message.
     length: AtomicUsize,
-    /// Bytes that the queue may have by its reservation, kept beside the lock as `length` is.
+    /// Size of the queue's reservation, outside the lock like `length`.
     held: AtomicUsize,
     /// Whether a task waits for `drained`.
     is_awaited: AtomicBool,
-    /// Whether the writer's task sleeps: who pushes wakes it only then. Becomes true under the lock, after a look at the
-    /// queue, so that no push is missed.
+    /// Whether the writer's task sleeps: only then does a push wake it. Set under the lock, after checking the queue,
+    /// so that no push is missed.
     is_writer_asleep: AtomicBool,
     encode: Encode,
     most: usize,
     drained: Notify,
 }
 
-/// What a queue holds of the memory budget.
+/// A queue's reservation in the memory budget.
 #[derive(Debug)]
 struct Memory {
     client: ClientMemory,
@@ -61,7 +61,7 @@ impl Memory {
         UNASKED + self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
-    /// Adds what a reply brought.
+    /// Adds the reservation of a reply.
     fn absorb(&mut self, brought: Reservation) {
         match &mut self.reservation {
             Some(reservation) => reservation.absorb(brought),
@@ -81,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// Gives back what `length` bytes do not need.
+    /// Releases the part that `length` bytes do not need.
     fn shrink(&mut self, length: usize) {
         let wanted = length.saturating_sub(UNASKED);
         match &mut self.reservation {
@@ -96,16 +96,16 @@ struct Queue {
     pieces: VecDeque<Bytes>,
     has_overflowed: bool,
     memory: Memory,
-    /// The task of the writer.
+    /// Waker of the writer's task.
     writer: Option<Waker>,
 }
 
-/// A notification found the queue full.
+/// Error of a notification that found the queue full.
 #[derive(Debug)]
 pub(crate) struct Overflow;
 
 impl Outgoing {
-    /// An empty queue of a connection of this client.
+    /// Creates an empty queue for a connection of this client.
     pub(crate) fn new(encode: Encode, most: usize, client: ClientMemory) -> Self {
         let memory = Memory { client, reservation: None };
         let queue = Queue { pieces: VecDeque::new(), has_overflowed: false, memory, writer: None };
@@ -129,7 +129,7 @@ impl Outgoing {
     fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.lock();
         let added = add(&mut queue);
-        // The lock keeps others out between look and change; who changes it without the lock is the writer, awake.
+        // The lock excludes others between check and change; only the writer, when awake, changes it without the lock.
         let sleeper = if self.is_writer_asleep.load(Ordering::Relaxed) {
             self.is_writer_asleep.store(false, Ordering::Relaxed);
             queue.writer.clone()
@@ -147,14 +147,14 @@ impl Outgoing {
     pub(crate) fn push_answer(&self, reply: Reply) {
         self.push(|queue| {
             self.encode_into(reply, queue);
-            // Without memory for it the answer is taken all the same: calls hold room for a small one, and large ones bring
-            // their own. But no further call begins.
+            // Without memory for it the answer is still accepted: calls reserve memory for a small one, and large ones
+            // have their own reservation. But no further call begins.
             let _ = self.hold(queue);
         });
     }
 
-    /// Takes the memory for a notification of about `bytes` that is to be written next. One that finds no room ends the
-    /// connection, as [`Outgoing::push_notification`] says.
+    /// Reserves memory for a notification of about `bytes` that is written next. Without room the connection ends, as
+    /// for [`Outgoing::push_notification`].
     pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
         let mut queue = self.lock();
         let length = self.length().saturating_add(bytes);
@@ -181,7 +181,7 @@ impl Outgoing {
         })
     }
 
-    /// Queues bytes of the transport itself, such as a pong.
+    /// Queues the transport's own bytes, such as a pong.
     pub(crate) fn push_raw(&self, bytes: Bytes) {
         self.push(|queue| {
             self.length.fetch_add(bytes.len(), Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl Outgoing {
         self.length.fetch_add(added, Ordering::Relaxed);
     }
 
-    /// Sees to it that the queue's memory is counted.
+    /// Reserves memory for the queue.
     fn hold(&self, queue: &mut Queue) -> Result<(), OutOfMemory> {
         let length = self.length();
         if length <= self.held.load(Ordering::Relaxed) {
@@ -211,14 +211,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Gives memory back that the queue does not need any more.
+    /// Releases memory that the queue no longer needs.
     fn release(&self) {
         let mut queue = self.lock();
         queue.memory.shrink(self.length());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
     }
 
-    /// How many bytes may be queued before no further call begins.
+    /// Maximum queued bytes at which another call may begin.
     fn bound(&self) -> usize {
         self.most.min(self.held.load(Ordering::Relaxed).saturating_add(1))
     }
@@ -227,7 +227,7 @@ impl Outgoing {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Returns at once while less than the bound is queued, otherwise when the client has read some of it.
+    /// Returns at once if less than the bound is queued, otherwise when the client has read some of it.
     pub(crate) async fn has_room(&self) {
         let bound = self.bound();
         if self.length() >= bound {
@@ -235,14 +235,14 @@ impl Outgoing {
         }
     }
 
-    /// Returns when all is written.
+    /// Returns once everything is written.
     pub(crate) async fn is_empty(&self) {
         self.drained_below(1).await;
     }
 
     async fn drained_below(&self, bound: usize) {
         loop {
-            // Announced before the look, as the writer looks for waiters after it has counted.
+            // Set before the check, because the writer looks for waiters after it has counted.
             self.is_awaited.store(true, Ordering::SeqCst);
             if self.length.load(Ordering::SeqCst) < bound {
                 return;
@@ -251,12 +251,12 @@ impl Outgoing {
         }
     }
 
-    /// Says that the writer's task is awake and will look at the queue before it sleeps: pushing need not wake it.
+    /// Records that the writer's task is awake and will check the queue before it sleeps: a push need not wake it.
     pub(crate) fn writer_is_awake(&self) {
         self.is_writer_asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Has the task woken at the next push.
+    /// Registers the task to be woken at the next push.
     fn watch(&self, queue: &mut Queue, context: &Context<'_>) {
         match &mut queue.writer {
             Some(writer) => writer.clone_from(context.waker()),
@@ -265,15 +265,15 @@ impl Outgoing {
         self.is_writer_asleep.store(true, Ordering::Relaxed);
     }
 
-    /// Moves all that is queued into `pieces`, which is empty; waits if nothing is. Fails when a notification
-    /// has found the queue full: the connection must end. The writer's task says that it is awake before each poll in
-    /// which it asks.
+    /// Moves all queued pieces into `pieces`, which is empty; pending if there are none. Fails if a notification has
+    /// found the queue full: the connection must end. The writer's task reports that it is awake before each poll in
+    /// which it calls this.
     pub(crate) fn poll_take(
         &self,
         context: &mut Context<'_>,
         pieces: &mut VecDeque<Bytes>,
     ) -> Poll<Result<(), Overflow>> {
-        // Watched since a look in this same poll: a push after it wakes the task again.
+        // Registered since a check in this same poll: a push after that wakes the task again.
         if self.is_writer_asleep.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
@@ -281,17 +281,17 @@ impl Outgoing {
         if queue.has_overflowed {
             return Poll::Ready(Err(Overflow));
         }
-        // With what is taken as well, which is mostly all: that it was is then known without the lock.
+        // Registers also when something is taken, which is usually everything: the next check then needs no lock.
         self.watch(&mut queue, context);
         if queue.pieces.is_empty() {
             return Poll::Pending;
         }
-        // The queue gets the emptied buffer back, so that neither side allocates.
+        // The queue receives the emptied buffer back, so that neither side allocates.
         std::mem::swap(&mut queue.pieces, pieces);
         Poll::Ready(Ok(()))
     }
 
-    /// Whether a notification has found the queue full; if not, that is waited for.
+    /// Whether a notification has found the queue full; pending if not.
     pub(crate) fn poll_overflow(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = self.lock();
         if queue.has_overflowed {
@@ -301,14 +301,14 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// The writer has sent `count` bytes of what it took.
+    /// Records that the writer has sent `count` bytes of those it took.
     pub(crate) fn sent(&self, count: usize) {
         let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count);
         let held = self.held.load(Ordering::Relaxed);
         if held > UNASKED && (left == 0 || held > left.saturating_add(UNASKED + MEMORY_STEP)) {
             self.release();
         }
-        // The reader waits for room, or the end for emptiness; never both at a time.
+        // Either the reader waits for room, or the end for emptiness; never both at a time.
         if self.is_awaited.load(Ordering::SeqCst) {
             self.is_awaited.store(false, Ordering::SeqCst);
             self.drained.notify_one();
@@ -333,7 +333,7 @@ mod tests {
         crate::envelope::poll_once(future.as_mut()).await
     }
 
-    /// Counts how often it wakes.
+    /// Counts its wakes.
     #[derive(Default)]
     struct Count(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! The writing side of a connection.
+//! The write side of a connection.
 
 use std::{
     collections::VecDeque,
@@ -12,26 +12,25 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::AsyncWrite;
 
 use super::{DuplexLimits, Outgoing};
-use crate::{patience::Patience, traffic::Meter};
+use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
-/// Pieces that one system call takes at most.
+/// Maximum number of pieces per system call.
 const SLICES: usize = 64;
 
-/// Writes what is queued, as much at a time as the system takes.
+/// Writes queued data, as much at a time as the system accepts.
 ///
-/// It is polled by the task that also reads and starts calls, after these: an answer that is ready at once is
-/// written in the same poll, without waking anybody, and the answers to all that one read has brought leave
-/// together.
+/// Polled by the task that also reads and starts calls, after these: an answer that is ready at once is written in the
+/// same poll, without waking a task, and the answers to all messages of one read leave together.
 pub(crate) struct Writer<'a, W> {
     outgoing: &'a Outgoing,
     stream: W,
     /// Taken from the queue and not yet written.
     pieces: VecDeque<Bytes>,
     write_timeout: Duration,
-    /// Runs while the client does not read.
-    stalled: Option<Patience>,
-    /// What to send when nothing was written for so long.
-    keep_alive: Option<(Bytes, Patience)>,
+    /// Timer that runs while the client does not read.
+    stalled: Option<IdleTimeout>,
+    /// The message to send, and the time without writes after which it is sent.
+    keep_alive: Option<(Bytes, IdleTimeout)>,
     meter: Meter,
 }
 
@@ -49,12 +48,12 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
             pieces: VecDeque::new(),
             write_timeout: limits.write_timeout,
             stalled: None,
-            keep_alive: keep_alive.zip(limits.ping_interval.map(Patience::new)),
+            keep_alive: keep_alive.zip(limits.ping_interval.map(IdleTimeout::new)),
             meter,
         }
     }
 
-    /// Writes until nothing is left or the client does not read; ready only with the reason to end.
+    /// Writes until nothing is left or the client does not read; ready only with an error that ends the connection.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             if self.pieces.is_empty() {
@@ -75,7 +74,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
                     if self.outgoing.poll_overflow(context).is_ready() {
                         return Poll::Ready(reads_too_slowly());
                     }
-                    let stalled = self.stalled.get_or_insert_with(|| Patience::new(self.write_timeout));
+                    let stalled = self.stalled.get_or_insert_with(|| IdleTimeout::new(self.write_timeout));
                     ready!(stalled.poll_end(context));
                     return Poll::Ready(io::ErrorKind::TimedOut.into());
                 }
@@ -115,7 +114,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
         self.outgoing.sent(count);
     }
 
-    /// Queues the keep-alive when its time has come.
+    /// Queues the keep-alive when it is due.
     fn poll_keep_alive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some((message, quiet)) = &mut self.keep_alive else { return Poll::Pending };
         ready!(quiet.poll_end(context));

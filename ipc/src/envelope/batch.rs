@@ -1,8 +1,8 @@
-//! Batches: what only reads runs at the same time, any other call keeps its place, and answers stand in order.
+//! Batches: reads run concurrently, any other call keeps its order, and answers are in the order of requests.
 //!
-//! The reference runs the calls of a batch one after the other, and clients send a transaction and ask what came of it in
-//! one batch. Here a call that may change something begins when all before it have answered, and all after it begin when
-//! it has answered itself; the reads between two such calls run side by side.
+//! The reference runs the calls of a batch sequentially, and clients send a transaction and query its result in one
+//! batch. Here a call that may change something begins when all before it have answered, and all after it begin when it
+//! has answered; the reads between two such calls run concurrently.
 
 use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 
@@ -17,16 +17,16 @@ use super::{
 };
 use crate::service::{Caller, RawCall, RpcService};
 
-/// What an entry of a batch takes beside its result: its places in the lists of requests, calls and outcomes.
+/// Memory of a batch entry besides its result: its elements in the lists of requests, calls and outcomes.
 const ENTRY_BYTES: usize = 512;
 
-/// By how much a batch's memory grows at a time, at least.
+/// Minimum step by which a batch's reservation grows.
 const MEMORY_STEP: usize = 64 << 10;
 
-/// Calls that are prepared together: what that costs stands between the calls of other clients.
+/// Maximum number of calls that are prepared together: other clients' calls wait for the preparation.
 const MAX_PREPARED_CALLS: usize = 32;
 
-/// Bytes that their parameters have together.
+/// Maximum bytes of their parameters together.
 const MAX_PREPARED_BYTES: usize = 64 << 10;
 
 /// One entry of the answer.
@@ -36,7 +36,7 @@ struct Entry<'a, S: RpcService> {
     outcome: Option<Outcome<S>>,
 }
 
-/// A batch that is being answered. `F` is a call, which says whose outcome it has.
+/// A batch that is being answered. `F` is a call that returns its outcome with its index.
 struct Batch<'a, S: RpcService, F> {
     entries: Vec<Entry<'a, S>>,
     /// Calls that were not done on their first poll.
@@ -45,7 +45,7 @@ struct Batch<'a, S: RpcService, F> {
     turn: TaskTurn,
     budget: Budget,
     deadline: Option<Instant>,
-    /// Whether the deadline had passed when a call was last waited for.
+    /// Whether the deadline had passed at the last wait for a call.
     is_late: bool,
 }
 
@@ -54,7 +54,7 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         self.entries[index].outcome = Some(self.budget.charge(outcome));
     }
 
-    /// Waits until one of the running calls is done, if there is one.
+    /// Waits until one of the running calls is done, if any are.
     async fn finish_one(&mut self) -> bool {
         let mut next = self.running.next();
         let finished = match poll_once(pin!(&mut next)).await {
@@ -71,7 +71,7 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         while self.finish_one().await {}
     }
 
-    /// Why no further call begins, if that is so: its caller is told that nothing came of it.
+    /// The reason why no further call begins, if there is one, as its outcome.
     fn refusal(&mut self) -> Option<Outcome<S>> {
         if self.budget.is_spent() {
             return Some(self.budget.refusal());
@@ -124,9 +124,9 @@ impl<S: RpcService> Dispatcher<S> {
             deadline: caller.context.deadline(),
             is_late: false,
         };
-        // Calls that have been prepared and not been begun.
+        // Calls that have been prepared and not started.
         let mut prepared = 0_usize;
-        // The method asked about last: batches repeat theirs.
+        // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
         for (place, raw) in message.items.iter().enumerate() {
             let (id, method, params) = match Request::look_at(raw, text) {
@@ -195,7 +195,7 @@ impl<S: RpcService> Dispatcher<S> {
         (batch.entries, batch.budget.memory, batch.turn)
     }
 
-    /// Shows the service the next calls of a method that follow one another, and tells how many.
+    /// Passes the service the next successive calls of one method, and returns their number.
     async fn prepare(&self, items: &[RawRequest], text: &str, method: &str, caller: &Caller) -> usize {
         let mut bytes = 0;
         let same = items.iter().map_while(|raw| match Request::look_at(raw, text) {
@@ -215,32 +215,32 @@ impl<S: RpcService> Dispatcher<S> {
         params.len()
     }
 
-    /// Whether nothing of its batch may run at the same time as this call.
+    /// Whether no other call of its batch may run concurrently with this one.
     fn keeps_place(&self, method: &str) -> bool {
         method.ends_with(SUBSCRIBE) || method.ends_with(UNSUBSCRIBE) || !self.service.only_reads(method)
     }
 }
 
-/// What is left of the bytes that a batch's answer may have.
+/// Remaining bytes of a batch's answer.
 struct Budget {
     left: usize,
     most: usize,
     memory: BatchMemory,
 }
 
-/// What a batch holds of the memory budget while it is answered.
+/// A batch's reservation in the memory budget while it is answered.
 struct BatchMemory {
     client: ClientMemory,
-    /// None while it is too small to be counted.
+    /// None while the memory is too small to be counted.
     held: Option<Reservation>,
-    /// What it has taken so far, bytes.
+    /// Bytes used so far.
     taken: usize,
-    /// What it may take before more must be reserved, bytes.
+    /// Bytes that it may use before it must reserve more.
     covered: usize,
 }
 
 impl BatchMemory {
-    /// For a batch of this many entries.
+    /// Starts for a batch of this many entries.
     fn begin(client: ClientMemory, entries: usize) -> Result<Self, OutOfMemory> {
         let mut memory = Self { client, held: None, taken: 0, covered: UNCOUNTED_REPLY };
         memory.take(entries.saturating_mul(ENTRY_BYTES))?;
@@ -294,7 +294,7 @@ impl Budget {
             self.left = 0;
             return self.refusal();
         }
-        // Twice: all results are there when the answer is put together out of them.
+        // Twice: all results still exist while the answer is assembled from them.
         if let Err(refused) = self.memory.take(length.saturating_mul(2)) {
             return Outcome::Failed(refused.into());
         }

@@ -1,8 +1,8 @@
-//! The wire texts of the envelope (`docs/spec/rpc-eth.md` 3.3, 15), in one place.
+//! The envelope's error texts (`docs/spec/rpc-eth.md` 3.3, 15), in one place.
 
 use tenon_api::{Failure, FailureCode};
 
-/// A response beyond its bound; the number that go-ethereum uses.
+/// A response beyond its limit; go-ethereum's error code.
 pub(crate) const RESPONSE_TOO_LARGE: FailureCode = FailureCode(-32003);
 
 fn failure(code: FailureCode, message: impl Into<String>) -> Failure {
@@ -17,7 +17,7 @@ pub(crate) fn empty_batch() -> Failure {
     failure(FailureCode::INVALID_REQUEST, "empty batch")
 }
 
-/// HTTP says no more than this; the socket transports say what is wrong.
+/// HTTP gives no detail; the socket transports describe the error.
 pub(crate) fn parse_error() -> Failure {
     failure(FailureCode::PARSE, "parse error")
 }
@@ -75,7 +75,7 @@ pub(crate) fn batch_response_too_large(most: usize) -> Failure {
 }
 
 pub(crate) fn timed_out() -> Failure {
-    // The router ends its own waiting at the same instant with the same words.
+    // The router's own time limit ends at the same instant with the same text.
     Failure::limit("request timed out")
 }
 

@@ -1,8 +1,8 @@
-//! Bounds of the envelope.
+//! Limits of the envelope.
 
 use std::time::Duration;
 
-/// What one message may ask for and get. Part of every front-end's limits.
+/// Limits of one message. Part of every front-end's limits.
 ///
 /// | Bound | What its caller sees |
 /// |---|---|
@@ -15,23 +15,23 @@ use std::time::Duration;
 /// | `client_subscriptions` | that call fails: `-32005 too many subscriptions: at most N of a client` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeLimits {
-    /// Requests in one batch. Default 10,000: the reference has no bound, and batches of a little over 1,000
-    /// are recorded from it.
+    /// Requests in one batch. Default 10,000: the reference has no limit, and recordings of it contain batches of a
+    /// little over 1,000.
     pub batch_items: usize,
-    /// Calls of one batch that run at the same time. Default 16.
+    /// Concurrent calls of one batch. Default 16.
     pub batch_concurrency: usize,
     /// Bytes of one result. Default 64 MiB.
     pub response_bytes: usize,
     /// Bytes of all results of one batch. Default 64 MiB.
     pub batch_response_bytes: usize,
-    /// How long the calls of one message may take over WebSocket and the socket, `None` for ever. Default 10
-    /// minutes. HTTP has a shorter limit of its own instead.
+    /// Time limit for the calls of one message over WebSocket and the socket, `None` for no limit. Default 10 minutes.
+    /// HTTP has its own, shorter limit instead.
     pub call_timeout: Option<Duration>,
-    /// How long the jobs of one message may compute in all, `None` for ever. Default 30 s.
+    /// Total computing time of one message's jobs, `None` for no limit. Default 30 s.
     pub computing_time: Option<Duration>,
     /// Open subscriptions of one connection. Default 256.
     pub subscriptions: usize,
-    /// Open subscriptions of one client, whatever its connections. Default 4,096.
+    /// Open subscriptions of one client on all its connections. Default 4,096.
     pub client_subscriptions: usize,
 }
 

@@ -37,34 +37,36 @@ use scan::{RawRequest, Span};
 use text::read_string;
 use zeroize::Zeroize as _;
 
-/// What a call takes that is not over on its first poll, beside its parameters: its futures here and in the plugin, its
-/// task, and room for a small answer.
+/// Memory of a call that is not done on its first poll, besides its parameters: its futures here and in the plugin, its
+/// task, and a small answer.
 const CALL_BYTES: usize = 20 << 10;
 
-/// How many times the length of their text parameters take once they are decoded, at most: state overrides of empty accounts, 47
-/// bytes of text each, take 3.9 times that (`plugins/sdk/src/shapes/overrides.rs` tests it); call data takes half.
+/// Maximum size of decoded parameters, as a multiple of their text: state overrides of empty accounts, 47 bytes of text
+/// each, take 3.9 times that (`plugins/sdk/src/shapes/overrides.rs` tests it); call data takes half.
 const DECODED_FACTOR: usize = 4;
 
-/// Parameters up to this length are decoded before they are counted, by no more calls at a time than there are threads.
+/// Parameters up to this length are decoded before they are counted, by at most as many calls at a time as there are
+/// threads.
 const UNCOUNTED_PARAMETERS: usize = 16 << 10;
 
-/// What an open subscription takes beside its parameters: its task, its place in lists, its futures and the events that wait
-/// for it.
+/// Memory of an open subscription besides its parameters: its task, its list entries, its futures and its waiting
+/// events.
 const SUBSCRIPTION_BYTES: usize = 12 << 10;
 
-/// Up to this size a reply is part of what its connection or call holds anyway.
+/// Replies up to this size are not counted: their connection or call already accounts for them.
 const UNCOUNTED_REPLY: usize = 16 << 10;
 
-/// An id up to this length is repeated in a refusal for want of memory; a longer one is replaced by `null`.
-const LONGEST_REFUSED_ID: usize = 256;
+/// An id up to this length is repeated in an out-of-memory refusal; a longer one is replaced by `null`.
+const MAX_REFUSED_ID: usize = 256;
 
 /// Endings of the methods that the envelope serves itself.
 const SUBSCRIBE: &str = "_subscribe";
 const UNSUBSCRIBE: &str = "_unsubscribe";
-/// Ending of methods that are subscriptions of the same name where the connection can tell of events: `admin_peerEvents`.
+/// Ending of methods that become subscriptions of the same name if the connection supports notifications:
+/// `admin_peerEvents`.
 const EVENTS: &str = "Events";
 
-/// Turns messages into answers. Cheap to clone.
+/// Answers messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher<S> {
     service: S,
@@ -73,15 +75,15 @@ pub struct Dispatcher<S> {
     turns: TaskTurns,
 }
 
-/// The text of a message, with what it holds of the memory budget.
+/// The text of a message, with its reservation in the memory budget.
 #[derive(Debug)]
 pub(crate) struct MessageText {
     pub(crate) bytes: Bytes,
-    /// None for a small one, which stands in the buffer that its connection holds anyway.
+    /// None for a small one, which is in the connection's own buffer.
     pub(crate) memory: Option<Reservation>,
 }
 
-/// A text that is wiped with its last owner.
+/// A text that is wiped when its last owner drops it.
 struct WipedText(BytesMut);
 
 impl AsRef<[u8]> for WipedText {
@@ -96,20 +98,20 @@ impl Drop for WipedText {
     }
 }
 
-/// A subscription whose answer is about to be sent, and which may speak only afterwards.
+/// A subscription whose answer is about to be sent, and which may send only afterwards.
 pub(crate) struct Opened<S: RpcService> {
     pub(crate) id: String,
     pub(crate) namespace: String,
     pub(crate) notifications: S::Notifications,
-    /// What it takes of its client's share, for as long as it is open.
+    /// Its place and memory in its client's share, for as long as it is open.
     pub(crate) memory: (SubscriptionPlace, Reservation),
 }
 
-/// What comes of a message.
+/// Result of a message.
 pub(crate) struct Answer<S: RpcService> {
-    /// `None` if there was nothing but notifications.
+    /// `None` if all were notifications.
     pub(crate) reply: Option<Reply>,
-    /// To be started once the reply is on its way.
+    /// To be started once the reply is queued.
     pub(crate) opened: Vec<Box<Opened<S>>>,
 }
 
@@ -119,11 +121,11 @@ impl<S: RpcService> Answer<S> {
     }
 }
 
-/// What a whole text turned out to be.
+/// Result of parsing a whole text.
 pub(crate) enum Parsed {
     /// Nothing but white space.
     Empty,
-    /// One message; what follows it is not looked at.
+    /// One message; the text after it is ignored.
     Message(RawMessage),
     /// The text ends too early.
     Truncated,
@@ -131,7 +133,7 @@ pub(crate) enum Parsed {
     Invalid(scan::SyntaxError),
 }
 
-/// A request, looked at.
+/// A classified request.
 enum Request<'a> {
     /// An answer, or a notification that only servers send: dropped.
     Ignored,
@@ -141,45 +143,45 @@ enum Request<'a> {
     Call { id: Option<&'a str>, method: Cow<'a, str>, params: Option<&'a str> },
 }
 
-/// How a call ended.
+/// Outcome of a call.
 enum Outcome<S: RpcService> {
     Json(S::Json),
     /// `true`: unsubscribed.
     Done,
-    /// Boxed: it is rare, and all outcomes would be as large.
+    /// Boxed because it is rare and would enlarge every outcome.
     Opened(Box<Opened<S>>),
     Failed(Failure),
 }
 
 impl<S: RpcService> Dispatcher<S> {
-    /// A dispatcher over `service`.
+    /// Creates a dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
         Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: TaskTurns::default() }
     }
 
-    /// The same, drawing on this budget for what messages, calls and answers take.
+    /// The same, with this memory budget for messages, calls and answers.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
-    /// The same, whose tasks share the threads with those of other dispatchers.
+    /// The same, with tasks that share the threads with those of other dispatchers.
     #[must_use]
     pub(crate) fn with_turns(self, turns: TaskTurns) -> Self {
         Self { turns, ..self }
     }
 
-    /// How a client's tasks share the threads.
+    /// A turn for a client's task on the shared threads.
     pub(crate) fn turn_of(&self, origin: Origin) -> TaskTurn {
         self.turns.at_rest(origin.client)
     }
 
-    /// What it draws on.
+    /// Its memory budget.
     pub(crate) const fn memory(&self) -> &MemoryBudget {
         &self.memory
     }
 
-    /// The bytes of a message whose members were found: they are wiped after use if a method in it takes secrets.
+    /// The bytes of a parsed message: they are wiped after use if a method in it takes secrets.
     pub(crate) fn sealed_text(&self, bytes: BytesMut, message: &RawMessage) -> Bytes {
         let takes_secrets = |request: &RawRequest| {
             request.method_in_bytes(&bytes).is_some_and(|method| self.service.takes_secrets(&method))
@@ -196,8 +198,8 @@ impl<S: RpcService> Dispatcher<S> {
         self.memory.client(origin.client)
     }
 
-    /// The answer to a whole body, as HTTP gives it: `None` if there is nothing to say. Any JSON-RPC error
-    /// is such an answer. Subscriptions are refused.
+    /// The answer to a whole body, as HTTP returns it: `None` if there is nothing to answer. Any JSON-RPC error is such
+    /// an answer. Subscriptions are refused.
     pub async fn answer_text(&self, body: &[u8], caller: &Caller) -> Option<Vec<u8>> {
         let body = MessageText { bytes: Bytes::copy_from_slice(body), memory: None };
         let reply = self.answer_body(body, caller).await?;
@@ -226,7 +228,7 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
-    /// The caller of a message over a connection with this exposure and origin. Each message has a time limit of its own.
+    /// The caller of a message over a connection with this exposure and origin. Each message has its own time limit.
     pub(crate) fn caller(&self, exposure: Exposure, origin: Origin) -> Caller {
         let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
         self.caller_within(exposure, context.from_origin(origin))
@@ -243,12 +245,12 @@ impl<S: RpcService> Dispatcher<S> {
         )
     }
 
-    /// A scanner for one message of a stream.
+    /// Creates a scanner for one message of a stream.
     pub(crate) fn scanner(&self) -> Scanner {
         Scanner::new(self.limits.batch_items)
     }
 
-    /// Scans a text that is whole.
+    /// Parses a whole text.
     pub(crate) fn parse(&self, text: &[u8]) -> Parsed {
         let mut scanner = self.scanner();
         match scanner.advance(text) {
@@ -262,10 +264,10 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
-    /// Answers a message whose members were found in `text`. With `subscriptions` the transport can notify.
+    /// Answers a parsed message. With `subscriptions` the transport can send notifications.
     ///
-    /// What is rare is boxed here and below, and with it its futures: the one of a plain call is moved into place by
-    /// its caller, and every byte of it costs.
+    /// Rare outcomes, with their futures, are boxed here and below: the future of an ordinary call is moved into place
+    /// by its caller, and every byte of it costs.
     pub(crate) async fn answer(
         &self,
         text: MessageText,
@@ -319,26 +321,26 @@ impl<S: RpcService> Dispatcher<S> {
         answer
     }
 
-    /// Counts a large reply, or replaces it when it does not fit.
+    /// Counts a large reply in the budget, or replaces it by an error if it does not fit.
     fn count(&self, reply: &mut Reply, id: &str, caller: &Caller) {
         match self.memory_of(caller.context.origin()).reserve(MemoryUse::Answers, reply.len()) {
             Ok(memory) => reply.memory = Some(memory),
             Err(refused) => {
-                let id = if id.len() > LONGEST_REFUSED_ID { "null" } else { id };
+                let id = if id.len() > MAX_REFUSED_ID { "null" } else { id };
                 *reply = failed(id, &refused.into());
             }
         }
     }
 
-    /// Answers a message that is not UTF-8: wrong bytes inside strings become U+FFFD, as in the reference; that moves what
-    /// follows.
+    /// Answers a message that is not UTF-8: invalid bytes inside strings become U+FFFD, as in the reference, which
+    /// moves the text after them.
     async fn answer_repaired(
         &self,
         text: MessageText,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
-        // Each wrong byte becomes three.
+        // Each invalid byte becomes three.
         let length = text.bytes.len() * 3;
         let memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, length) {
             Ok(memory) => Some(memory),
@@ -353,7 +355,7 @@ impl<S: RpcService> Dispatcher<S> {
         self.answer(text, &message, caller, subscriptions).await
     }
 
-    /// A call that ends at its caller's deadline. `kept` are the bytes that its caller keeps for it beside.
+    /// A call that ends at its caller's deadline. `kept` is the number of further bytes that its caller keeps for it.
     async fn call_in_time(
         &self,
         call: &mut RawCall<'_>,
@@ -361,11 +363,11 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
-        // The parameters count while the call runs, for what the plugin has decoded them into.
+        // The parameters count while the call runs, as the plugin keeps them decoded.
         let length = call.params_length();
         let bytes = CALL_BYTES + DECODED_FACTOR * length + kept;
         let reserve = || self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, bytes);
-        // Large parameters are counted before they are decoded, which the first poll does.
+        // Large parameters are counted before the first poll, which decodes them.
         let large = match length {
             ..=UNCOUNTED_PARAMETERS => None,
             _ => match reserve() {
@@ -374,7 +376,7 @@ impl<S: RpcService> Dispatcher<S> {
             },
         };
         let mut call = pin!(self.call(call, caller, subscriptions));
-        // Most calls are done on their first poll: they hold nothing, and no timer is made for them.
+        // Most calls are done on their first poll: they reserve nothing, and no timer is created for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
         }
@@ -388,7 +390,7 @@ impl<S: RpcService> Dispatcher<S> {
     }
 
     async fn call(&self, call: &mut RawCall<'_>, caller: &Caller, subscriptions: Option<&Subscriptions>) -> Outcome<S> {
-        // Both endings belong to the subscription layer whatever stands before them.
+        // Both endings belong to the subscription layer, whatever the prefix.
         let method = call.method();
         if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
             return Box::pin(self.subscribe(namespace, call.params(), caller, subscriptions)).await;
@@ -436,7 +438,7 @@ impl<S: RpcService> Dispatcher<S> {
         self.open(namespace, &kind, rest, caller, subscriptions).await
     }
 
-    /// Opens a subscription, with the list of its parameters if it has any.
+    /// Opens a subscription, with the list of its parameters, if any.
     async fn open(
         &self,
         namespace: &str,
@@ -457,7 +459,7 @@ impl<S: RpcService> Dispatcher<S> {
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.most()));
         };
-        // Gives the place back if the caller leaves before the subscription stands.
+        // Releases the place if the caller leaves before the subscription is open.
         let mut place = Place { subscriptions, id: Some(&id) };
         let opening = self.service.subscribe(namespace, kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();
@@ -476,7 +478,7 @@ impl<S: RpcService> Dispatcher<S> {
     }
 }
 
-/// Polls a future a single time.
+/// Polls a future once.
 pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
@@ -495,7 +497,7 @@ impl Drop for Place<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Sorts a request (`docs/spec/rpc-eth.md` 3.1).
+    /// Classifies a request (`docs/spec/rpc-eth.md` 3.1).
     fn look_at(raw: &RawRequest, text: &'a str) -> Self {
         if !raw.is_object {
             return Self::Invalid { id: "null" };
@@ -526,7 +528,7 @@ fn unsubscribe<S: RpcService>(params: Option<&str>, subscriptions: Option<&Subsc
     let id = match first_text(Some(params)) {
         Ok(Some((id, _))) => id,
         Ok(None) if is_empty_list(params) => return Outcome::Failed(failures::missing_argument(0)),
-        // The reference's ids are strings; anything else is the id of no subscription.
+        // The reference's ids are strings; any other value matches no subscription.
         Ok(None) => return Outcome::Failed(failures::subscription_not_found()),
         Err(failure) => return Outcome::Failed(failure),
     };
@@ -536,8 +538,7 @@ fn unsubscribe<S: RpcService>(params: Option<&str>, subscriptions: Option<&Subsc
     }
 }
 
-/// The first value of a list if it is a string, and the list of the others if there are any. The text is known
-/// to be JSON.
+/// The first value of a list if it is a string, and the list of the others, if any. The text is valid JSON.
 fn first_text(params: Option<&str>) -> Result<Option<(String, Option<String>)>, Failure> {
     let list = params.filter(|params| params.starts_with('[')).ok_or_else(failures::non_array_args)?;
     let list = list[1..].trim_start();

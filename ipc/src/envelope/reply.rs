@@ -1,4 +1,4 @@
-//! Finished messages on their way out. A result's bytes are spliced in, never serialised again.
+//! Finished outgoing messages. A result's bytes are spliced in, never serialised again.
 
 use bytes::Bytes;
 use tenon_api::Failure;
@@ -6,39 +6,39 @@ use tenon_bus::Reservation;
 
 use super::text::write_string;
 
-/// Results up to this size are copied behind their envelope: one buffer is cheaper to send than three.
-/// Larger ones travel as they came.
+/// Results up to this size are copied after their envelope: one buffer is cheaper to send than three. Larger ones are
+/// sent without a copy.
 const COPY_UP_TO: usize = 16 << 10;
 
-/// What stands around id and result, the newline included.
+/// Text around id and result, including the newline.
 const RESULT_FRAME: usize = r#"{"jsonrpc":"2.0","id":,"result":}"#.len() + 1;
 
 /// One outgoing message, ending with a newline.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    /// The whole, or its head.
+    /// The whole message, or its head.
     pub(crate) first: Bytes,
-    /// What follows in a large one, whose result travels as it came.
+    /// The rest of a large one, whose result is not copied.
     pub(crate) rest: Option<Box<[Bytes; 2]>>,
-    /// What a large one holds until it is written.
+    /// Reservation of a large one until it is written.
     pub(crate) memory: Option<Reservation>,
 }
 
 impl Reply {
-    /// What a notification takes beside namespace and payload.
+    /// Length of a notification without namespace and payload.
     pub(crate) const NOTIFICATION_BYTES: usize = 112;
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.rest.as_deref().map_or(0, |[result, end]| result.len() + end.len())
     }
 
-    /// A reply of one piece.
+    /// Creates a reply of one piece.
     pub(crate) fn whole(text: Vec<u8>) -> Self {
         Self { first: Bytes::from(text), rest: None, memory: None }
     }
 
-    /// An error that belongs to no request: id `null`.
+    /// An error without a request: id `null`.
     pub(crate) fn stray_failure(failure: &Failure) -> Self {
         let mut text = Vec::with_capacity(96);
         write_failure(&mut text, "null", failure);
@@ -55,7 +55,7 @@ impl Reply {
             let rest = Box::new([Bytes::from_owner(json), Bytes::from_static(b"}\n")]);
             return Self { first: head.into(), rest: Some(rest), memory: None };
         }
-        // To measure: a vector with room left cannot become `Bytes` without a second allocation.
+        // Exactly sized: a vector with spare capacity cannot become `Bytes` without a second allocation.
         let mut text = Vec::with_capacity(RESULT_FRAME + id.len() + length);
         write_result(&mut text, id, json.as_ref());
         text.push(b'\n');
@@ -63,7 +63,7 @@ impl Reply {
         Self::whole(text)
     }
 
-    /// What a subscription says: a payload, or why it stops.
+    /// A subscription's notification: a payload, or why it ends.
     pub(crate) fn notification<J: AsRef<[u8]>>(namespace: &str, id: &str, payload: Result<J, Failure>) -> Self {
         let length = payload.as_ref().map_or(64, |json| json.as_ref().len());
         let mut text = Vec::with_capacity(Self::NOTIFICATION_BYTES + namespace.len() + length);
@@ -86,7 +86,7 @@ impl Reply {
     }
 }
 
-/// Appends the answer to a call that went well.
+/// Appends the answer to a successful call.
 #[inline]
 pub(crate) fn write_result(out: &mut Vec<u8>, id: &str, json: &[u8]) {
     write_result_head(out, id);
@@ -101,7 +101,7 @@ fn write_result_head(out: &mut Vec<u8>, id: &str) {
     out.extend_from_slice(br#","result":"#);
 }
 
-/// Appends the answer to a call that failed.
+/// Appends the answer to a failed call.
 pub(crate) fn write_failure(out: &mut Vec<u8>, id: &str, failure: &Failure) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_bytes());

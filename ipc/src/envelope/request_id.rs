@@ -1,14 +1,14 @@
-//! The id of a request, kept while its text is not.
+//! The id of a request, kept longer than its text.
 
 use arrayvec::ArrayString;
 
-/// The longest id that is kept without an allocation.
+/// Maximum length of an id that is kept without an allocation.
 const INLINE: usize = 23;
 
 /// JSON text of an id.
 #[derive(Debug)]
 pub(super) enum RequestId {
-    /// As nearly all are.
+    /// Nearly all ids.
     Short(ArrayString<INLINE>),
     Long(Box<str>),
 }
@@ -25,7 +25,7 @@ impl RequestId {
         }
     }
 
-    /// Bytes of its text.
+    /// Length of its text in bytes.
     pub(super) fn len(&self) -> usize {
         self.as_str().len()
     }

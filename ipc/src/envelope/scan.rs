@@ -1,19 +1,19 @@
-//! One pass over the bytes of a message: checks its syntax, finds its end and the members of its requests.
+//! Scans a message in one pass: checks its syntax, finds its end and the members of its requests.
 //!
-//! The scanner can be stopped after any byte and continued when more has arrived, so that the socket
-//! transports, whose JSON values have no framing, read each byte once. It keeps offsets instead of copies:
-//! `params` is never looked into again before its method decodes it. Hand-written because the wire needs what
-//! a general parser does not give: raw ids, the reference's syntax error texts, a value's end inside a
-//! stream, member names in any case, and 10,000 levels without recursion.
+//! The scanner can be stopped after any byte and continued when more has arrived, so that the socket transports, whose
+//! JSON values have no framing, read each byte once. It keeps offsets instead of copies: `params` is not read again
+//! before its method decodes it. Hand-written because the protocol needs what a general parser does not offer: raw ids,
+//! the reference's syntax error texts, a value's end inside a stream, member names in any case, and 10,000 levels
+//! without recursion.
 
 use std::borrow::Cow;
 
 use super::text::{quote_byte, read_string};
 
-/// How deep arrays and objects may be nested; the reference's parser has the same bound and text.
+/// Maximum nesting of arrays and objects; the reference's parser has the same limit and text.
 const MAX_DEPTH: usize = 10_000;
 
-/// A piece of the message, in bytes from its beginning.
+/// A range of the message, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -21,31 +21,31 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The piece of `text`; empty if `text` is not the one that was scanned.
+    /// This range of `text`; empty if `text` is not the one that was scanned.
     pub(crate) fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Its place.
+    /// Its byte range.
     pub(crate) const fn range(self) -> std::ops::Range<usize> {
         self.start..self.end
     }
 
-    /// What stands between the quotation marks of a string.
+    /// The range of a string without its quotation marks.
     pub(crate) const fn without_quotes(self) -> Self {
         Self { start: self.start + 1, end: self.end.saturating_sub(1) }
     }
 }
 
-/// Where the members of one request stand. Of members that occur more than once the last counts.
+/// The positions of one request's members. If a member occurs more than once, the last counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawRequest {
-    /// False for `1`, `null`, `[]` and the like in a request's place.
+    /// False for `1`, `null`, `[]` and the like instead of a request.
     pub(crate) is_object: bool,
     pub(crate) id: Option<Span>,
     /// Only if it is a string; with its quotation marks.
     pub(crate) method: Option<Span>,
-    /// Whether the method's text must be unescaped.
+    /// Whether the method's text contains escapes.
     pub(crate) method_has_escapes: bool,
     pub(crate) params: Option<Span>,
     /// Whether there is a `result`, or an `error` other than `null`.
@@ -53,7 +53,7 @@ pub(crate) struct RawRequest {
 }
 
 impl RawRequest {
-    /// The name of its method in the text that was scanned.
+    /// The name of its method in the scanned text.
     pub(crate) fn method_in<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
         let method = self.method?;
         Some(match self.method_has_escapes {
@@ -62,7 +62,7 @@ impl RawRequest {
         })
     }
 
-    /// The same where the text may not be UTF-8: the name's bytes.
+    /// The same for text that may not be UTF-8: the name's bytes.
     pub(crate) fn method_in_bytes<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let method = self.method?;
         if self.method_has_escapes {
@@ -79,11 +79,11 @@ pub(crate) struct RawMessage {
     /// The first byte after the message.
     pub(crate) end: usize,
     pub(crate) is_batch: bool,
-    /// The request, if this is no batch.
+    /// The request, if it is not a batch.
     pub(crate) single: RawRequest,
-    /// The requests of a batch, up to the scanner's bound.
+    /// The requests of a batch, up to the scanner's limit.
     pub(crate) items: Vec<RawRequest>,
-    /// How many items the batch has, kept or not.
+    /// Number of items of the batch, kept or not.
     pub(crate) item_count: usize,
 }
 
@@ -92,10 +92,10 @@ pub(crate) struct RawMessage {
 #[error("{0}")]
 pub(crate) struct SyntaxError(pub(crate) String);
 
-/// How far a scan has come.
+/// Progress of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// All bytes are read, the message goes on.
+    /// All bytes are read, the message is incomplete.
     More,
     /// A whole message.
     Complete(RawMessage),
@@ -103,18 +103,18 @@ pub(crate) enum Progress {
     Invalid(SyntaxError),
 }
 
-/// What a text that has ended turned out to be.
+/// Result of scanning a text to its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// White space or nothing.
     Empty,
-    /// A message that lacks its end.
+    /// A message without its end.
     Truncated,
-    /// A whole message: a number, whose end only the end of the text shows.
+    /// A whole message: a number, which only ends with the text.
     Complete(RawMessage),
 }
 
-/// Where the scan stands. Looked at for every byte between strings, and therefore no larger than a register.
+/// State of the scan. Checked for every byte between strings, and therefore no larger than a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Value,
@@ -169,7 +169,7 @@ impl Number {
         matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
     }
 
-    /// The state after `byte`, `None` if the number has ended before it, an error if it cannot.
+    /// The state after `byte`, `None` if the number has ended before it, an error if `byte` cannot follow.
     fn step(self, byte: u8) -> Result<Option<Self>, &'static str> {
         Ok(Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,
@@ -187,7 +187,7 @@ impl Number {
     }
 }
 
-/// A member of a request, as far as it means something.
+/// A member of a request, by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     Id,
@@ -199,10 +199,10 @@ enum Member {
 }
 
 impl Member {
-    /// The member whose name and colon a text begins with, and how long they are, if they stand as nearly all clients
-    /// write them. With it a scan takes a quarter fewer instructions than quotation mark by quotation mark.
+    /// The member whose name and colon a text begins with, and their length, if written as nearly all clients write
+    /// them. This saves a scan a quarter of its instructions.
     fn begins(text: &[u8]) -> Option<(Self, usize)> {
-        // Each name is compared at its own constant length, which needs no call.
+        // Each name is compared at its own constant length, which needs no function call.
         match text.get(1)? {
             b'p' => text.starts_with(br#""params":"#).then_some((Self::Params, 9)),
             b'm' => text.starts_with(br#""method":"#).then_some((Self::Method, 9)),
@@ -212,7 +212,7 @@ impl Member {
         }
     }
 
-    /// The member of this name, which is in its quotation marks.
+    /// The member of this quoted name.
     fn named(quoted: &[u8]) -> Self {
         let name = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         if name.contains(&b'\\') {
@@ -221,7 +221,7 @@ impl Member {
         Self::of(name)
     }
 
-    /// The member of this name, in any case.
+    /// The member of this name, case-insensitive.
     fn of(name: &[u8]) -> Self {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
@@ -266,22 +266,22 @@ impl Nesting {
     }
 }
 
-/// See the module. One scanner reads one message; `Scanner::new` for the next.
+/// See the module. One scanner reads one message; use `Scanner::new` for the next.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     state: State,
     position: usize,
     nesting: Nesting,
-    /// Depth at which requests stand: 0, or 1 in a batch.
+    /// Depth of requests: 0, or 1 in a batch.
     base: usize,
     has_begun: bool,
     text_is_key: bool,
     key_start: usize,
-    /// Whose value is read.
+    /// The member whose value is being read.
     member: Member,
     value_start: usize,
     value_first: u8,
-    /// Whether the value that is read has a backslash.
+    /// Whether the value being read has a backslash.
     has_escapes: bool,
     request: RawRequest,
     message: RawMessage,
@@ -289,7 +289,7 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner that keeps at most `max_items` requests of a batch and counts the others.
+    /// Creates a scanner that keeps at most `max_items` requests of a batch and counts the others.
     pub(crate) fn new(max_items: usize) -> Self {
         Self {
             state: State::Value,
@@ -309,7 +309,7 @@ impl Scanner {
         }
     }
 
-    /// Reads on. `input` is everything from the beginning of the message, what was scanned before included.
+    /// Continues the scan. `input` is everything from the beginning of the message, including what was scanned before.
     pub(crate) fn advance(&mut self, input: &[u8]) -> Progress {
         while let Some(byte) = input.get(self.position).copied() {
             match self.step(input, byte) {
@@ -326,7 +326,7 @@ impl Scanner {
         !self.has_begun
     }
 
-    /// What the text is, if nothing comes after the bytes that were scanned.
+    /// The result if no bytes follow those that were scanned.
     pub(crate) fn finish(&mut self) -> Ending {
         if !self.has_begun {
             return Ending::Empty;
@@ -345,7 +345,7 @@ impl Scanner {
         std::mem::take(&mut self.message)
     }
 
-    /// Reads a byte, of strings, numbers and usual names as many as there are. True if the message is complete.
+    /// Reads a byte, or as many as belong to a string, number or common name. Returns true if the message is complete.
     fn step(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         match self.state {
             State::Text { escape: Escape::None } => self.in_text(input),
@@ -364,7 +364,7 @@ impl Scanner {
         }
     }
 
-    /// A byte between values.
+    /// Reads a byte between values.
     fn structure(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         match (self.state, byte) {
             (State::ValueOrEnd, b']') | (State::KeyOrEnd, b'}') => return Ok(self.close()),
@@ -401,18 +401,18 @@ impl Scanner {
         Ok(false)
     }
 
-    /// Whether the scan stands directly inside a request. What lies deeper must not disturb its members.
+    /// Whether the scan is directly inside a request. Deeper values must not change its members.
     const fn is_at_members(&self) -> bool {
         self.nesting.depth == self.base + 1 && self.request.is_object
     }
 
-    /// Whether the scan stands inside an array of a request, where values mean nothing to the envelope.
+    /// Whether the scan is inside an array of a request, whose values the envelope ignores.
     const fn is_in_parameters(&self) -> bool {
         self.nesting.depth > self.base && !self.nesting.is_in_object()
     }
 
-    /// Reads the whole value of a member, and the comma after it, if it is a string without escapes or an integer, as `id`,
-    /// `method` and `jsonrpc` mostly are. Reads nothing of any other value, or of one that has not arrived whole.
+    /// Reads the whole value of a member, and the comma after it, if it is a string without escapes or an integer, as
+    /// `id`, `method` and `jsonrpc` mostly are. Reads nothing of any other or incomplete value.
     fn plain_member(&mut self, input: &[u8]) {
         self.skip_space(input);
         let rest = &input[self.position..];
@@ -435,13 +435,13 @@ impl Scanner {
         }
     }
 
-    /// Steps over one space, which Python's clients write after each colon and comma.
+    /// Skips one space, which Python's clients write after each colon and comma.
     fn skip_space(&mut self, input: &[u8]) {
         self.position += usize::from(input.get(self.position) == Some(&b' '));
     }
 
-    /// Reads the strings without escapes that follow one another in an array, as most parameters are, with the commas between
-    /// them. False, and nothing is read, if the first of them is another value or has not arrived whole.
+    /// Reads successive strings without escapes in an array, as most parameters are, with the commas between them.
+    /// Returns false, and reads nothing, if the first value is another or incomplete.
     fn plain_strings(&mut self, input: &[u8]) -> bool {
         let before = self.position;
         while let Some(length) = plain_string(&input[self.position..]) {
@@ -501,7 +501,7 @@ impl Scanner {
         self.end_value()
     }
 
-    /// The value that ends before the position is whole. True if the message is.
+    /// Ends the value before this position. Returns true if the message is complete.
     fn end_value(&mut self) -> bool {
         self.state = State::AfterValue;
         let depth = self.nesting.depth;
@@ -528,12 +528,12 @@ impl Scanner {
             (Member::Params, _) => request.params = Some(value),
             (Member::Error, b'n') => {}
             (Member::Result | Member::Error, _) => request.has_outcome = true,
-            // A method that is not a string does not undo one before it.
+            // A method that is not a string does not override one before it.
             (Member::Method | Member::Other, _) => {}
         }
     }
 
-    /// Inside a string: jumps to its next quotation mark or backslash.
+    /// Inside a string: skips to its next quotation mark or backslash.
     fn in_text(&mut self, input: &[u8]) -> Result<bool, SyntaxError> {
         let rest = &input[self.position..];
         let ordinary = ordinary_bytes(rest);
@@ -559,12 +559,12 @@ impl Scanner {
         Ok(self.end_value())
     }
 
-    /// Inside a number: reads on to its end.
+    /// Inside a number: reads to its end.
     fn in_number(&mut self, input: &[u8], mut number: Number) -> Result<bool, SyntaxError> {
         while let Some(byte) = input.get(self.position).copied() {
             match number.step(byte).map_err(|context| invalid(byte, context))? {
                 Some(next) => number = next,
-                // The byte belongs to what follows.
+                // The byte belongs to the next token.
                 None => return Ok(self.end_value()),
             }
             self.position += 1;
@@ -589,15 +589,15 @@ impl Scanner {
     }
 }
 
-/// How many bytes stand before the first quotation mark, backslash or control character.
+/// Number of bytes before the first quotation mark, backslash or control character.
 ///
 /// Eight at a time: strings of requests are short, and setting up a vector search for each cost more than the rest of
 /// the scan.
 fn ordinary_bytes(text: &[u8]) -> usize {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const HIGHEST: u64 = EACH << 7;
-    // Sets the highest bit of bytes below `bound`. A borrow can set one too many, but only above one that is right, and
-    // only the lowest is looked at.
+    // Sets the highest bit of bytes below `bound`. A borrow can set one too many, but only above a correct one, and
+    // only the lowest is used.
     let below = |word: u64, bound: u64| word.wrapping_sub(EACH * bound) & !word;
     let (words, rest) = text.as_chunks::<8>();
     for (position, bytes) in words.iter().enumerate() {
@@ -613,8 +613,8 @@ fn ordinary_bytes(text: &[u8]) -> usize {
     words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// The length, with its quotation marks, of the string that a text begins with; none if that is something else, has escapes or
-/// control characters, or goes on beyond the text.
+/// The length, with its quotation marks, of the string at the beginning of a text; none if it is another value, has
+/// escapes or control characters, or is incomplete.
 fn plain_string(text: &[u8]) -> Option<usize> {
     let inside = text.strip_prefix(b"\"")?;
     let length = ordinary_bytes(inside);

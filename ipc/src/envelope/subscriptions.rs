@@ -7,17 +7,17 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-/// Ids of one connection and the tasks that feed them. Shared by the connection's calls; no lock is held
+/// Ids of one connection and the tasks that send their notifications. Shared by the connection's calls; no lock is held
 /// across an await.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    /// `None` while the subscription's answer is still on its way out.
+    /// `None` while the subscription's answer is still being sent.
     open: Mutex<HashMap<String, Option<AbortHandle>>>,
     most: usize,
 }
 
 impl Subscriptions {
-    /// Room for `most` subscriptions.
+    /// Creates a list of at most `most` subscriptions.
     pub(crate) fn new(most: usize) -> Self {
         Self { open: Mutex::default(), most }
     }
@@ -26,12 +26,12 @@ impl Subscriptions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many the connection may have.
+    /// Maximum number of subscriptions of the connection.
     pub(crate) const fn most(&self) -> usize {
         self.most
     }
 
-    /// A fresh id: `0x` and up to 32 random hex digits. `None` if the connection has enough of them.
+    /// A new id: `0x` and up to 32 random hex digits. `None` if the connection has its maximum number.
     pub(crate) fn reserve(&self) -> Option<String> {
         let id = format!("{:#x}", rand::random::<u128>());
         let mut open = self.lock();
@@ -42,7 +42,7 @@ impl Subscriptions {
         Some(id)
     }
 
-    /// Keeps the handle of the task that feeds `id`; gives it back if `id` was removed meanwhile.
+    /// Stores the handle of the task that serves `id`; returns it if `id` was removed meanwhile.
     pub(crate) fn started(&self, id: &str, task: AbortHandle) -> Result<(), AbortHandle> {
         match self.lock().get_mut(id) {
             Some(slot) => {
@@ -53,7 +53,7 @@ impl Subscriptions {
         }
     }
 
-    /// Ends a subscription. False if there is none of that id.
+    /// Ends a subscription. Returns false if there is none with that id.
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.lock().remove(id);
         if let Some(Some(task)) = &removed {

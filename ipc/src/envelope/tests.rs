@@ -1,4 +1,4 @@
-//! The envelope without a transport: what no recording has.
+//! Tests of the envelope without a transport: cases that no recording has.
 
 use tenon_bus::CallContext;
 
@@ -93,7 +93,7 @@ fn check_answer(bytes: &[u8]) -> Result<(), proptest::test_runner::TestCaseError
     Ok(())
 }
 
-/// Remembers what it was shown ahead.
+/// Records the calls that were prepared.
 #[derive(Clone, Default)]
 struct Ahead(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
 
@@ -174,7 +174,7 @@ fn no_more_calls_are_shown_ahead_than_the_bounds_allow() {
     assert!(shown(&vec![call(&"1".repeat(100_000)); 3]).is_empty());
 }
 
-/// Remembers the names that it was asked about.
+/// Records the names that were queried.
 #[derive(Clone, Default)]
 struct Secretive(Arc<std::sync::Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! JSON strings as the reference writes and reads them (`docs/spec/rpc-eth.md` 3.1, `docs/spec/rpc-node.md` 1.3).
+//! JSON strings in the reference's form (`docs/spec/rpc-eth.md` 3.1, `docs/spec/rpc-node.md` 1.3).
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -41,8 +41,8 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The text of a JSON string whose syntax the scanner has checked; `quoted` includes the quotation marks.
-/// A half of a surrogate pair becomes U+FFFD.
+/// The text of a JSON string whose syntax the scanner has checked; `quoted` includes the quotation marks. An unpaired
+/// surrogate becomes U+FFFD.
 pub(crate) fn read_string(quoted: &str) -> Cow<'_, str> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -58,7 +58,7 @@ pub(crate) fn read_string(quoted: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Reads what follows a backslash and gives back what follows the escape.
+/// Reads the escape after a backslash and returns the text after it.
 fn read_escape<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let mut letters = rest.chars();
     match letters.next() {
@@ -94,7 +94,7 @@ fn read_unicode_escape<'a>(rest: &'a str, text: &mut String) -> &'a str {
     rest
 }
 
-/// How the reference names a wrong byte in a syntax error: `'x'`, `'\n'`, `'\x01'`.
+/// The reference's name of an invalid byte in a syntax error: `'x'`, `'\n'`, `'\x01'`.
 pub(crate) fn quote_byte(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

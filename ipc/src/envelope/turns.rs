@@ -1,10 +1,10 @@
 //! Turns of long tasks on the threads that serve connections.
 //!
-//! A batch decodes, answers and writes its entries on the task of its message, and a connection answers messages that arrived
-//! together on its own. Tokio runs tasks in the order in which they became ready, so without a bound a client with many connections
-//! would put that many long tasks before every other client's request. A client's tasks therefore hold a place while they work: there
-//! are as many as threads, and a task gives its place up after [`SLICE`] and whenever it waits. Alone, a client uses every thread;
-//! another client's request waits for one slice of each.
+//! A batch decodes, answers and writes its entries on the task of its message, and a connection answers messages that
+//! arrived together on its own. Tokio runs tasks in the order in which they became ready, so without a bound a client
+//! with many connections would put that many long tasks before every other client's request. A client's tasks therefore
+//! hold a place while they work: there are as many as threads, and a task releases its place after [`SLICE`] and
+//! whenever it waits. Alone, a client uses every thread; another client's request waits for one slice of each.
 
 use std::{
     collections::HashMap,
@@ -23,17 +23,17 @@ use tokio::{
 
 use super::poll_once;
 
-/// How long a task works before other tasks have their turn.
+/// Working time of a task before other tasks have their turn.
 const SLICE: Duration = Duration::from_micros(250);
-/// Small entries between two looks at the clock, at most: a look costs as much as a part of one.
+/// Maximum number of small entries between two clock reads: a read costs as much as part of an entry.
 const MAX_ENTRIES_A_LOOK: u32 = 8;
-/// Parameters or a result of this many bytes are looked at the clock for: they take as long as several entries.
+/// Parameters or results of this many bytes cause a clock read: they take as long as several entries.
 const LARGE: usize = 64 << 10;
-/// A message of this many bytes takes about a millisecond to be scanned and decoded.
+/// A message of this many bytes takes about a millisecond to scan and decode.
 const LONG_MESSAGE: usize = 128 << 10;
 
-/// Works on a message of `bytes`. A long one keeps no other task from this thread meanwhile: the system shares the processor among
-/// threads, and the runtime gives this thread's tasks to another one.
+/// Works on a message of `bytes`. A long one does not block the other tasks of this thread: the runtime moves them to
+/// another thread, and the system shares the processor among threads.
 pub(crate) fn work_on_message<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let is_long = bytes >= LONG_MESSAGE;
     if is_long && Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread) {
@@ -42,12 +42,12 @@ pub(crate) fn work_on_message<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Polls the answer to a message of `bytes` for the first time, in which the message is scanned and its parameters are decoded.
+/// Polls the answer to a message of `bytes` for the first time, which scans the message and decodes its parameters.
 pub(crate) async fn first_poll_of_message<F: Future>(bytes: usize, mut answer: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(work_on_message(bytes, || answer.as_mut().poll(context)))).await
 }
 
-/// Places of the clients that have long tasks at work. Clones share them.
+/// Places of the clients with running long tasks. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskTurns {
     /// Locked when a batch begins or ends, and when a connection has worked for a slice; nothing awaits under the lock.
@@ -55,14 +55,14 @@ pub(crate) struct TaskTurns {
 }
 
 impl TaskTurns {
-    /// The turn of a batch, as soon as its client has a place.
+    /// The turn of a batch, once its client has a place.
     pub(super) async fn begin(&self, client: ClientId) -> TaskTurn {
         let mut turn = self.at_rest(client);
         turn.take().await;
         turn
     }
 
-    /// The turn of a connection, which needs a place only once it has worked for a slice.
+    /// The turn of a connection, which takes a place only after it has worked for a slice.
     pub(crate) fn at_rest(&self, client: ClientId) -> TaskTurn {
         TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 1, looked: 0 }
     }
@@ -77,7 +77,7 @@ impl TaskTurns {
     }
 }
 
-/// A task at work.
+/// A working task.
 #[derive(Debug)]
 pub(crate) struct TaskTurn {
     turns: TaskTurns,
@@ -85,17 +85,18 @@ pub(crate) struct TaskTurn {
     /// None until the first place is taken, and without a runtime.
     places: Option<Arc<Semaphore>>,
     held: Option<OwnedSemaphorePermit>,
-    /// When this slice began; none until the clock is first looked at.
+    /// Start of this slice; none until the clock is first read.
     began: Option<Instant>,
-    /// Entries before the next look at the clock. The first entry is looked at, since it may be one that takes long.
+    /// Entries before the next clock read. Initially the first entry, because it may take long.
     entries: u32,
-    /// Entries of this slice up to the next look.
+    /// Entries of this slice up to the next clock read.
     looked: u32,
 }
 
 impl TaskTurn {
-    /// Counts an entry whose parameters or result came to `bytes`. Whether the slice is over: [`TaskTurn::pass`] comes next then. The
-    /// two are apart because a future for every entry costs as much as the count.
+    /// Counts an entry whose parameters or result came to `bytes`. Returns whether the slice is over:
+    /// [`TaskTurn::pass`] comes next then. The two are separate because a future for every entry costs as much as the
+    /// count.
     pub(crate) fn is_over(&mut self, bytes: usize) -> bool {
         self.entries = self.entries.saturating_sub(1);
         if self.entries > 0 && bytes < LARGE {
@@ -104,7 +105,7 @@ impl TaskTurn {
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(*self.began.get_or_insert(now));
         if elapsed < SLICE {
-            // Looked at again within the slice, also when the entries are dear.
+            // Reads the clock again within the slice, even if the entries are expensive.
             let looked = self.looked.max(1);
             let (left, elapsed) = (u64::from((SLICE - elapsed).subsec_nanos()), u64::from(elapsed.subsec_nanos()));
             let affordable = left * u64::from(looked) / elapsed.max(1);
@@ -115,20 +116,20 @@ impl TaskTurn {
         Handle::try_current().is_ok()
     }
 
-    /// Lets other tasks run, gives the place up, and takes one again.
+    /// Lets other tasks run, releases the place, and takes one again.
     pub(crate) async fn pass(&mut self) {
-        // The place is given up afterwards: a task that got it at once would always be ready, and the runtime looks for what has
-        // arrived from other clients only when no task is.
+        // The place is released afterwards: a task that got it at once would always be ready, and the runtime polls for
+        // other clients' input only when no task is ready.
         tokio::task::yield_now().await;
         self.take().await;
     }
 
-    /// Gives the place up: what follows is waiting. The next slice begins with the next work.
+    /// Releases the place, because the task waits next. The next slice begins with the next work.
     pub(crate) fn rest(&mut self) {
         (self.held, self.began, self.entries, self.looked) = (None, None, 1, 0);
     }
 
-    /// Waits for something else, and gives the place up if that takes any time.
+    /// Waits for another future, and releases the place if that takes any time.
     pub(crate) async fn rest_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         if let Poll::Ready(outcome) = poll_once(work.as_mut()).await {
@@ -138,8 +139,8 @@ impl TaskTurn {
         work.await
     }
 
-    /// Does work of which an event begins a part for thousands of tasks at once: polls it only with a place, and gives the place
-    /// up whenever the work waits. The place is kept when the work is done; [`TaskTurn::is_over`] follows.
+    /// Runs work that one event may start for thousands of tasks at once: polls it only with a place, and releases the
+    /// place whenever the work waits. The place is kept when the work is done; [`TaskTurn::is_over`] follows.
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -154,7 +155,7 @@ impl TaskTurn {
         }
     }
 
-    /// Waits for something else without a place, and takes one again.
+    /// Waits for another future without a place, then takes one again.
     pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.rest();
         let outcome = work.await;
@@ -169,7 +170,7 @@ impl TaskTurn {
             self.places = Handle::try_current().ok().map(|runtime| self.turns.places(self.client, &runtime));
         }
         if let Some(places) = &self.places {
-            // An error would say that the semaphore is closed, and it never is.
+            // An error would mean that the semaphore is closed, which never happens.
             self.held = Arc::clone(places).acquire_owned().await.ok();
         }
         self.began = Some(Instant::now());
@@ -181,7 +182,7 @@ impl Drop for TaskTurn {
         self.held = None;
         let Some(places) = self.places.take() else { return };
         let mut clients = self.turns.clients();
-        // The table's share, and this one.
+        // One reference of the table's, and this one.
         if Arc::strong_count(&places) == 2 {
             clients.remove(&self.client);
         }
@@ -191,7 +192,7 @@ impl Drop for TaskTurn {
     }
 }
 
-/// Waits for the task to be woken by what it has polled before.
+/// Waits until the future that was polled before wakes the task.
 async fn until_woken() {
     let mut was_polled = false;
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -224,7 +225,7 @@ mod tests {
         assert!(poll(second.as_mut()).is_pending(), "this runtime has one thread");
         assert!(poll(pin!(turns.begin(modest))).is_ready());
 
-        // While the first waits, the second has its turn.
+        // While the first waits, the second takes its turn.
         let mut waiting = pin!(first.wait(std::future::pending::<()>()));
         assert!(poll(waiting.as_mut()).is_pending());
         assert!(poll(second.as_mut()).is_ready());
@@ -278,7 +279,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let working = tokio::spawn(async move { work_on_message(LONG_MESSAGE, || receiver.recv().is_ok()) });
 
-        // Runs on the only worker, which would wait for it for ever otherwise.
+        // Needs the only worker, which would block for ever otherwise.
         tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
 
         assert!(working.await.unwrap());

@@ -1,4 +1,4 @@
-//! The answers that HTTP gives by itself, in the reference's words.
+//! HTTP's own answers, with the reference's texts.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use tenon_bus::OutOfMemory;
@@ -10,7 +10,7 @@ pub(super) type Answer = Response<AnswerBody>;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The answer in the coding that its client asks for.
+/// The answer in the coding that its client requests.
 pub(super) fn coded(answer: Answer, takes_gzip: bool) -> Answer {
     if !takes_gzip {
         return answer;
@@ -20,7 +20,7 @@ pub(super) fn coded(answer: Answer, takes_gzip: bool) -> Answer {
     Response::from_parts(head, body.into_gzip())
 }
 
-/// A status and nothing else.
+/// An answer with only a status.
 pub(super) fn status_only(status: StatusCode) -> Answer {
     let mut answer = Response::new(AnswerBody::empty());
     *answer.status_mut() = status;
@@ -36,12 +36,12 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
-/// What a request gets that is addressed to a host which is not served.
+/// The answer to a request for a host that is not served.
 pub(super) fn foreign_host() -> Answer {
     refused(StatusCode::FORBIDDEN, "invalid host specified")
 }
 
-/// What `GET /health` says.
+/// The answer to `GET /health`.
 pub(super) fn report(report: &HealthReport) -> Answer {
     let mut answer = Response::new(AnswerBody::text(format!("{}\n", report.details)));
     if !report.is_healthy {
@@ -51,14 +51,14 @@ pub(super) fn report(report: &HealthReport) -> Answer {
     answer
 }
 
-/// What a client gets whose request has no memory left.
+/// The answer when there is no memory left for a request.
 pub(super) fn out_of_memory(refused: OutOfMemory) -> Answer {
     let mut answer = self::refused(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string());
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 
-/// What a client gets whose request has taken too long.
+/// The answer when a request has taken too long.
 pub(super) fn timed_out() -> Answer {
     let mut answer = Response::new(AnswerBody::text(r#"{"error":"http server timeout"}"#));
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

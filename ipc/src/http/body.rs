@@ -1,4 +1,4 @@
-//! Bodies of answers: as they are, or gzip while they are sent.
+//! Bodies of answers: unchanged, or compressed with gzip while they are sent.
 
 use std::{
     convert::Infallible,
@@ -14,19 +14,19 @@ use tenon_bus::Reservation;
 
 use crate::envelope::Reply;
 
-/// Up to this size a body is stored in its gzip envelope instead of compressed: setting up a compressor costs
-/// more than all the rest of a small answer, and saves nothing.
+/// Bodies up to this size are stored in a gzip envelope instead of compressed: setting up a compressor costs more than
+/// the rest of a small answer, and saves nothing.
 const STORE_UP_TO: usize = 512;
 
-/// How much is compressed at a time, so that a large answer does not hold up the other connections.
+/// Bytes compressed at a time, so that a large answer does not delay the other connections.
 const STEP: usize = 64 << 10;
 
-/// Pieces of an answer in their order, for hyper at once. One after another those of an answer that fills hyper's buffer
-/// would be a write each, the last of two bytes, with a packet and a wake of the client of its own.
+/// Ordered pieces of an answer, passed to hyper together. Passed one by one, the pieces of an answer that fills hyper's
+/// buffer would be a write each, the last of two bytes, with a packet and a wake of the client of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     bytes: [Bytes; 3],
-    /// What a large answer holds until it is written: hyper drops the pieces then.
+    /// Reservation of a large answer until it is written: hyper drops the pieces then.
     _memory: Option<Reservation>,
 }
 
@@ -67,23 +67,23 @@ impl Buf for Pieces {
 /// The body of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerBody {
-    /// What has been sent is empty. No list, so that a small answer allocates nothing here.
+    /// Sent pieces are empty. Not a list, so that a small answer allocates nothing here.
     pieces: Pieces,
     compressor: Option<Box<GzEncoder<Vec<u8>>>>,
 }
 
 impl AnswerBody {
-    /// Nothing.
+    /// An empty body.
     pub(crate) fn empty() -> Self {
         Self::default()
     }
 
-    /// One piece.
+    /// A body of one piece.
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
         Self { pieces: Pieces::one(text.into()), compressor: None }
     }
 
-    /// The pieces of a reply.
+    /// A body with the pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
         let Reply { first, rest, memory } = reply;
         let [second, third] = rest.map_or_else(Default::default, |rest| *rest);
@@ -94,7 +94,7 @@ impl AnswerBody {
         self.pieces.remaining()
     }
 
-    /// The same, gzip-coded.
+    /// The same, compressed with gzip.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
             return Self::text(stored_gzip(&self.pieces.bytes.concat()));

@@ -1,4 +1,4 @@
-//! What the requests of one HTTP connection share with its stream.
+//! State shared by an HTTP connection's requests and its stream.
 
 use std::{
     net::IpAddr,
@@ -12,58 +12,58 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{connections::Activity, exposure::Admission, patience::Patience, service::ClientId};
+use crate::{connections::Activity, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId};
 
-/// A WebSocket that begins when hyper lets go of the connection.
+/// A WebSocket that begins when hyper releases the connection.
 pub(crate) struct Upgrade {
     pub(crate) on_upgrade: OnUpgrade,
-    /// Who asks, as far as its handshake says.
+    /// The result of its handshake's token check.
     pub(crate) admission: Admission,
 }
 
-/// One connection's state beside hyper's. The connection's task alone uses it; the locks are there because hyper
-/// wants the service apart from the stream, and nothing awaits under them.
+/// One connection's state besides hyper's. Used only by the connection's task; the locks are needed because hyper
+/// separates the service from the stream, and nothing awaits under them.
 pub(crate) struct Conversation {
-    /// Counts up when a request's head is complete and when its answer is: odd while a request is answered.
+    /// Incremented when a request's head is complete and when its answer is: odd while a request is answered.
     turns: AtomicU32,
-    /// The connection's other end, which may be a proxy.
+    /// The connection's peer, which may be a proxy.
     pub(crate) peer: IpAddr,
-    /// The client that its address stands for.
+    /// The client of that address.
     pub(crate) client: ClientId,
     /// Whether it has become a WebSocket.
     is_websocket: AtomicBool,
-    /// How long the request that is answered may take.
-    request: Mutex<Patience>,
+    /// Time limit of the request being answered.
+    request: Mutex<IdleTimeout>,
     upgrade: Mutex<Option<Upgrade>>,
 }
 
-/// A request between its head and its answer; its end counts, also by dropping.
+/// A request between its head and its answer; its end is counted on drop.
 pub(crate) struct Turn<'a>(&'a Conversation);
 
 impl Conversation {
-    /// A conversation with `peer`, whose requests may take `request` each.
+    /// Creates a conversation with `peer`. `request` is the time limit of each request.
     pub(crate) fn new(peer: IpAddr, request: Duration) -> Self {
         Self {
             turns: AtomicU32::new(0),
             peer,
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
-            request: Mutex::new(Patience::new(request)),
+            request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
         }
     }
 
-    /// From now on a WebSocket, whose messages are its turns.
+    /// Becomes a WebSocket, whose messages count as its turns.
     pub(crate) fn becomes_websocket(&self) {
         self.is_websocket.store(true, Ordering::Relaxed);
     }
 
-    /// A message has come over the WebSocket.
+    /// Counts a message over the WebSocket.
     pub(crate) fn hears(&self) {
         self.turns.fetch_add(2, Ordering::Relaxed);
     }
 
-    /// A request's head has arrived.
+    /// Counts a request's head.
     pub(crate) fn turn(&self) -> Turn<'_> {
         self.turns.fetch_add(1, Ordering::Relaxed);
         Turn(self)
@@ -74,11 +74,11 @@ impl Conversation {
         self.turns.load(Ordering::Relaxed)
     }
 
-    fn request(&self) -> MutexGuard<'_, Patience> {
+    fn request(&self) -> MutexGuard<'_, IdleTimeout> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the time of a request; when that was.
+    /// Starts the time limit of a request; returns its start.
     pub(crate) fn request_begins(&self) -> Instant {
         self.request().begin_anew()
     }
@@ -88,12 +88,12 @@ impl Conversation {
         self.request().poll_end(context)
     }
 
-    /// Leaves what follows once hyper has let go.
+    /// Sets the upgrade to start once hyper has released the connection.
     pub(crate) fn upgrade_to(&self, upgrade: Upgrade) {
         *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
     }
 
-    /// What follows, if anything.
+    /// The upgrade, if there is one.
     pub(crate) fn take_upgrade(&self) -> Option<Upgrade> {
         self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

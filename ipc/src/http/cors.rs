@@ -18,7 +18,7 @@ enum Pattern {
 }
 
 impl Cors {
-    /// `None` if the list is empty: then no header is added at all.
+    /// `None` if the list is empty: then no header is added.
     pub(crate) fn new(origins: &[String]) -> Option<Self> {
         if origins.is_empty() {
             return None;
@@ -77,7 +77,7 @@ impl Cors {
         }
     }
 
-    /// What `Access-Control-Allow-Origin` says, if the request's origin is allowed.
+    /// The value of `Access-Control-Allow-Origin`, if the request's origin is allowed.
     fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(header::ORIGIN).filter(|origin| !origin.is_empty())?;
         if self.allows_all {

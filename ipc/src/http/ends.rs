@@ -1,20 +1,20 @@
-//! How a front-end ends while the node goes on.
+//! Stops a front-end while the node keeps running.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// The two ends of a front-end. Its connections follow both.
+/// The two stages of a front-end's end. Its connections observe both.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ends {
-    /// Nothing more is taken; what was asked for is answered.
+    /// No new requests are accepted; accepted ones are still answered.
     pub(crate) stopping: CancellationToken,
-    /// Nobody waits any longer for what was asked for.
+    /// Accepted requests are dropped too.
     pub(crate) cut: CancellationToken,
 }
 
 impl Ends {
-    /// Begins the first end now, and the second one after `grace`, in the background.
+    /// Begins the first stage now, and the second one after `grace`, in the background.
     pub(crate) fn begin(&self, grace: Duration) {
         self.stopping.cancel();
         let cut = self.cut.clone();

@@ -1,32 +1,32 @@
-//! What the head of a request says.
+//! Checks of a request's head.
 
 use http::{HeaderMap, Request, header};
 
-/// Only the target that is exactly `/` is JSON-RPC; `/?` is another.
+/// Only the target `/` itself is JSON-RPC; `/?` is not.
 pub(super) fn is_root<B>(request: &Request<B>) -> bool {
     request.uri().path() == "/" && request.uri().query().is_none()
 }
 
-/// Whether the request says once to whom it is addressed. Without that, or with two answers to it, this node and a proxy
-/// before it could understand different things.
+/// Whether the request has exactly one host. With none or several, this node and a proxy before it could interpret it
+/// differently.
 pub(super) fn has_one_host(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     hosts.next().is_some_and(|host| !host.is_empty()) && hosts.next().is_none()
 }
 
-/// The hosts that a request names: in its header, and some clients in the target too.
+/// The hosts that a request names: in its header, and from some clients in the target too.
 pub(crate) fn hosts_of<B>(request: &Request<B>) -> impl Iterator<Item = &str> {
-    // A host that is no text is none that a list could hold.
+    // A host that is not text matches no list.
     let header = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or("?"));
     header.into_iter().chain(request.uri().authority().map(|authority| authority.as_str()))
 }
 
-/// Whether the client reads gzip.
+/// Whether the client accepts gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     headers.get(header::ACCEPT_ENCODING).is_some_and(|value| memchr::memmem::find(value.as_bytes(), b"gzip").is_some())
 }
 
-/// Whether the body is said to be JSON, by one of the names that the reference takes.
+/// Whether the body's content type is JSON, by one of the names that the reference accepts.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
     let kind = value.split(';').next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! Under which names a browser may reach this node: the guard against DNS rebinding (`docs/spec/rpc-eth.md` 2.2).
+//! Host names under which browsers may reach this node: protection from DNS rebinding (`docs/spec/rpc-eth.md` 2.2).
 
 use std::net::IpAddr;
 
@@ -14,23 +14,23 @@ pub(crate) struct VirtualHosts {
 }
 
 impl VirtualHosts {
-    /// A list from settings; `*` allows every name.
+    /// Creates a list from settings; `*` allows every name.
     pub(crate) fn new(names: &[String]) -> Self {
         Self { allows_all: names.iter().any(|name| name == "*"), names: names.to_vec() }
     }
 
-    /// Whether a request is served by the hosts that it names, of which all must be allowed.
+    /// Whether all hosts that a request names are allowed.
     pub(crate) fn allow_request<B>(&self, request: &Request<B>) -> bool {
         self.allows_all || hosts_of(request).all(|host| self.allow(host))
     }
 
-    /// Whether a request with this `Host` header is served. Addresses always are: a page cannot bring them
-    /// under its own name. Capitals don't count in the names of hosts.
+    /// Whether a request with this `Host` header is served. Addresses always are: a page cannot use them under its own
+    /// name. Case-insensitive.
     pub(crate) fn allow(&self, host: &str) -> bool {
         if self.allows_all {
             return true;
         }
-        // `::1` has colons and no port; in `[::1]:80` the brackets tell the two apart.
+        // `::1` has colons and no port; in `[::1]:80` the brackets mark the address.
         let has_port = |name: &str, port: &str| {
             port.bytes().all(|byte| byte.is_ascii_digit()) && (name.ends_with(']') || !name.contains(':'))
         };

@@ -28,31 +28,31 @@ use crate::{
     connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
     duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
+    polled_when_woken::PolledWhenWoken,
     refusals::{Refusals, log_when_due},
-    seldom::Seldom,
     service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
 
-/// What an open connection holds: its task, its state, and what hyper keeps for reading and writing.
+/// Memory of an open connection: its task, its state, and hyper's buffers.
 const CONNECTION_BYTES: usize = 40 << 10;
 
-/// What each part of a handshake may take on a port of WebSocket alone.
+/// Time limit of each part of a handshake on a port that serves only WebSocket.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// One listening TCP port.
 pub(crate) struct HttpServer<S> {
     pub(crate) listener: TcpListener,
-    /// What it serves; looked at for every connection.
+    /// The services of the port; read for every connection.
     pub(crate) sides: Arc<ArcSwap<Port<S>>>,
-    /// Ends the listening.
+    /// Ends listening.
     pub(crate) closing: CancellationToken,
-    /// Says that the port is free.
+    /// Cancelled once the port is free.
     pub(crate) closed: CancellationToken,
 }
 
-/// The numbers that a connection needs before its first request.
+/// Limits of a connection before its first request.
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
     connections: usize,
@@ -82,7 +82,7 @@ impl<S: RpcService> HttpServer<S> {
             match accepted {
                 Ok((stream, address)) => self.take(stream, address.ip(), &mut connections, &mut refusals),
                 Err(error) => {
-                    // Out of descriptors, mostly: give the running connections time to end.
+                    // Mostly because no descriptors are left: give the running connections time to end.
                     tracing::warn!(%error, "accepting a TCP connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -114,7 +114,7 @@ impl<S: RpcService> HttpServer<S> {
 }
 
 impl ConnectionLimits {
-    /// Those of a connection that begins on this port now; none when nothing is served on it.
+    /// The limits of a new connection on this port; none if the port serves nothing.
     fn of<S>(port: &Port<S>) -> Option<Self> {
         let http = port.http.as_ref().map(|side| Self {
             connections: side.limits.connections,
@@ -128,7 +128,7 @@ impl ConnectionLimits {
         http.or_else(|| {
             port.websocket.as_ref().map(|side| Self {
                 connections: side.limits.connections,
-                // Only the handshake stands under these.
+                // Applies only to the handshake.
                 request: HANDSHAKE,
                 waits: Waits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
             })
@@ -137,7 +137,7 @@ impl ConnectionLimits {
 }
 
 impl<S: RpcService> Port<S> {
-    /// What its requests draw on.
+    /// The memory budget of its requests.
     fn memory(&self) -> MemoryBudget {
         let http = self.http.as_ref().map(|side| side.dispatcher.memory());
         let memory = http.or_else(|| self.websocket.as_ref().map(|side| side.dispatcher.memory()));
@@ -146,7 +146,7 @@ impl<S: RpcService> Port<S> {
 }
 
 impl<S> Port<S> {
-    /// Whose a connection is that has not said what it wants.
+    /// The traffic counter of a connection that has not sent a request yet.
     fn first_traffic(&self) -> Option<&Arc<TransportTraffic>> {
         let http = self.http.as_ref().map(|side| &side.traffic);
         http.or_else(|| self.websocket.as_ref().map(|side| &side.traffic))
@@ -160,15 +160,15 @@ async fn serve<S: RpcService>(
     limits: ConnectionLimits,
 ) {
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
-    // Until it becomes a WebSocket, which is counted when it does.
+    // Until it becomes a WebSocket, which is counted separately.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let (sides, talk) = (&*port, &*conversation);
     let service = service_fn(move |request| {
-        // At once, not when the answer is first polled: hyper reads on before that, and the stream would take what it
-        // reads for the rest of a head that comes in parts. A timer and two system calls a request hung on it.
+        // Immediately, not when the answer is first polled: hyper continues reading before that, and the stream would
+        // take those bytes for the rest of a partial head. That would cost a timer and two system calls per request.
         let turn = talk.turn();
         let step = sides.begin(request, talk);
         async move {
@@ -186,10 +186,10 @@ async fn serve<S: RpcService>(
         .serve_connection(stream, service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    // A token of its own: its lock is taken at every wake, and all connections would share the other's.
+    // A child token, because its lock is taken at every wake, and all connections would share the parent's.
     let stopping = ends.stopping.child_token();
     let cancelled = pin!(stopping.cancelled());
-    let stopped = Seldom::new(cancelled);
+    let stopped = PolledWhenWoken::new(cancelled);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
@@ -214,7 +214,7 @@ async fn serve<S: RpcService>(
 
 async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade, conversation: &Conversation) {
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
-    // It is the stream that `serve` handed to hyper, so this cannot be another type.
+    // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let stream = parts.io.into_inner().into_inner();
     let (stopping, cut) = (side.ends.stopping.clone(), side.ends.cut.child_token());

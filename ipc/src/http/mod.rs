@@ -1,10 +1,10 @@
-//! HTTP/1.1 (`docs/spec/rpc-eth.md` 2.2), and the door to WebSocket on the same port.
+//! HTTP/1.1 (`docs/spec/rpc-eth.md` 2.2), and the upgrade to WebSocket on the same port.
 //!
-//! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper looks for HTTP/2 first and offers
+//! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper checks for HTTP/2 first and offers
 //! neither idle nor write time-outs, and the rest of jsonrpsee (its envelope) must be ours anyway. Measured with
-//! `examples/constant_server.rs`, 64 connections, server and wrk on a core each: 9.7 to 12.4 µs of processor time
-//! a request against 9.4 to 10.3 of a raw hyper server with a constant answer, 0.83 to 0.97 of it; a method in
-//! jsonrpsee reached 0.63 of raw hyper (117,000 requests a second in place of 184,000).
+//! `examples/constant_server.rs`, 64 connections, server and wrk on a core each: 9.7 to 12.4 µs of processor time per
+//! request against 9.4 to 10.3 of a raw hyper server with a constant answer, 0.83 to 0.97 of it; a method in jsonrpsee
+//! reached 0.63 of raw hyper (117,000 requests per second instead of 184,000).
 
 mod answers;
 mod body;
@@ -50,24 +50,24 @@ pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
 
-/// Bounds of the HTTP front-end.
+/// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Bounds of each message.
+    /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time. When all are taken, the address that has most gives its longest idle one up for a
+    /// Concurrent connections. When all are taken, the longest idle one of the address with the most is closed for a
     /// newcomer. Default 1,000.
     pub connections: usize,
-    /// Bytes of a request's body. A larger declared length is answered with 413; an undeclared one is cut,
-    /// as in the reference. Default 5 MiB.
+    /// Bytes of a request's body. A larger declared length is answered with 413; a longer body of undeclared length is
+    /// cut, as in the reference. Default 5 MiB.
     pub body_bytes: usize,
-    /// From a request's head to its answer; on expiry the client gets 503 and the call is cancelled. The head
-    /// may take as long from its first byte; then the connection ends. Default 29 s, one second less than the
-    /// reference's write time-out, as there.
+    /// Time from a request's head to its answer; on expiry the client gets 503 and the call is cancelled. The head
+    /// itself, from its first byte, has the same time limit, after which the connection ends. Default 29 s, one second
+    /// less than the reference's write time-out, as there.
     pub request_timeout: Duration,
-    /// How long a connection may stay silent. Default 120 s.
+    /// Maximum idle time of a connection. Default 120 s.
     pub idle_timeout: Duration,
-    /// How long one write may wait for the client to read. Default 30 s.
+    /// Time limit for the client to read one write. Default 30 s.
     pub write_timeout: Duration,
 }
 
@@ -84,22 +84,22 @@ impl Default for HttpLimits {
     }
 }
 
-/// What `GET /health` says.
+/// Result of `GET /health`.
 #[derive(Clone, Debug)]
 pub struct HealthReport {
-    /// Answered with 200 if so, else with 503.
+    /// Answered with 200 if true, otherwise 503.
     pub is_healthy: bool,
     /// A JSON text: head, its age, peers.
     pub details: String,
 }
 
-/// Asked at every `GET /health`; must answer at once.
+/// Called at every `GET /health`; must not block.
 pub type HealthCheck = Arc<dyn Fn() -> HealthReport + Send + Sync>;
 
 /// JSON-RPC over HTTP on a port.
 pub(crate) struct HttpSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
-    /// Who may ask what; looked at for every request.
+    /// Access rules; read for every request.
     pub(crate) access: ArcSwap<HttpAccess>,
     pub(crate) proxies: Proxies,
     pub(crate) limits: HttpLimits,
@@ -111,7 +111,7 @@ pub(crate) struct HttpSide<S> {
 /// JSON-RPC over WebSocket on a port.
 pub(crate) struct WebSocketSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
-    /// Who may ask what; its connections look at it for every message.
+    /// Access rules; its connections read them for every message.
     pub(crate) access: Arc<ArcSwap<WebSocketAccess>>,
     pub(crate) proxies: Proxies,
     pub(crate) limits: WebSocketLimits,
@@ -119,47 +119,47 @@ pub(crate) struct WebSocketSide<S> {
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 
-/// What a TCP port serves: HTTP, WebSocket or both.
+/// The services of a TCP port: HTTP, WebSocket or both.
 #[derive(Clone)]
 pub(crate) struct Port<S> {
     pub(crate) http: Option<Arc<HttpSide<S>>>,
     pub(crate) websocket: Option<Arc<WebSocketSide<S>>>,
 }
 
-/// What comes of a request's head.
+/// Result of checking a request's head.
 ///
-/// Apart from the rest of the answer, because a future that carried the request through every check would be
-/// thousands of bytes that hyper moves about for every request.
+/// Separate from the rest of the answer, because a future that carried the request through every check would have
+/// thousands of bytes that hyper moves for every request.
 pub(crate) enum Step {
-    /// All that there is to say.
+    /// The complete answer.
     Done(Answer),
-    /// The body is to be read and answered.
+    /// The body must be read and answered.
     Call(Call),
 }
 
-/// A request whose head is in order.
+/// A request with a valid head.
 pub(crate) struct Call {
     body: Incoming,
-    /// Empty: the request's own, for the answer's headers, which then need no memory.
+    /// The request's own map, emptied: reused for the answer's headers to save an allocation.
     headers: HeaderMap,
     exposure: Exposure,
     origin: Origin,
     takes_gzip: bool,
-    /// What the answer must tell a browser.
+    /// CORS headers of the answer.
     cors: Option<Box<HeaderMap>>,
 }
 
-/// What a request's head is worth.
+/// Outcome of checking a request's head.
 #[expect(clippy::large_enum_variant, reason = "taken apart by whoever asked for it, never kept")]
 enum Verdict {
-    /// All that there is to say.
+    /// The complete answer.
     Answered(Answer),
-    /// It may call what is exposed so, for this client.
+    /// The request may call methods with this exposure, for this client.
     InOrder(Exposure, Origin),
 }
 
 impl<S> Port<S> {
-    /// The ends of what it serves.
+    /// The ends of its services.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &Ends> {
         let http = self.http.as_ref().map(|side| &side.ends);
         http.into_iter().chain(self.websocket.as_ref().map(|side| &side.ends))
@@ -167,7 +167,7 @@ impl<S> Port<S> {
 }
 
 impl<S: RpcService> Port<S> {
-    /// Looks at the head of a request.
+    /// Checks the head of a request.
     pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
         if !has_one_host(request.headers()) {
             return Step::Done(refused(StatusCode::BAD_REQUEST, "a request needs exactly one Host header"));
@@ -228,8 +228,8 @@ impl<S: RpcService> WebSocketSide<S> {
 }
 
 impl<S: RpcService> HttpSide<S> {
-    /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself stays where it is
-    /// until its body is wanted: it is large, and would be moved from check to check.
+    /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself is not moved until
+    /// its body is needed: it is large, and would be moved from check to check.
     fn begin(&self, mut request: Request<Incoming>, client: ClientId) -> Step {
         let access = self.access.load();
         if !is_root(&request) {
@@ -257,7 +257,7 @@ impl<S: RpcService> HttpSide<S> {
         }
     }
 
-    /// What the head is worth, and what the answer must tell a browser.
+    /// Outcome of checking the head, and the answer's CORS headers.
     fn guarded(
         &self,
         access: &HttpAccess,
@@ -328,7 +328,7 @@ impl<S: RpcService> HttpSide<S> {
         (exposure, origin): (Exposure, Origin),
         begun: Instant,
     ) -> Answer {
-        // A little later than the 503, so that it is always the 503 that the client sees.
+        // A little later than the 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
@@ -338,14 +338,14 @@ impl<S: RpcService> HttpSide<S> {
         let mut body = body;
         let text = match read_body(&mut body, self.limits.body_bytes, take).await {
             Ok(text) => text,
-            // The client has broken off: this is not sent.
+            // The client has disconnected: this is not sent.
             Err(NoBody::Broken) => return status_only(StatusCode::BAD_REQUEST),
             Err(NoBody::TooMuch(refused)) => {
                 throw_away(body, self.limits.body_bytes);
                 return out_of_memory(refused);
             }
         };
-        // Client gone or time over: this future is dropped, and with it the guard.
+        // If the client leaves or time is over, this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(text, &caller).await;
         guard.disarm();
@@ -356,23 +356,23 @@ impl<S: RpcService> HttpSide<S> {
     }
 }
 
-/// How long the rest of a refused body is read, and thrown away. Closing while the client sends would make the system throw away
-/// the answer before it is read.
+/// Time for which the rest of a refused body is read and discarded. If the connection were closed while the client
+/// sends, the system would drop the answer before it is read.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Up to this size a body is part of what its connection holds anyway.
+/// Bodies up to this size are not counted: their connection already accounts for them.
 const UNCOUNTED_BODY: usize = 16 << 10;
 
-/// Why there is no body.
+/// Why the body is missing.
 enum NoBody {
-    /// It did not arrive.
+    /// It was not received.
     Broken,
     /// There is no memory for it.
     TooMuch(OutOfMemory),
 }
 
-/// The body, cut at `most` bytes. `take` gives memory for it, which is asked for as the body arrives: what a header announces
-/// costs nothing.
+/// The body, cut at `most` bytes. `take` reserves memory for it as the body arrives: the announced length reserves
+/// nothing.
 async fn read_body(
     body: &mut Incoming,
     most: usize,
@@ -396,7 +396,7 @@ async fn read_body(
         let room = most - whole.len();
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
-            // Buffers that must grow double.
+            // A growing buffer doubles.
             hold((2 * whole.capacity()).max(whole.len() + added)).map_err(NoBody::TooMuch)?;
         }
         whole.extend_from_slice(&piece[..added]);
@@ -407,7 +407,7 @@ async fn read_body(
     Ok(MessageText { bytes: whole.freeze(), memory })
 }
 
-/// Reads the rest of a body beside its answer, up to `most` bytes, and keeps nothing of it.
+/// Reads and discards the rest of a body in the background, up to `most` bytes.
 fn throw_away(mut body: Incoming, most: usize) {
     tokio::spawn(tokio::time::timeout(LINGER, async move {
         let mut left = most;

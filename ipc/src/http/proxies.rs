@@ -1,4 +1,4 @@
-//! Whom a request comes from when a proxy handed it on.
+//! The client of a request that a proxy forwarded.
 
 use std::{
     fmt,
@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderName, header};
 use super::conversation::Conversation;
 use crate::service::ClientId;
 
-/// What proxies write the addresses of their clients into, where they do not write `Forwarded`.
+/// Header with client addresses of proxies that do not write `Forwarded`.
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Hops of one request that are looked at. A chain of proxies has two or three.
+/// Maximum number of checked hops of a request. A chain of proxies has two or three.
 const MAX_HOPS: usize = 32;
 
 /// An address, or a network in CIDR notation: `127.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`.
@@ -24,7 +24,7 @@ pub struct Network {
     bits: u8,
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is neither an IP address nor a network such as 10.0.0.0/8")]
 pub struct NetworkError {
@@ -54,7 +54,7 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Whether an address lies in it. An IPv4 address is the same one when it is written as IPv6.
+    /// Whether it contains an address. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -68,7 +68,7 @@ impl Network {
     }
 }
 
-/// The proxies that are believed.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proxies {
     networks: Vec<Network>,
@@ -83,7 +83,7 @@ impl Proxies {
         self.networks.iter().any(|network| network.contains(address))
     }
 
-    /// The client that a request of this conversation comes from.
+    /// The client of a request of this conversation.
     pub(super) fn client(&self, conversation: &Conversation, headers: &HeaderMap) -> ClientId {
         if self.networks.is_empty() {
             return conversation.client;
@@ -91,9 +91,9 @@ impl Proxies {
         ClientId::of_address(self.address(conversation.peer, headers))
     }
 
-    /// The client's address behind a connection from `peer`. A proxy adds the address that it saw at the end of the list, so
-    /// that the list is read from there, up to the first address that is not a proxy's: a client can have written what stands
-    /// before it. A list that can't be read, and two that differ, leave the peer itself.
+    /// The client's address behind a connection from `peer`. A proxy appends the address that it saw to the list, so
+    /// the list is read from its end, up to the first address that is not a proxy's: a client can have written
+    /// everything before it. If the list is malformed, or two lists differ, the result is the peer itself.
     fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trust(peer) {
             return peer;
@@ -102,15 +102,15 @@ impl Proxies {
             headers.contains_key(name).then(|| self.last_stranger(headers, name, read))
         };
         match (named(&header::FORWARDED, forwarded_for), named(&X_FORWARDED_FOR, address_of)) {
-            // Most proxies write one and hand on the other, in which a client may say what it likes.
+            // Most proxies write one and forward the other, whose content the client controls.
             (Some(by_one), Some(by_other)) if by_one != by_other => peer,
             (Some(named), _) | (None, Some(named)) => named.unwrap_or(peer),
             (None, None) => peer,
         }
     }
 
-    /// The last address of a list that is not trusted; the first of all if each is. None if the list can't be read as far as
-    /// that.
+    /// The last address of a list that is not trusted, or the first address if all are. None if the list is malformed
+    /// up to there.
     fn last_stranger(
         &self,
         headers: &HeaderMap,

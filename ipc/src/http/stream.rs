@@ -1,4 +1,4 @@
-//! A TCP connection that does not wait for ever.
+//! A TCP connection with time limits.
 
 use std::{
     io,
@@ -14,52 +14,52 @@ use tokio::{
 };
 
 use super::conversation::Conversation;
-use crate::{patience::Patience, traffic::Meter};
+use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
-/// Head and body of an answer up to this size are joined before they are written: the system takes one small piece
+/// Head and body of an answer up to this size are joined before they are written: the system accepts one small piece
 /// for less than the copy and the list of two cost.
 const JOIN_UP_TO: usize = 512;
 
-/// How long a connection waits for its client.
+/// Time limits for a connection's client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     /// For the next byte.
     pub(crate) idle: Duration,
-    /// For the end of a request's head, from its first byte: a client that sends a byte now and then would
-    /// otherwise keep its place for ever.
+    /// For the end of a request's head, from its first byte: otherwise a client that sends a byte now and then would
+    /// keep its place for ever.
     pub(crate) head: Duration,
     /// For the client to read.
     pub(crate) write: Duration,
 }
 
-/// Has the end of this connection throw away what its client has not read. The system would go on offering it for
-/// minutes, megabytes a connection, and a client whose own buffers are full would not even learn that it was let go.
+/// Makes closing this connection discard unread data. Otherwise the system would keep offering it for minutes,
+/// megabytes per connection, and a client with full buffers would not notice that it was disconnected.
 pub(crate) fn reset(stream: &TcpStream) {
-    // An error says that the connection has gone already.
+    // An error means that the connection is already gone.
     let _ = stream.set_zero_linger();
 }
 
-/// Ends reading and writing when their time is over.
+/// Ends reading and writing when their time limit is over.
 pub(crate) struct TimedStream {
     inner: TcpStream,
     waits: Waits,
     conversation: Arc<Conversation>,
-    /// The conversation's turns when they were last looked at.
+    /// The conversation's turns at the last check.
     turns: u32,
-    reading: Patience,
-    /// Whether bytes have moved since `reading` began. The clock is read when there is nothing to do, not for every read
-    /// and write.
+    reading: IdleTimeout,
+    /// Whether bytes have moved since `reading` began. The clock is read when there is nothing to do, not for every
+    /// read and write.
     has_moved: bool,
-    /// Set while only a part of a request's head has arrived.
-    head: Option<Patience>,
+    /// Set while a request's head is incomplete.
+    head: Option<IdleTimeout>,
     is_in_head: bool,
-    writing: Option<Patience>,
+    writing: Option<IdleTimeout>,
     meter: Meter,
 }
 
 impl TimedStream {
     pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>, meter: Meter) -> Self {
-        let reading = Patience::new(waits.idle);
+        let reading = IdleTimeout::new(waits.idle);
         let (head, writing) = (None, None);
         Self {
             inner,
@@ -79,8 +79,8 @@ impl TimedStream {
         self.inner
     }
 
-    /// Forgets the head's time when the head is complete. Bytes that come while a request is answered are its
-    /// body, whose time is the request's.
+    /// Clears the head's time limit once the head is complete. Bytes that come while a request is answered are its
+    /// body, which has the request's time limit.
     fn look_at_turns(&mut self) {
         let turns = self.conversation.turns();
         if turns != self.turns {
@@ -96,16 +96,16 @@ impl TimedStream {
 
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_answering() {
-            // The request has a time of its own, and its end has this polled again.
+            // The request has its own time limit, whose end polls this again.
             return Poll::Pending;
         }
         if std::mem::take(&mut self.has_moved) {
             self.reading.begin_anew();
         }
         if self.is_in_head {
-            // hyper has had the bytes and asks for more: the head came in parts, which is rare.
+            // hyper has had the bytes and requests more: the head came in parts, which is rare.
             let wait = self.waits.head;
-            let head = self.head.get_or_insert_with(|| Patience::new(wait));
+            let head = self.head.get_or_insert_with(|| IdleTimeout::new(wait));
             if head.poll_end(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -121,7 +121,7 @@ impl TimedStream {
             return result;
         }
         let write = self.waits.write;
-        let writing = self.writing.get_or_insert_with(|| Patience::new(write));
+        let writing = self.writing.get_or_insert_with(|| IdleTimeout::new(write));
         writing.poll_end(context).map(|()| {
             reset(&self.inner);
             Err(io::ErrorKind::TimedOut.into())
@@ -202,7 +202,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// A stream whose client is the second part.
+    /// A stream and its client.
     async fn pair(waits: Waits, conversation: &Arc<Conversation>) -> (TimedStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -210,7 +210,7 @@ mod tests {
         (TimedStream::new(inner, waits, Arc::clone(conversation), Meter::new(&Traffic::default().http)), client)
     }
 
-    /// One look for bytes, of which there are none.
+    /// Polls once for bytes, of which there are none.
     async fn look(stream: &mut TimedStream) -> Poll<io::Result<()>> {
         let mut room = [0; 16];
         poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut room)))).await

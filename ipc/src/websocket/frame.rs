@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// The longest reason of a close frame, bytes (RFC 6455, 5.5): 125 with the code.
+/// Maximum reason of a close frame, in bytes (RFC 6455, 5.5): 125 with the code.
 const MAX_REASON: usize = 123;
 
 /// Why a connection is closed.
@@ -16,12 +16,12 @@ impl CloseCode {
     pub(crate) const POLICY: Self = Self(1008);
     pub(crate) const TOO_BIG: Self = Self(1009);
 
-    /// The close frame that says so.
+    /// The close frame with this code.
     pub(crate) fn frame(self) -> Bytes {
         self.frame_with("")
     }
 
-    /// The close frame that says so, with a reason that is cut at [`MAX_REASON`] bytes.
+    /// The close frame with this code and a reason, cut at [`MAX_REASON`] bytes.
     pub(crate) fn frame_with(self, reason: &'static str) -> Bytes {
         let reason = reason.as_bytes().get(..MAX_REASON).unwrap_or(reason.as_bytes());
         let mut frame = Vec::with_capacity(4 + reason.len());
@@ -39,30 +39,30 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What the bytes that have arrived contain.
+/// Result of decoding received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded {
-    /// Not yet a whole message.
+    /// An incomplete message.
     More,
     /// A message, its fragments joined.
     Message(BytesMut),
-    /// A ping; this pong answers it.
+    /// A ping; reply with this pong.
     Pong(Bytes),
-    /// A close frame; this one answers it.
+    /// A close frame; reply with this one.
     Closed(Bytes),
-    /// The other side breaks the protocol or its bounds.
+    /// The other side violates the protocol or its limits.
     Violation(CloseCode),
 }
 
-/// Joins frames into messages. Memory grows with what has arrived, never with what a header announces.
+/// Joins frames into messages. Memory grows with received bytes, never with the announced length.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     most: usize,
     /// Fragments so far; `None` outside a fragmented message.
     fragments: Option<BytesMut>,
-    /// Bytes of the frame under way that are thrown away as they come.
+    /// Bytes of the current frame to discard as they arrive.
     skipped: usize,
-    /// Whether the message under way is thrown away: its further frames are, too.
+    /// Whether the current message is discarded, including its further frames.
     is_dropping: bool,
 }
 
@@ -75,17 +75,17 @@ struct Header {
 }
 
 impl Decoder {
-    /// A decoder that refuses messages beyond `most` bytes.
+    /// Creates a decoder that refuses messages beyond `most` bytes.
     pub(crate) const fn new(most: usize) -> Self {
         Self { most, fragments: None, skipped: 0, is_dropping: false }
     }
 
-    /// Bytes of fragments that are kept.
+    /// Bytes of kept fragments.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.fragments.as_ref().map_or(0, BytesMut::capacity)
     }
 
-    /// Throws the message away whose end has not come. False when no frame of it has begun.
+    /// Discards the incomplete message. Returns false if no frame of it has begun.
     pub(crate) fn drop_message(&mut self, buffer: &mut BytesMut) -> bool {
         let is_under_way = self.fragments.is_some();
         match read_header(buffer) {
@@ -93,12 +93,12 @@ impl Decoder {
             _ if is_under_way => self.is_dropping = true,
             _ => return false,
         }
-        // Without bytes: further frames are its continuation, to be thrown away as well.
+        // Without bytes: further frames are its continuation, and are discarded too.
         self.fragments = self.is_dropping.then(BytesMut::new);
         true
     }
 
-    /// Throws the frame away that `buffer` begins with, also what has not come of it yet.
+    /// Discards the first frame of `buffer`, including its bytes that have not arrived yet.
     fn skip(&mut self, header: &Header, buffer: &mut BytesMut) {
         let whole = header.size.saturating_add(header.length);
         let arrived = whole.min(buffer.len());

@@ -6,7 +6,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::OriginRules;
 
-/// Whether a request asks for a WebSocket, in the reference's judgement.
+/// Whether a request asks for a WebSocket, by the reference's rules.
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         headers
@@ -18,7 +18,7 @@ pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(header::UPGRADE) && has(header::UPGRADE, "websocket") && has(header::CONNECTION, "upgrade")
 }
 
-/// The value of `Sec-WebSocket-Accept`, or the status that refuses the upgrade.
+/// The value of `Sec-WebSocket-Accept`, or the refusal's status.
 pub(crate) fn accept<B>(request: &Request<B>, origins: &OriginRules) -> Result<HeaderValue, StatusCode> {
     let header = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     if request.method() != Method::GET {
@@ -27,7 +27,7 @@ pub(crate) fn accept<B>(request: &Request<B>, origins: &OriginRules) -> Result<H
     if header(header::SEC_WEBSOCKET_VERSION).map(str::trim) != Some("13") {
         return Err(StatusCode::BAD_REQUEST);
     }
-    // An origin that is not text is none that a rule could name.
+    // An origin that is not text matches no rule.
     let origin = request.headers().get(header::ORIGIN).map(|value| value.to_str().unwrap_or("?"));
     if !origins.allow(origin) {
         return Err(StatusCode::FORBIDDEN);

@@ -1,8 +1,7 @@
 //! WebSocket (`docs/spec/rpc-eth.md` 2.3): the upgrade, the origin check, and messages.
 //!
-//! Frames are our own (`frame.rs`) instead of soketto's: soketto 0.8 cannot say 1009 when it closes, sets
-//! aside as many bytes as a frame's header announces, and writes header and payload apart. The tests speak to
-//! it through soketto.
+//! Frames are our own (`frame.rs`) instead of soketto's: soketto 0.8 cannot close with 1009, allocates as many bytes as
+//! a frame's header announces, and writes header and payload separately. The tests use it as their client.
 
 pub(crate) mod frame;
 pub(crate) mod handshake;
@@ -21,26 +20,25 @@ use frame::{CloseCode, Decoded, Decoder};
 
 pub(crate) use origin::OriginRules;
 
-/// Bounds of the WebSocket front-end.
+/// Limits of the WebSocket front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketLimits {
-    /// Bounds of each message.
+    /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time, as for HTTP. Default 500. On a port that HTTP and
-    /// WebSocket share, HTTP's number counts.
+    /// Concurrent connections, as for HTTP. Default 500. On a port that HTTP and WebSocket share, HTTP's number counts.
     pub connections: usize,
     /// Bytes of one incoming message, fragments together. A larger one closes the connection with 1009.
     /// Default 15 MiB, the reference's.
     pub message_bytes: usize,
-    /// Calls of one connection that run at the same time; further messages wait unread. Default 128.
+    /// Concurrent calls of one connection; further messages wait unread. Default 128.
     pub calls_in_flight: usize,
     /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and
     /// a notification closes the connection. Default 16 MiB.
     pub queued_bytes: usize,
-    /// How long one write may wait for the client to read. Default 10 s.
+    /// Time limit for the client to read one write. Default 10 s.
     pub write_timeout: Duration,
-    /// A ping is sent when nothing was written for so long; a connection from which nothing has come for
-    /// three times as long is closed. Default 60 s, `None` for never.
+    /// A ping is sent if nothing was written for this long; a connection that sends nothing for three times as long is
+    /// closed. Default 60 s, `None` for never.
     pub ping_interval: Option<Duration>,
 }
 
@@ -71,7 +69,7 @@ impl WebSocketLimits {
     }
 }
 
-/// One JSON-RPC message a WebSocket message; what follows the first JSON value in it is not looked at.
+/// One JSON-RPC message per WebSocket message; the text after the first JSON value is ignored.
 pub(crate) struct Messages<S> {
     dispatcher: Dispatcher<S>,
     decoder: Decoder,
@@ -92,8 +90,8 @@ impl<S: RpcService> Framing for Messages<S> {
             Decoded::Violation(code) => Incoming::Refuse { goodbye: code.frame() },
             Decoded::Message(text) => match self.dispatcher.parse(&text) {
                 Parsed::Message(message) => Incoming::Message(self.dispatcher.sealed_text(text, &message), message),
-                // The reference drops the connection without a close frame, and without a word if the
-                // message is empty or cut off.
+                // The reference drops the connection without a close frame, and without any reply if the message is
+                // empty or cut off.
                 Parsed::Empty | Parsed::Truncated => Incoming::Finish { reply: None, goodbye: None },
                 Parsed::Invalid(error) => {
                     let reply = Reply::stray_failure(&failures::syntax(error.0));

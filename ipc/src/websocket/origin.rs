@@ -1,6 +1,6 @@
 //! Which web pages may connect (`docs/spec/rpc-eth.md` 2.3).
 
-/// The origins that an operator allows. Programs that are no browsers send none and are always let in.
+/// The origins that an operator allows. Programs other than browsers send none and are always accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginRules {
     allows_all: bool,
@@ -16,9 +16,9 @@ struct Origin {
 }
 
 impl OriginRules {
-    /// Rules from settings. An empty list means this machine by its names.
+    /// Creates rules from settings. An empty list means this machine by its names.
     pub(crate) fn new(origins: &[String]) -> Self {
-        // A rule that states no host would match the pages of every host.
+        // A rule without a host would match the pages of every host.
         let mut rules: Vec<Origin> =
             origins.iter().map(|origin| Origin::parse(origin)).filter(|rule| !rule.host.is_empty()).collect();
         if origins.is_empty() {

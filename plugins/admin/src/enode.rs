@@ -1,4 +1,4 @@
-//! The grammar of enode URLs, with the reference's words for what is wrong (`docs/spec/rpc-node.md` 3.2).
+//! The grammar of enode URLs, with the reference's error texts (`docs/spec/rpc-node.md` 3.2).
 
 use std::net::IpAddr;
 
@@ -6,16 +6,16 @@ use std::net::IpAddr;
 const ID_DIGITS: usize = 128;
 const SCHEME: &str = "enode://";
 
-/// A peer as an operator names it.
+/// A peer as named by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enode {
-    /// The public key, without its leading 04. Whether it lies on the curve is not looked at here.
+    /// The public key, without its leading 04. Not checked to be on the curve.
     pub(crate) id: [u8; ID_DIGITS / 2],
-    /// None where only the key was given.
+    /// None if only the key was given.
     pub(crate) address: Option<Address>,
 }
 
-/// Where a peer listens.
+/// The address of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) ip: IpAddr,
@@ -27,7 +27,7 @@ impl Enode {
     /// Reads a URL, or a key alone.
     ///
     /// # Errors
-    /// What is wrong, for a sentence that begins with `invalid enode: `.
+    /// The problem, for a sentence that begins with `invalid enode: `.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let bare = strip_scheme(text);
         if !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -56,7 +56,7 @@ fn strip_scheme(text: &str) -> &str {
 fn node_id(digits: &str) -> Result<[u8; ID_DIGITS / 2], String> {
     let digits = digits.strip_prefix("0x").unwrap_or(digits);
     if let Some(wrong) = digits.bytes().find(|byte| !byte.is_ascii_hexdigit()) {
-        // Bytes are shown one by one, as Go's decoder sees them.
+        // Bytes are shown one by one, as in Go's decoder.
         let shown = char::from(wrong);
         let shown = if shown.is_control() { String::new() } else { format!(" '{shown}'") };
         return Err(format!("invalid node ID (encoding/hex: invalid byte: U+{wrong:04X}{shown})"));
@@ -75,7 +75,7 @@ fn node_id(digits: &str) -> Result<[u8; ID_DIGITS / 2], String> {
     Ok(id)
 }
 
-/// The parts of a URL that count here.
+/// The parts of a URL that are used.
 struct Parts<'a> {
     user: Option<&'a str>,
     host: &'a str,
@@ -83,7 +83,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// As Go's `net/url` takes a URL apart, with its words.
+    /// Splits a URL like Go's `net/url`, with its error texts.
     fn split(text: &'a str) -> Result<Self, String> {
         let parse = |cause: &str| format!("parse {text:?}: {cause}");
         if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
@@ -125,7 +125,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// As Go's `net.SplitHostPort`, with its words.
+/// Like Go's `net.SplitHostPort`, with its error texts.
 fn split_host_port(text: &str) -> Result<(&str, &str), String> {
     let wrong = |cause: &str| format!("address {text}: {cause}");
     if let Some(rest) = text.strip_prefix('[') {

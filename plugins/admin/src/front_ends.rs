@@ -1,9 +1,9 @@
-//! HTTP and WebSocket, opened and closed (`docs/spec/rpc-node.md` 3.1, 3.7). They are modules of the node; what is
-//! asked for beyond the settings is checked by the node as if it stood there.
+//! Opens and closes HTTP and WebSocket (`docs/spec/rpc-node.md` 3.1, 3.7). They are modules of the node; the node
+//! checks requested values like those in its settings.
 
 use super::*;
 
-/// A list as the reference takes it: names between commas.
+/// A list in the reference's form: names between commas.
 fn list(text: Option<String>) -> Option<Vec<String>> {
     text.map(|text| text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
 }
@@ -24,11 +24,11 @@ pub(crate) struct ExposureOptions {
     denied_methods: Option<Vec<String>>,
     /// Namespaces that need a token.
     token_namespaces: Option<Vec<String>>,
-    /// How long this holds; without them it has no end.
+    /// How long this holds; without it there is no end.
     seconds: Option<u64>,
 }
 
-/// What is left out of the options stays; without options the settings hold again.
+/// Omitted options stay; without options the settings apply again.
 pub(crate) async fn set_exposure(
     context: AdminContext,
     front_end: String,
@@ -46,7 +46,7 @@ pub(crate) async fn set_exposure(
     context.call(SetExposure { front_end, namespaces, denied_methods, token_namespaces, seconds, is_reset }).await
 }
 
-/// What is left out is narrow: `localhost`, port 8546, no other origins, `eth,net,web3`. True when it listens.
+/// Defaults are restrictive: `localhost`, port 8546, no other origins, `eth,net,web3`. Returns true once it listens.
 pub(crate) async fn start_http(
     context: AdminContext,
     host: Option<String>,
@@ -87,12 +87,12 @@ pub(crate) async fn start_websocket(
     Ok(true)
 }
 
-/// True when it was open.
+/// Returns true if it was open.
 pub(crate) async fn stop_http(context: AdminContext) -> Result<bool, Failure> {
     stop(&context, "http").await
 }
 
-/// True when it was open.
+/// Returns true if it was open.
 pub(crate) async fn stop_websocket(context: AdminContext) -> Result<bool, Failure> {
     stop(&context, "websocket").await
 }
@@ -101,7 +101,7 @@ async fn stop(context: &AdminContext, module: &str) -> Result<bool, Failure> {
     let info = context.call(GetModule { name: module.to_owned() }).await?;
     let was_open = info.state == ModuleState::Enabled;
     if info.state != ModuleState::Disabled {
-        // This very call may have come that way: what runs is finished after the answer.
+        // This call may have come over it: running calls are finished after the answer.
         let change = ModuleChange::Disable;
         context.call(ChangeModule { name: module.to_owned(), change, waits_for_drain: false }).await?;
     }

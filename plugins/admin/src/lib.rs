@@ -1,7 +1,7 @@
-//! The `admin` namespace: modules that come and go while the node serves, and facts for who runs it.
+//! The `admin` namespace: operations on modules while the node serves, and facts for operators.
 //!
-//! It owns nothing: every operation is a message to the host, which the command line uses through here as well. What must
-//! always hold: it never takes away its own namespace, or nobody could bring it back.
+//! It owns nothing: every operation is a message to the host, and the command line uses this namespace too. Invariant:
+//! it never removes its own namespace, because nothing could restore it.
 //!
 //! Sources: `docs/spec/rpc-node.md` 3 for the reference's methods; the others are Tenon's own.
 
@@ -105,13 +105,13 @@ mod peers;
 use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_websocket};
 use node_info::{list_peers, node_info};
 
-/// Every block as if a peer had sent it; those before one that is refused stay.
+/// Imports every block as if a peer had sent it; those before a refused one stay.
 async fn import_chain(context: AdminContext, file: String) -> Result<bool, Failure> {
     context.call(ImportChain { path: file }).await?;
     Ok(true)
 }
 
-/// Canonical blocks in the form that `admin_importChain` reads; the file is there whole or not at all.
+/// Exports canonical blocks in the form that `admin_importChain` reads; the file is written atomically.
 async fn export_chain(
     context: AdminContext,
     file: String,
@@ -124,7 +124,7 @@ async fn export_chain(
     Ok(true)
 }
 
-/// The folder of the copy, which takes the place of the one before.
+/// Returns the folder of the copy, which replaces the one before.
 async fn make_checkpoint(context: AdminContext) -> Result<String, Failure> {
     context.call(MakeCheckpoint).await
 }
@@ -133,13 +133,13 @@ async fn make_checkpoint(context: AdminContext) -> Result<String, Failure> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LoadOptions {
-    /// The name that it gets; without it that of the library.
+    /// Its name; without it that of the library.
     name: Option<String>,
     /// Whether it is enabled at once.
     enabled: Option<bool>,
     /// Its own settings.
     settings: Option<Settings>,
-    /// Names of what it is granted; without it what the node's settings say.
+    /// Granted capabilities; without it those of the node's settings.
     grant: Option<Vec<String>>,
     /// Whether the operator vouches for this build.
     #[serde(default)]
@@ -154,14 +154,14 @@ struct ReplaceOptions {
     path: Option<String>,
     /// Its own settings; without them they stay.
     settings: Option<Settings>,
-    /// Names of what it is granted; without it the grants stay.
+    /// Granted capabilities; without it the grants stay.
     grant: Option<Vec<String>>,
     /// Whether the operator vouches for this build.
     #[serde(default)]
     trust: bool,
 }
 
-/// What the operator permits.
+/// The operator's terms.
 fn terms(grant: Option<Vec<String>>, trust: bool) -> Result<ModuleTerms, Failure> {
     let named = |names: Vec<String>| Capability::from_names(names.iter().map(String::as_str));
     let grant =
@@ -173,7 +173,7 @@ fn terms(grant: Option<Vec<String>>, trust: bool) -> Result<ModuleTerms, Failure
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EnableOptions {
-    /// After how many seconds it is disabled again; without them it stays.
+    /// Seconds after which it is disabled again; without it, it stays enabled.
     seconds: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ async fn load_module(
     let LoadOptions { name, enabled, settings, grant, trust } =
         options.map(|Json(options)| options).unwrap_or_default();
     let (name, path) = match name_or_path.contains('/') {
-        // Without a name the host takes that of the library.
+        // Without a name the host uses the library's.
         true => (name.unwrap_or_default(), Some(name_or_path)),
         false if name.is_none() => (name_or_path, None),
         false => return Err(Failure::invalid_params("options.name goes with a path, not with a name")),
@@ -248,7 +248,7 @@ async fn replace_module(
     options: Option<Json<ReplaceOptions>>,
 ) -> Result<ModuleReport, Failure> {
     let ReplaceOptions { path, settings, grant, trust } = options.map(|Json(options)| options).unwrap_or_default();
-    // This very call runs in the old instance: waiting for its end would be waiting for itself.
+    // This call runs in the old instance: waiting for the instance's end would never finish.
     let waits_for_drain = !is_own(&context, &name).await?;
     let change = ModuleChange::Replace { path, settings: as_text(settings), terms: terms(grant, trust)? };
     context.call(ChangeModule { name, change, waits_for_drain }).await
@@ -274,7 +274,7 @@ async fn modules(context: AdminContext, sink: Sink) -> Result<(), Failure> {
     let mut changes = context.events::<ModuleChanged>();
     sink.accept().await;
     while let Some(delivery) = changes.next().await? {
-        // What was missed is in the list of modules; a report is of its moment only.
+        // Missed changes show in the list of modules; a report describes only its moment.
         if let Delivery::Event(ModuleChanged { report }) = delivery {
             sink.send(&report).await?;
         }

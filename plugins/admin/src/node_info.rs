@@ -1,6 +1,6 @@
-//! What the node says of itself and its peers (`docs/spec/rpc-node.md` 3.3, 3.4).
+//! The node's facts about itself and its peers (`docs/spec/rpc-node.md` 3.3, 3.4).
 //!
-//! A node without a network has no key, so that `id`, `enode` and `ip` are left out rather than made up; its ports are 0, as
+//! A node without a network has no key, so `id`, `enode` and `ip` are omitted rather than made up; its ports are 0, as
 //! the reference shows those of a server that does not listen.
 
 use serde::Serialize;
@@ -31,7 +31,7 @@ struct Protocols {
 #[derive(Debug, Serialize)]
 struct Eth {
     network: u64,
-    /// A number without bound.
+    /// A number of any size.
     difficulty: Box<RawValue>,
     genesis: B256,
     config: Box<RawValue>,

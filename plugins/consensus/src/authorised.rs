@@ -1,4 +1,4 @@
-//! Who may make blocks (`docs/spec/rpc-node.md` 2.3, 2.4).
+//! The authorised block makers (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -86,7 +86,7 @@ fn write_signers(json: &mut JsonWriter, types: Types, signers: &[Address]) {
     if types == Types::Document {
         return write_addresses(json, signers);
     }
-    // Names in the order of their letters, as everywhere where the reference has a map.
+    // Names in alphabetical order, as everywhere where the reference has a map.
     let mut signers = signers.to_vec();
     signers.sort_unstable();
     json.begin_object();
@@ -107,7 +107,7 @@ fn write_voting(json: &mut JsonWriter, types: Types, number: u64, voting: &Heade
     }
     json.end_object();
     json.key("votes");
-    // In the reference the block of an epoch's beginning forgets the list itself.
+    // In the reference the first block of an epoch omits the list itself.
     let is_forgotten = number == 0 || voting.opens_epoch && voting.votes.is_empty();
     if types == Types::Reference && is_forgotten {
         json.null();

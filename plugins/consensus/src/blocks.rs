@@ -1,4 +1,4 @@
-//! Blocks with their rounds (`docs/spec/rpc-node.md` 2.3, 2.4). What is wrong stands in the answer's `Error`.
+//! Blocks with their rounds (`docs/spec/rpc-node.md` 2.3, 2.4). Errors are in the answer's `Error`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
@@ -60,7 +60,7 @@ async fn by_hash_in(types: Types, context: &ConsensusContext, hash: B256) -> Ans
     Ok(info.json(types))
 }
 
-/// A header that the caller brings. `is_uncle` says that it is not on the canonical chain.
+/// A header from the caller. `is_uncle` means that it is not on the canonical chain.
 pub(crate) async fn by_header(context: ConsensusContext, header: Option<HeaderArgument>, is_uncle: bool) -> Answer {
     by_header_in(Types::Document, &context, header, is_uncle).await
 }
@@ -86,7 +86,7 @@ async fn by_header_in(
     Ok(Info::of(&found, is_uncle).json(types))
 }
 
-/// What is said of a block; all is zero or empty when there is an error.
+/// The answer about a block; all fields are zero or empty if there is an error.
 #[derive(Default)]
 struct Info<'a> {
     hash: B256,
@@ -132,7 +132,7 @@ impl<'a> Info<'a> {
         json.key("Hash").data(self.hash);
         types.write_quantity(json.key("Round"), self.round);
         match (types, self.number) {
-            // A tag that names no block has no height; the reference shows its own number of the tag.
+            // A tag that names no block has no height; the reference shows its own number for the tag.
             (Types::Document, Some(number @ 0..)) => json.key("Number").quantity(number.cast_unsigned()),
             (Types::Reference, Some(number)) => json.key("Number").raw(&number.to_string()),
             _ => json.key("Number").null(),

@@ -4,10 +4,10 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
 
-/// Most blocks from the begin to the end of a range.
+/// Maximum number of blocks from the beginning to the end of a range.
 const RANGE_LIMIT: u64 = 50_000;
 
-/// The masternodes of a block's epoch. What is wrong stands in the member `Error`.
+/// The masternodes of a block's epoch. Errors are in the member `Error`.
 pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = context.call(GetEpochMembers { block: block.block() }).await;
@@ -34,7 +34,7 @@ pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Ans
     Ok(json)
 }
 
-/// The same as the reference has it. What is wrong shows as an empty object only: the reference's error has no members.
+/// The same in the reference's form. Errors show only as an empty object: the reference's error has no members.
 pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = match block.or_committed() {

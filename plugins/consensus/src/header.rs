@@ -10,11 +10,11 @@ use tenon_sdk::{
     prelude::*,
 };
 
-/// As Go reads base64 in JSON: padded, and whatever the last bits are.
+/// As Go reads base64 in JSON: padded, with any trailing bits.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// A header of a native chain. Every member must be there but the base fee.
+/// A header of a native chain. Every member except the base fee is required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderArgument(pub(crate) Box<Header>);
 
@@ -53,12 +53,12 @@ impl Param for HeaderArgument {
     }
 }
 
-/// The words for a header without any member.
+/// The error for a header without any member.
 pub(crate) fn nothing_given() -> Failure {
     Failure::invalid_params("invalid argument 0: missing required field 'parentHash' for Header")
 }
 
-/// A number that may have 256 bits on the wire, and never has more than 64.
+/// A number that may have 256 bits in JSON, and never has more than 64.
 struct BigNumber(u64);
 
 impl Param for BigNumber {

@@ -1,10 +1,10 @@
-//! The `Consensus` namespace: what a native chain's consensus knows about its blocks, epochs and masternodes. The
-//! reference client calls it `XDPoS`.
+//! The `Consensus` namespace: a native chain's consensus data about its blocks, epochs and masternodes. The reference
+//! client calls it `XDPoS`.
 //!
-//! It owns how callers name blocks here and the JSON shapes of the answers; everything else is asked of the node. What
-//! must always hold: by its own names the answers have the interface document's types, and where the document leaves one
-//! open, the reference's; by the reference's names (`Consensus_XDPoS_…` in the table) they are the reference's, byte by
-//! byte. On chains of the Ethereum profile none of its methods exists.
+//! It owns callers' notation of blocks and the JSON shapes of the answers; everything else is requested from the node.
+//! Invariants: under its own names the answers have the interface document's types, and where the document leaves one
+//! open, the reference's; under the reference's names (`Consensus_XDPoS_…` in the table) they are the reference's, byte
+//! by byte. On chains of the Ethereum profile none of its methods exists.
 //!
 //! Sources: `docs/spec/rpc-node.md` 2, and what the reference answered about its chains (`tests/recorded`).
 
@@ -33,7 +33,7 @@ use selector::Chosen;
 /// The running plugin; it keeps nothing of the chain.
 #[derive(Default)]
 pub struct Consensus {
-    /// The family of rules of the chain, asked of the node the first time only.
+    /// The family of rules of the chain, requested from the node the first time only.
     profile: OnceLock<Profile>,
 }
 
@@ -75,7 +75,7 @@ fn write_addresses(json: &mut JsonWriter, addresses: &[Address]) {
     json.end_list();
 }
 
-/// Whose types an answer has.
+/// The types of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Types {
     /// The interface document's: quantities are hexadecimal strings.
@@ -93,8 +93,8 @@ impl Types {
         }
     }
 
-    /// The block that a caller chose. The document gives every block number all tags; the reference refuses some, as
-    /// `by_reference` says.
+    /// The block that a caller chose. The document accepts all tags for every block number; the reference refuses some,
+    /// as `by_reference` says.
     fn block(
         self,
         chosen: Chosen,
@@ -112,7 +112,7 @@ fn write_number(json: &mut JsonWriter, number: u64) {
     json.raw(&number.to_string());
 }
 
-/// What methods answer by the document's names.
+/// Results of methods under the document's names.
 const RESULTS: &[(&str, &str)] = &[
     (
         "Consensus_getEpochNumbersBetween",
@@ -193,7 +193,7 @@ fn table() -> Table<Consensus> {
     with_reference_types(table.results(RESULTS))
 }
 
-/// What is served by the reference's names with other types. The other methods are the same by both names.
+/// Methods under the reference's names with other types. The other methods are the same under both names.
 fn with_reference_types(table: Table<Consensus>) -> Table<Consensus> {
     const SAME: &str = "The same with the reference's types.";
     table

@@ -4,7 +4,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, ConsensusContext, Types, require_native, write_number};
 
-/// What begins the names of three members.
+/// Prefix of the names of three members.
 const fn prefix(types: Types) -> &'static str {
     match types {
         Types::Document => "Native",
@@ -39,7 +39,7 @@ async fn information(context: &ConsensusContext, types: Types) -> Answer {
     write_number(json.key("reward"), parameters.reward);
     write_number(json.key("rewardCheckpoint"), parameters.reward_checkpoint);
     write_number(json.key("gap"), parameters.gap);
-    // Spelt as the reference spells it.
+    // The reference's spelling.
     json.key("foudationWalletAddr").data(parameters.foundation_wallet);
     json.key("SkipV1Validation").boolean(parameters.skips_v1_validation);
     write_v2(json.key("v2"), &parameters);
@@ -57,7 +57,7 @@ fn write_v2(json: &mut JsonWriter, parameters: &ConsensusParameters) {
         Some((_, current)) => write_round(json, current),
         None => json.null(),
     }
-    // Keys are texts to the reference, which sorts them as such.
+    // Keys are texts in the reference, which sorts them as such.
     let mut rounds: Vec<(String, &RoundParameters)> =
         parameters.rounds.iter().map(|(round, entry)| (round.to_string(), entry)).collect();
     rounds.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));

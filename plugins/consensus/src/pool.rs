@@ -1,4 +1,4 @@
-//! Votes and timeouts that wait at this node (`docs/spec/rpc-node.md` 2.3).
+//! Waiting votes and timeouts of this node (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -23,7 +23,7 @@ pub(crate) async fn status(context: ConsensusContext) -> Answer {
     Ok(json)
 }
 
-/// Names in the order of their letters, as the reference has them.
+/// Names in alphabetical order, as in the reference.
 fn write_pool(json: &mut JsonWriter, mut pool: Vec<(String, WaitingMembers)>) {
     pool.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
     json.begin_object();

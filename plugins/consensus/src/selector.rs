@@ -1,20 +1,20 @@
-//! How callers name blocks (`docs/spec/rpc-node.md` 1.2, 2.2).
+//! Callers' notation of blocks (`docs/spec/rpc-node.md` 1.2, 2.2).
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// A block by height or tag. `safe` is Ethereum's and no tag here.
+/// A block by height or tag. `safe` is Ethereum's and not a tag here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selector(BlockNumberParam);
 
 impl Selector {
-    /// The number by which the reference's texts call the block; tags have negative ones.
+    /// The block's number in the reference's texts; tags have negative ones.
     const fn number(self) -> i64 {
         match self.0.0 {
             BlockId::Tag(BlockTag::Finalized | BlockTag::Safe) => -3,
             BlockId::Tag(BlockTag::Latest) | BlockId::Hash { .. } => -2,
             BlockId::Tag(BlockTag::Pending) => -1,
             BlockId::Tag(BlockTag::Earliest) => 0,
-            // Greater heights are refused when they are read.
+            // Greater heights are refused when they are decoded.
             BlockId::Number(number) => number.0.cast_signed(),
         }
     }
@@ -34,12 +34,12 @@ impl Param for Selector {
     }
 }
 
-/// A block that was chosen, or the head for none.
+/// A chosen block, or none for the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen(Option<Selector>);
 
 impl Chosen {
-    /// The block, whatever names it. No block is pending, so that tag is the head.
+    /// The block. No block is pending, so that tag is the head.
     pub(crate) fn block(self) -> BlockId {
         match self.0 {
             None => BlockId::LATEST,
@@ -48,7 +48,7 @@ impl Chosen {
         }
     }
 
-    /// The block, where the last committed one can be asked for.
+    /// The block, for methods that accept the last committed one.
     ///
     /// # Errors
     /// `invalid block number -1` for the pending block.
@@ -60,7 +60,7 @@ impl Chosen {
         }
     }
 
-    /// The block, where only heights and the head can be asked for.
+    /// The block, for methods that accept only heights and the head.
     ///
     /// # Errors
     /// `invalid block number <n>` for the pending and the last committed block.
@@ -71,7 +71,7 @@ impl Chosen {
         }
     }
 
-    /// The number by which texts call it; none for nothing chosen.
+    /// Its number in error texts; none if no block was chosen.
     pub(crate) fn number(self) -> Option<i64> {
         self.0.map(Selector::number)
     }

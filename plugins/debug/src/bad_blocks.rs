@@ -16,7 +16,7 @@ pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
         json.begin_object();
         json.key("hash").data(header.hash());
         json.key("header");
-        // As it is announced: the reference has one encoder for both.
+        // In the announced form: the reference has one encoder for both.
         let profile = if header.native_seal.is_some() { Profile::Native } else { Profile::Ethereum };
         json.raw(&write_header(profile, header).into_string());
         json.end_object();

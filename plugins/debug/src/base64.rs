@@ -1,5 +1,5 @@
-//! Base64 of the standard alphabet, padded, as Go reads bytes in JSON. Written out here because a refusal names the
-//! position that Go's decoder names, which libraries count otherwise.
+//! Base64 of the standard alphabet, padded, as Go reads bytes in JSON. Hand-written because a refusal names the
+//! position that Go's decoder names, which libraries count differently.
 
 /// The bytes of a text; line breaks do not count. The error is the position that Go's decoder names.
 pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, usize> {

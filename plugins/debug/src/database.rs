@@ -1,14 +1,14 @@
-//! The database by the names that the reference's database has: `docs/spec/rpc-node.md` 4.3. Ours is another one, so
-//! this maps what can be mapped and finds nothing else.
+//! The database under the reference's names and keys: `docs/spec/rpc-node.md` 4.3. This database differs, so this maps
+//! the records that exist in both, and finds no others.
 
 use tenon_sdk::prelude::*;
 
 use crate::DebugContext;
 
-/// What the reference's database says of a key or name that it does not know.
+/// The reference's database error for an unknown key or name.
 const NOT_FOUND: &str = "leveldb: not found";
 
-/// A record of the reference's database, as far as ours has the same.
+/// A record of the reference's database that exists in this one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Record {
     /// Hash of the head.
@@ -23,7 +23,7 @@ enum Record {
     Transaction(B256),
     /// The code of this hash.
     Code(B256),
-    /// What has this hash.
+    /// The data with this hash.
     Preimage(B256),
 }
 
@@ -84,7 +84,7 @@ fn height(key: &[u8]) -> Option<u64> {
     key.first_chunk().map(|number| u64::from_be_bytes(*number))
 }
 
-/// `debug_dbGet`: a key that begins with `0x` is hexadecimal, another one is the text itself.
+/// `debug_dbGet`: a key that begins with `0x` is hexadecimal, any other is plain text.
 pub(crate) async fn get(context: DebugContext, key: String) -> Result<Data, Failure> {
     let key = key_bytes(&key).map_err(Failure::server)?;
     let found = match Record::of(&key) {

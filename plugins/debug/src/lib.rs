@@ -1,8 +1,8 @@
 //! The `debug` namespace: traces, raw encodings and the head.
 //!
-//! It owns how callers name what to trace and the text forms of blocks; traces themselves are made by the
-//! node and pass through as finished JSON. What must always hold: every trace is a slow method, so that the
-//! host bounds how many run; `debug_setHead` needs [`Capability::Administer`].
+//! It owns the arguments of traces and the text forms of blocks; traces themselves are made by the node and pass
+//! through as finished JSON. Invariants: every trace is a slow method, so that the host bounds how many run;
+//! `debug_setHead` needs [`Capability::Administer`].
 //!
 //! Sources: `docs/spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
 
@@ -27,13 +27,13 @@ use tenon_sdk::{prelude::*, shapes::schema};
 
 /// The running plugin; it keeps nothing of the chain.
 pub struct Debug {
-    /// What `debug_setGCPercent` was told last.
+    /// The last value of `debug_setGCPercent`.
     collector_target: AtomicI64,
 }
 
 impl Default for Debug {
     fn default() -> Self {
-        // What Go begins with.
+        // Go's initial value.
         Self { collector_target: AtomicI64::new(100) }
     }
 }
@@ -56,8 +56,8 @@ async fn set_head(context: DebugContext, number: Height) -> Result<(), Failure> 
     context.call(SetHead { number: BlockNumber(number.0) }).await
 }
 
-/// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the interface document
-/// the other way round, so both are taken everywhere; what is neither is refused as no number
+/// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the interface
+/// document the reverse, so both are accepted everywhere; any other value is refused as not a number
 /// (`docs/spec/rpc-node.md` 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Height(u64);
@@ -75,7 +75,7 @@ impl Param for Height {
     }
 }
 
-/// What methods answer whose functions write it themselves.
+/// JSON schemas of the results that methods write themselves.
 const RESULTS: &[(&str, &str)] = &[
     ("debug_storageRangeAt", schema::OBJECT),
     ("debug_setGCPercent", schema::INTEGER),
@@ -88,7 +88,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("debug_traceBlockByNumber", schema::OBJECTS),
     ("debug_getBadBlocks", schema::OBJECTS),
     ("debug_getRawReceipts", r#"{"type":"array","items":{"type":"string"}}"#),
-    // As the tracer has it: an object of most, a list or a number of some.
+    // By tracer: an object for most, a list or a number for some.
     ("debug_traceTransaction", r#"{"type":["object","array","number","null"]}"#),
     ("debug_traceCall", r#"{"type":["object","array","number","null"]}"#),
 ];

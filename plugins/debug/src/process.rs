@@ -1,7 +1,7 @@
 //! The node's process: memory, threads, log, profiles. `docs/spec/rpc-node.md` 4.4, 4.5.
 //!
-//! The reference is written in Go; what only Go's runtime has is answered as empty, and profiles, which would be made
-//! up here, are refused with what serves instead.
+//! The reference is written in Go. Values that only Go's runtime has are answered as empty, and profiles are refused
+//! with the name of an alternative rather than made up.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{DebugContext, state::Integer};
 
-/// Longest list of threads, bytes: the reference cuts there.
-const LONGEST_STACKS: usize = 1 << 20;
+/// Maximum length of the list of threads, in bytes: the reference cuts there.
+const MAX_STACKS: usize = 1 << 20;
 
 /// Members that are numbers of Go's memory statistics and mean nothing here.
 const GO_ALONE: [&str; 12] = [
@@ -28,7 +28,7 @@ const GO_ALONE: [&str; 12] = [
     "PauseTotalNs",
 ];
 
-/// `debug_memStats`: the names are Go's, the figures the system's. What no file holds counts as allocated.
+/// `debug_memStats`: the names are Go's, the figures the system's. Memory without a file counts as allocated.
 pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure> {
     let memory = context.call(GetMemoryStatistics).await?;
     let mut json = JsonWriter::with_capacity(6 << 10);
@@ -75,7 +75,7 @@ pub(crate) async fn collections(_context: DebugContext) -> Result<JsonWriter, Fa
     Ok(JsonWriter::from_json(nothing.to_owned()))
 }
 
-/// `debug_stacks`: what every thread does, as the system tells it; a Rust program has no stacks to show of others.
+/// `debug_stacks`: the state of every thread, from the system; a Rust program cannot show the stacks of other threads.
 pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
     let threads = context.call(ListThreads).await?;
     let mut text = String::new();
@@ -85,8 +85,8 @@ pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
             "thread {} [{}]: {}{waits}, {} ms of processor time\n",
             thread.id, thread.name, thread.state, thread.cpu_milliseconds
         ));
-        if text.len() > LONGEST_STACKS {
-            let end = (0..=LONGEST_STACKS).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        if text.len() > MAX_STACKS {
+            let end = (0..=MAX_STACKS).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
             text.truncate(end);
             break;
         }
@@ -94,18 +94,18 @@ pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// `debug_freeOSMemory`: the allocator returns what is not used by itself within seconds; there is no collector to run.
+/// `debug_freeOSMemory`: the allocator returns unused memory by itself within seconds; there is no collector to run.
 pub(crate) async fn free_memory(_context: DebugContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `debug_setGCPercent`: kept, given back, without effect, since there is no collector.
+/// `debug_setGCPercent`: stored and returned, without effect, since there is no collector.
 pub(crate) async fn set_collector_target(context: DebugContext, percent: Integer) -> Result<RawJson, Failure> {
     let before = context.plugin().collector_target.swap(percent.0, Ordering::Relaxed);
     Ok(RawJson(before.to_string()))
 }
 
-/// `debug_verbosity`: 0 nothing to 5 everything, as the seed has it; the reference reads the number as another scale.
+/// `debug_verbosity`: 0 nothing to 5 everything, as in the seed; the reference's scale differs.
 pub(crate) async fn set_verbosity(context: DebugContext, level: Integer) -> Result<(), Failure> {
     let level = u8::try_from(level.0.clamp(0, 5)).unwrap_or(5);
     context.call(SetLogLevel { level }).await
@@ -118,8 +118,8 @@ pub(crate) async fn set_modules(context: DebugContext, patterns: String) -> Resu
     context.call(SetLogModules { modules }).await
 }
 
-/// Patterns of source files as beginnings of module paths: `storage/*=5`, `tenon_storage/write.rs=4`. Rules with level
-/// 0 and empty ones are dropped.
+/// Translates patterns of source files into prefixes of module paths: `storage/*=5`, `tenon_storage/write.rs=4`. Rules
+/// with level 0 and empty ones are dropped.
 fn module_levels(patterns: &str) -> Option<Vec<(String, u8)>> {
     let mut modules = Vec::new();
     for item in patterns.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -144,7 +144,7 @@ fn module_path(pattern: &str) -> Option<String> {
     Some(if path.starts_with("tenon") { path } else { format!("tenon_{path}") })
 }
 
-/// What is said of a profile that is not being made.
+/// Error for stopping a profile that is not running.
 const NO_CPU_PROFILE: &str = "CPU profiling not in progress";
 const NO_TRACE: &str = "trace not in progress";
 

@@ -39,7 +39,7 @@ pub(crate) async fn transaction(context: DebugContext, hash: B256) -> Result<Opt
     Ok(found.map(Data))
 }
 
-/// Hexadecimal without prefix, as the reference gives it.
+/// Hexadecimal without prefix, as in the reference.
 pub(crate) async fn block_rlp(context: DebugContext, number: Height) -> Result<String, Failure> {
     let request = GetRaw::Block(BlockId::number(number.0));
     let block = single(&context, request, || Failure::server(format!("block #{} not found", number.0))).await?;

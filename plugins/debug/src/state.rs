@@ -1,4 +1,4 @@
-//! States and what changed between them: `docs/spec/rpc-node.md` 4.3.
+//! States and their differences: `docs/spec/rpc-node.md` 4.3.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -7,8 +7,8 @@ use crate::{DebugContext, Height};
 /// Accounts and slots of one page of a dump.
 const PAGE: u64 = 20_000;
 
-/// The longest dump, bytes. A whole state is built in memory before it is sent.
-const LONGEST_DUMP: usize = 128 << 20;
+/// Maximum length of a dump, in bytes. A whole state is built in memory before it is sent.
+const MAX_DUMP: usize = 128 << 20;
 
 /// A JSON integer with a sign, such as the reference's counts and positions; `null` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -
     let id = block.0;
     let header = context.call(GetHeader { block: id }).await?;
     let header = header.ok_or_else(|| Failure::server(format!("block #{} not found", named(id))))?;
-    // Named by its hash from here on: the pages of a dump are all of one block.
+    // By its hash from here on: the pages of a dump are all from one block.
     let block = BlockId::hash(header.header.hash());
     let mut json = JsonWriter::with_capacity(1 << 16);
     json.begin_object();
@@ -70,8 +70,8 @@ pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -
         for account in &page.accounts {
             write_account(&mut json, account);
         }
-        if json.len() > LONGEST_DUMP {
-            return Err(Failure::limit(format!("the state is too large to dump: more than {LONGEST_DUMP} bytes")));
+        if json.len() > MAX_DUMP {
+            return Err(Failure::limit(format!("the state is too large to dump: more than {MAX_DUMP} bytes")));
         }
         from = page.next;
     }
@@ -102,7 +102,7 @@ fn digits(bytes: impl AsRef<[u8]>) -> String {
     nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
 }
 
-/// A number as the storage trie holds it.
+/// A number as stored in the storage trie.
 fn rlp_of_number(value: U256) -> Vec<u8> {
     let bytes = value.to_be_bytes_trimmed_vec();
     match bytes.as_slice() {
@@ -164,7 +164,7 @@ pub(crate) async fn modified_by_hash(
 async fn canonical(context: &DebugContext, block: BlockId) -> Result<Option<StoredHeader>, Failure> {
     let found = context.call(GetHeader { block }).await?;
     match found {
-        // States of other branches are not kept.
+        // States of other branches are not stored.
         Some(found) if !found.is_canonical => {
             let root = digits(found.header.state_root);
             Err(Failure::server(format!("missing trie Node {root} (path )")))

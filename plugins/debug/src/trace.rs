@@ -1,4 +1,4 @@
-//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module only says of what.
+//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module only selects their subject.
 
 use tenon_sdk::{
     param::ParamDescription,
@@ -8,14 +8,14 @@ use tenon_sdk::{
 
 use crate::{DebugContext, base64::decode_base64};
 
-/// The options object as it stands: the node reads it, because tracers have options of their own.
+/// The options object unchanged: the node decodes it, because tracers have their own options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TraceOptions {
     json: String,
 }
 
 impl TraceOptions {
-    /// The text to hand on.
+    /// The text to pass on.
     pub(crate) fn text(options: Option<Self>) -> String {
         options.map_or_else(|| "{}".to_owned(), |options| options.json)
     }
@@ -23,7 +23,7 @@ impl TraceOptions {
 
 impl Param for TraceOptions {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        // Says now what has a wrong type; what it means is the node's to judge.
+        // Reports a wrong type now; the node checks the values.
         check_types(&Object::decode(raw, "eth.TraceConfig")?, "TraceConfig")?;
         Ok(Self { json: raw.as_str().to_owned() })
     }
@@ -33,7 +33,7 @@ impl Param for TraceOptions {
     }
 }
 
-/// What the reference expects in a member of the options.
+/// Expected type of a member of the options.
 #[derive(Clone, Copy)]
 enum Expected {
     Flag,
@@ -42,7 +42,7 @@ enum Expected {
     NaturalNumber,
 }
 
-/// Members of the options: name, where the reference keeps it, type.
+/// Members of the options: name, the reference's field, type.
 const MEMBERS: [(&str, &str, Expected); 9] = [
     ("enableMemory", "LogConfig.EnableMemory", Expected::Flag),
     ("disableStack", "LogConfig.DisableStack", Expected::Flag),
@@ -55,7 +55,7 @@ const MEMBERS: [(&str, &str, Expected); 9] = [
     ("reexec", "Reexec", Expected::NaturalNumber),
 ];
 
-/// Finds the first member of a wrong type, and says so in the reference's words.
+/// Finds the first member of a wrong type, and returns the reference's error for it.
 fn check_types(options: &Object<'_>, structure: &str) -> Result<(), ArgumentError> {
     for (name, value) in options.members().filter(|(_, value)| !value.is_null()) {
         let known = MEMBERS.iter().find(|(member, ..)| member.eq_ignore_ascii_case(name));
@@ -78,7 +78,7 @@ fn check_types(options: &Object<'_>, structure: &str) -> Result<(), ArgumentErro
     Ok(())
 }
 
-/// Options of a call's trace: those of a trace, and what to pretend.
+/// Options of a call's trace: those of a trace, and overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallTraceOptions {
     json: String,
@@ -104,7 +104,7 @@ impl Param for CallTraceOptions {
     }
 }
 
-/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference takes it. The base64 of
+/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. The base64 of
 /// a list never begins with `0x`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockBytes(Bytes);
@@ -169,7 +169,7 @@ pub(crate) async fn raw_block(
     trace(&context, TraceTarget::RawBlock(block.0), TraceOptions::text(options)).await
 }
 
-/// A file's name would show callers what lies on the node's machine.
+/// A file name would reveal to callers which files exist on the node's machine.
 pub(crate) async fn block_from_file(
     _context: DebugContext,
     _file: String,
@@ -178,7 +178,7 @@ pub(crate) async fn block_from_file(
     Err(Failure::server("the node opens no files for its callers; give the block's bytes to debug_traceBlock"))
 }
 
-/// The block must be named: the seed, the reference and go-ethereum demand it.
+/// The block is required, as in the seed, the reference and go-ethereum.
 pub(crate) async fn call(
     context: DebugContext,
     arguments: CallArguments,

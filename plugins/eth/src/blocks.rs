@@ -73,7 +73,7 @@ async fn transaction_count(context: &EthContext, block: BlockId) -> Result<Optio
     Ok(context.call(CountTransactions { block }).await?.map(Quantity))
 }
 
-/// An unknown block is `null`, as the interface document has it; the reference fails at an unknown hash.
+/// An unknown block is `null`, as in the interface document; the reference fails for an unknown hash.
 pub(crate) async fn get_block_receipts(context: EthContext, block: BlockParam) -> Answer {
     let profile = crate::profile(&context).await?;
     let block = block_or_latest(&context, Some(block), 0).await?;

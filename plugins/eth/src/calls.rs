@@ -96,7 +96,7 @@ async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) ->
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
 }
 
-/// A call without sender comes from the node's first account on native chains, if it has one.
+/// A call without sender comes from the node's first account on native chains, if there is one.
 async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> Result<(), Failure> {
     let is_nobody = arguments.from.is_none_or(|from| from.is_zero());
     if is_nobody && crate::profile(context).await? == Profile::Native {
@@ -105,7 +105,7 @@ async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> R
     Ok(())
 }
 
-/// Refuses a block that does not exist, which the reference finds before it looks at the call.
+/// Refuses a block that does not exist, which the reference checks before the call.
 async fn require_block(context: &EthContext, block: BlockId) -> Result<(), Failure> {
     let missing = match block {
         BlockId::Hash { .. } => "header for hash not found",

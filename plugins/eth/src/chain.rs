@@ -1,4 +1,4 @@
-//! What the chain and the node are: `docs/spec/rpc-eth.md` 8, 13.
+//! Facts about the chain and the node: `docs/spec/rpc-eth.md` 8, 13.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -24,7 +24,7 @@ pub(crate) async fn protocol_version(context: EthContext) -> Result<Quantity, Fa
     }))
 }
 
-/// What this node has of which blocks, for programs that route requests.
+/// The blocks for which this node has which data, for programs that route requests.
 pub(crate) async fn capabilities(context: EthContext) -> Answer {
     let Availability { head: (number, hash), oldest_state, state_window } = context.call(GetAvailability).await?;
     let mut json = JsonWriter::with_capacity(500);

@@ -1,5 +1,5 @@
-//! What joined and left the canonical chain since a block that somebody saw last: shared by polling filters
-//! and by subscriptions that fell behind.
+//! Blocks that joined and left the canonical chain since a given block: shared by polling filters and by subscriptions
+//! that fell behind.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use tenon_sdk::prelude::*;
 
 use crate::{EthContext, criteria::Criteria};
 
-/// Most blocks that one poll reports; the rest comes with the next poll. Bounds the work of a poll after a
-/// long pause.
+/// Maximum number of blocks in one poll; the rest comes with the next poll. Bounds the work of a poll after a long
+/// pause.
 const MAX_BLOCKS: u64 = 1024;
-/// From so many blocks on one range query replaces a query a block.
+/// Minimum number of blocks for which one range query replaces a query per block.
 const RANGE_QUERY_FROM: usize = 4;
 
-/// The changes since `since`, and the block to ask from next time.
+/// The changes since `since`, and the block to start from next time.
 ///
-/// A block that the node has forgotten (its head was moved back below it, or it was pruned) cannot be compared
-/// with anything: the watcher then starts anew from the head, for failing would stop it for good.
+/// A block that the node no longer has (its head was moved back below it, or it was pruned) cannot be compared with
+/// anything: the watcher then restarts from the head, because an error would stop it permanently.
 pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(ChainChanges, B256), Failure> {
     let changes = match context.call(GetChainChanges { since, limit: MAX_BLOCKS }).await {
         Ok(changes) => changes,
@@ -27,7 +27,7 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
     };
     let seen = match (changes.added.last(), changes.removed.last()) {
         (Some((_, newest)), _) => *newest,
-        // The chain only got shorter: what is left is the parent of the oldest block that went.
+        // The chain only became shorter: the remaining head is the parent of the oldest removed block.
         (None, Some((_, oldest_removed))) => {
             let removed = context.call(GetHeader { block: BlockId::hash(*oldest_removed) }).await?;
             removed.map_or(since, |removed| removed.header.parent_hash)
@@ -37,16 +37,16 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
     Ok((changes, seen))
 }
 
-/// The added blocks that were heads. On native chains those are none that joined together with a longer branch, below its
-/// newest: each block has the same difficulty, so that a branch wins when it is one block longer than what it replaces
-/// (`docs/spec/rpc-eth.md` 14.3).
+/// The added blocks that were heads. On native chains these exclude blocks that joined together with a longer branch,
+/// below its newest: each block has the same difficulty, so that a branch wins once it is one block longer than the one
+/// that it replaces (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) fn heads_among(profile: Profile, changes: &ChainChanges) -> impl Iterator<Item = &(BlockNumber, B256)> {
     let replaced = (profile == Profile::Native).then(|| changes.removed.iter().map(|(number, _)| *number).max());
     let replaced = replaced.flatten();
     changes.added.iter().filter(move |(number, _)| replaced.is_none_or(|replaced| *number > replaced))
 }
 
-/// Repeats the logs of the block with which a branch has won: on native chains they are told once with the branch and once
+/// Repeats the logs of the block with which a branch has won: native chains announce them once with the branch and once
 /// with the new head (`docs/spec/rpc-eth.md` 14.3).
 fn repeat_logs_of_winner(profile: Profile, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
     let replaced = changes.removed.iter().map(|(number, _)| number.0).max();
@@ -59,10 +59,10 @@ fn repeat_logs_of_winner(profile: Profile, changes: &ChainChanges, logs: &mut Ve
     logs.splice(end..end, again);
 }
 
-/// The logs that `changes` took away (marked `removed`), oldest first, and then those that it brought.
+/// The logs that `changes` removed (marked `removed`), oldest first, followed by the added ones.
 ///
-/// The node need not keep the logs of blocks that left the chain, so what the watcher was given before,
-/// `delivered`, comes first: nobody has to be told of the removal of a log that was never announced.
+/// The node need not keep the logs of blocks that left the chain, so the watcher's own record, `delivered`, is used
+/// first: removals are only announced for logs that were announced before.
 pub(crate) async fn log_changes(
     context: &EthContext,
     changes: &ChainChanges,
@@ -93,7 +93,7 @@ pub(crate) async fn log_changes(
     Ok(logs)
 }
 
-/// The newest logs that a watcher was given, so that their removal can be told.
+/// The newest logs sent to a watcher, so that their removal can be announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delivered {
     /// Oldest first.
@@ -102,14 +102,14 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    /// Most that one watcher remembers. Reorganisations are a few blocks deep; what does not fit is forgotten.
+    /// Maximum bytes for one watcher. Reorganisations are a few blocks deep; older logs are dropped.
     const MAX_BYTES: usize = 32 * 1024;
-    /// What a log takes beside its topics and data: its place in a queue that may have room for as much again.
+    /// Memory of a log besides its topics and data: its slot in a queue with up to twice the capacity.
     const LOG_BYTES: usize = 2 * size_of::<LocatedLog>();
-    /// Most logs that are remembered.
+    /// Maximum number of remembered logs.
     pub(crate) const MAX_LOGS: usize = Self::MAX_BYTES / Self::LOG_BYTES;
 
-    /// Takes note of an answer: what it removed is forgotten, what it brought is remembered.
+    /// Records an answer: removed logs are dropped, added ones remembered.
     pub(crate) fn note<'a>(&mut self, logs: impl IntoIterator<Item = &'a LocatedLog>) {
         for log in logs {
             if log.removed {
@@ -125,7 +125,7 @@ impl Delivered {
         }
     }
 
-    /// Bytes that it takes.
+    /// Its memory in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -143,7 +143,7 @@ impl Delivered {
     }
 }
 
-/// Bytes that a list of logs takes.
+/// Memory of a list of logs, in bytes.
 pub(crate) fn logs_bytes(logs: &[LocatedLog]) -> usize {
     let size =
         |log: &LocatedLog| size_of::<LocatedLog>() + log.log.topics.len() * size_of::<B256>() + log.log.data.len();
@@ -154,7 +154,7 @@ async fn logs_of_block(context: &EthContext, hash: B256, criteria: &Criteria) ->
     context.call(GetLogs { range: LogRange::Block(hash), filter: criteria.filter.clone() }).await
 }
 
-/// One query for consecutive blocks; none when they are few, or when the chain moved away from them meanwhile.
+/// One query for consecutive blocks; none if they are few, or if the chain moved away from them meanwhile.
 async fn logs_of_range(
     context: &EthContext,
     blocks: &[&(BlockNumber, B256)],

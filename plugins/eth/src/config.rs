@@ -1,4 +1,4 @@
-//! `eth_config`: which rules hold, and which follow (EIP-7910).
+//! `eth_config`: the current and the next rules (EIP-7910).
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ const SYSTEM_CONTRACTS: [(&str, Address, ContractLevel); 4] = [
     ),
 ];
 
-/// Forks of native chains come by height, of which this method knows nothing: there it does not exist.
+/// Forks of native chains are scheduled by height, which this method does not support: it does not exist there.
 pub(crate) async fn config(context: EthContext) -> Answer {
     if crate::profile(&context).await? == Profile::Native {
         return Err(Failure {
@@ -92,7 +92,7 @@ fn write_rules(json: &mut JsonWriter, chain_id: u64, rules: Option<&ForkRules>) 
     json.end_object();
 }
 
-/// Names in the order of their letters.
+/// Names in alphabetical order.
 fn write_contracts(json: &mut JsonWriter, contracts: BTreeMap<&str, Address>) {
     json.begin_object();
     for (name, address) in contracts {

@@ -1,14 +1,15 @@
-//! What a caller wants of the logs: `docs/spec/rpc-eth.md` 14.1.
+//! Criteria for logs: `docs/spec/rpc-eth.md` 14.1.
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// Most addresses, most positions of topics, and most topics of all positions together, in one set of criteria.
+/// Maximum number of addresses, of positions of topics, and of topics of all positions together, in one set of
+/// criteria.
 const MAX_VALUES: usize = 1000;
-/// Most positions of topics of a filter or subscription: a log has no more topics.
+/// Maximum positions of topics of a filter or subscription: a log has no more topics.
 const MAX_POSITIONS: usize = 4;
 const BAD_RANGE: &str = "invalid from and to block combination: from > to";
 
-/// Which logs, and where.
+/// Which logs, and in which blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Criteria {
     pub(crate) scope: Scope,
@@ -20,12 +21,12 @@ pub(crate) struct Criteria {
 pub(crate) enum Scope {
     /// One block of any branch.
     Block(B256),
-    /// Blocks of the canonical chain; tags are resolved when the question is asked.
+    /// Blocks of the canonical chain; tags are resolved when the query runs.
     Range { from: BlockId, to: BlockId },
 }
 
 impl Criteria {
-    /// Bytes that it holds on the heap.
+    /// Its heap memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let LogFilter { addresses, topics } = &self.filter;
         let values: usize = topics.iter().map(Vec::capacity).sum();
@@ -34,7 +35,7 @@ impl Criteria {
             + values * size_of::<B256>()
     }
 
-    /// Whether new logs of a block at this height are wanted: bounds that are numbers count, tags do not.
+    /// Whether new logs of a block at this height match: numeric bounds count, tags do not.
     pub(crate) fn covers(&self, number: BlockNumber) -> bool {
         let Scope::Range { from, to } = self.scope else { return true };
         let is_after_start = !matches!(from, BlockId::Number(from) if number < from);
@@ -42,7 +43,7 @@ impl Criteria {
         is_after_start && is_before_end
     }
 
-    /// Sorts the values, whose order means nothing, for [`Criteria::matches_sorted`].
+    /// Sorts the values, whose order has no meaning, for [`Criteria::matches_sorted`].
     pub(crate) fn sort_values(&mut self) {
         let LogFilter { addresses, topics } = &mut self.filter;
         addresses.sort_unstable();
@@ -53,7 +54,7 @@ impl Criteria {
         }
     }
 
-    /// Whether a new log is wanted, of criteria whose values are sorted: a thousand of them cost ten comparisons.
+    /// Whether a new log matches. The values must be sorted: a thousand of them cost ten comparisons.
     pub(crate) fn matches_sorted(&self, log: &LocatedLog) -> bool {
         let LogFilter { addresses, topics } = &self.filter;
         let Log { address, topics: has, .. } = &log.log;
@@ -63,8 +64,8 @@ impl Criteria {
             && topics.iter().zip(has).all(|(wanted, topic)| wanted.is_empty() || wanted.binary_search(topic).is_ok())
     }
 
-    /// Refuses what no filter can watch: one block, which does not change, and a range that ends before it begins. The
-    /// interface document gives `blockHash` to `eth_getLogs` alone.
+    /// Refuses criteria that no filter can watch: one block, which does not change, and a range that ends before it
+    /// begins. The interface document allows `blockHash` only for `eth_getLogs`.
     pub(crate) fn check_filter(&self) -> Result<(), Failure> {
         const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
         let is_wrong = match self.scope {
@@ -80,8 +81,8 @@ impl Criteria {
         if is_wrong { Err(Failure::server(BAD_RANGE)) } else { Ok(()) }
     }
 
-    /// Refuses ranges that no subscription can wait for. The reference refuses every range that does not end at numbers,
-    /// `latest` or `pending`; the seed allows `safe` as a start, so all tags are taken there.
+    /// Refuses ranges that no subscription can wait for. The reference refuses every range that does not end at
+    /// numbers, `latest` or `pending`; the seed allows `safe` as a start, so all tags are accepted there.
     pub(crate) fn check_watchable(&self, profile: Profile) -> Result<(), Failure> {
         let Scope::Range { from, to } = self.scope else { return Ok(()) };
         const LATEST: BlockId = BlockId::LATEST;
@@ -139,8 +140,8 @@ impl Param for Criteria {
     }
 }
 
-/// Criteria of a filter or subscription, which stay. Searches refuse positions that no log has themselves, in the words of
-/// the reference.
+/// Criteria of a filter or subscription, which are kept. For searches, storage refuses positions that no log has, with
+/// the reference's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastingCriteria(pub(crate) Criteria);
 
@@ -173,7 +174,7 @@ fn decode_addresses(raw: RawArgument<'_>) -> Result<Vec<Address>, ArgumentError>
             .map_err(|reason| invalid(format!("invalid address at index {index}: {reason}")))?;
         addresses.push(Address::new(address));
     }
-    // It may stay for as long as its filter or subscription.
+    // It may be kept as long as its filter or subscription.
     addresses.shrink_to_fit();
     Ok(addresses)
 }
@@ -189,7 +190,7 @@ fn decode_topics(raw: RawArgument<'_>) -> Result<Vec<Vec<B256>>, ArgumentError> 
     Ok(topics)
 }
 
-/// The values that one position may have; none means any. `count` is how many topics were read, of all positions.
+/// The allowed values of one position; none means any. `count` is the number of topics read, of all positions.
 fn decode_position(raw: RawArgument<'_>, count: &mut usize) -> Result<Vec<B256>, ArgumentError> {
     if raw.is_null() {
         return Ok(Vec::new());
@@ -218,7 +219,7 @@ fn decode_topic(text: &str) -> Result<B256, ArgumentError> {
     decode_hex(text, false, "topic").map(B256::new).map_err(invalid)
 }
 
-/// Exactly `N` bytes; the reason why not otherwise.
+/// Decodes exactly `N` bytes; fails with the reason.
 fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str) -> Result<[u8; N], String> {
     if text.is_empty() {
         return Err("empty hex string".to_owned());
@@ -229,7 +230,7 @@ fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str
         None if allows_native_prefix && has_native_prefix => &text[3..],
         None => return Err("hex string without 0x prefix".to_owned()),
     };
-    // Go's decoder looks at every digit before it misses one.
+    // Go's decoder checks every digit before the length.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err("invalid hex string".to_owned());
     }

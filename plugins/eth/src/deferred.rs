@@ -1,10 +1,9 @@
-//! Parameters whose mistakes are told later.
+//! Parameters whose errors are reported later.
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// A value that is looked at when the method asks for it. What is wrong with an earlier parameter on one profile only is
-/// found by the method itself, and must be told first; and where a profile does not have a parameter at all, its value is
-/// not looked at.
+/// A value that is decoded when the method reads it. Errors of an earlier parameter on one profile only are found by
+/// the method itself, and must be reported first; and if a profile does not have a parameter, its value is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferred<T> {
     value: Result<T, ArgumentError>,
@@ -15,12 +14,12 @@ impl<T> Deferred<T> {
     /// The value of argument number `position`.
     ///
     /// # Errors
-    /// `-32602` when it is not one of its type.
+    /// `-32602` if it is not a value of its type.
     pub(crate) fn at(self, position: usize) -> Result<T, Failure> {
         self.value.map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
     }
 
-    /// Whether there was an argument, `null` too.
+    /// Whether there was an argument, including `null`.
     pub(crate) const fn was_given(&self) -> bool {
         self.was_given
     }

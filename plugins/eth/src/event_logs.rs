@@ -12,41 +12,43 @@ use tenon_sdk::{
 
 use crate::criteria::Criteria;
 
-/// A log has an address and at most four topics to be found by.
+/// A log is indexed by its address and up to four topics.
 const KEYS: usize = 5;
-/// Up to so many logs are looked at one by one: ordering them costs more.
+/// Up to this many logs are compared one by one: sorting them costs more.
 const SCANNED: usize = 64;
-/// Most logs whose positions a search keeps. A filter that more may pass looks at every log of the event, without a list.
+/// Maximum number of candidate positions of a search. A filter with more candidates checks every log of the event,
+/// without a list.
 const MAX_CANDIDATES: usize = 512;
-/// Logs that a search looks at before it lets others run: some microseconds.
+/// Logs that a search checks before it yields: some microseconds.
 const LOGS_A_STEP: usize = 256;
-/// By how much more than is needed the memory of texts grows, at most.
+/// Maximum excess by which the reservation for texts grows.
 const MAX_TEXT_STEP: usize = 256 << 10;
 
 /// The logs of one event.
 pub(crate) struct EventLogs {
     profile: Profile,
-    /// In the order in which watchers are told.
+    /// In the order in which they are announced.
     logs: Vec<LocatedLog>,
     /// Its blocks in the order of the event: hash, and whether the block left the chain.
     blocks: Vec<(B256, bool)>,
-    /// Positions of the logs in the order of their address, and of each of their topics. Made when a filter first asks.
+    /// Positions of the logs, sorted by address, and by each topic. Computed when a filter first needs them.
     orders: [OnceLock<Vec<u32>>; KEYS],
-    /// The JSON of each log that a subscription has wanted.
+    /// The JSON of each log that a subscription has requested.
     texts: Vec<OnceLock<Arc<[u8]>>>,
     memory: Mutex<Memory>,
 }
 
-/// What the event holds of the node's memory.
+/// An event's reservation in the memory budget.
 struct Memory {
     /// For logs, orders and texts.
     held: HeldMemory,
-    /// How much of it is used.
+    /// The used part of it.
     used: usize,
 }
 
 impl EventLogs {
-    /// Takes an event over, if the node has the memory for it. It is the plugin's own, because every client may want it.
+    /// Accepts an event, if the node has the memory for it. The memory counts as the plugin's own, because every client
+    /// may need it.
     pub(crate) fn new(host: &Host, profile: Profile, event: LogsChanged) -> Result<Self, Failure> {
         let used = Self::bytes_of(&event.logs);
         let held = host.hold(0, used)?;
@@ -60,15 +62,15 @@ impl EventLogs {
         Ok(Self { profile, logs, blocks, orders: Default::default(), texts, memory })
     }
 
-    /// What the logs of an event take once it is taken over, without their texts.
+    /// Memory of an accepted event's logs, without their texts.
     fn bytes_of(logs: &[LocatedLog]) -> usize {
         let place = size_of::<LocatedLog>() + size_of::<OnceLock<Arc<[u8]>>>() + KEYS * size_of::<u32>();
-        // Data is allocated with a count of its owners.
+        // Data is allocated with a reference count.
         let heap = |log: &LocatedLog| log.log.topics.capacity() * size_of::<B256>() + log.log.data.len() + 64;
         logs.iter().map(|log| place + heap(log)).sum()
     }
 
-    /// Bytes that it holds.
+    /// Its memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).held.bytes()
     }
@@ -83,7 +85,7 @@ impl EventLogs {
         self.logs.get(position)
     }
 
-    /// The JSON of a log, written by whoever wants it first. When the node has no memory for it, it is not kept.
+    /// The JSON of a log, written at the first request. If the node has no memory for it, it is not kept.
     pub(crate) fn text(&self, position: usize) -> Option<Arc<[u8]>> {
         let (log, place) = (self.logs.get(position)?, self.texts.get(position)?);
         if let Some(text) = place.get() {
@@ -111,7 +113,7 @@ impl EventLogs {
         true
     }
 
-    /// Positions in the order of one key, which not every log has: address, then topics.
+    /// Positions sorted by one key, which not every log has: address, then topics.
     fn order(&self, key: usize) -> &[u32] {
         let Some(order) = self.orders.get(key) else { return &[] };
         order.get_or_init(|| {
@@ -126,7 +128,7 @@ impl EventLogs {
         self.logs.get(position as usize).and_then(|log| key_of(log, key))
     }
 
-    /// Where the logs with this value of a key stand in its order.
+    /// The range of logs with this value of a key in its order.
     fn with_value(&self, key: usize, value: &[u8]) -> Range<usize> {
         let order = self.order(key);
         let from = order.partition_point(|position| self.key_at(*position, key) < Some(value));
@@ -134,7 +136,7 @@ impl EventLogs {
         from..to
     }
 
-    /// Positions of the few logs that may pass, ascending; none when the filter does not say, or there may be many.
+    /// Positions of the few logs that may match, ascending; none if the filter gives no index, or there may be many.
     fn candidates(&self, filter: &LogFilter) -> Option<Vec<u32>> {
         if self.logs.len() <= SCANNED {
             return None;
@@ -167,7 +169,7 @@ fn key_of(log: &LocatedLog, key: usize) -> Option<&[u8]> {
     }
 }
 
-/// Go-ethereum tells of removed logs from the newest block on; on native chains they come in ascending order
+/// Go-ethereum announces removed logs from the newest block on; native chains in ascending order
 /// (`docs/spec/rpc-eth.md` 14.3).
 fn sort_removed(profile: Profile, logs: &mut [LocatedLog]) {
     if profile == Profile::Native {
@@ -178,34 +180,34 @@ fn sort_removed(profile: Profile, logs: &mut [LocatedLog]) {
     }
 }
 
-/// A search for the logs of an event that a subscription wants.
+/// A search for the logs of an event that match a subscription.
 pub(crate) struct Search {
     event: Arc<EventLogs>,
-    /// None: every log is looked at.
+    /// None: every log is checked.
     candidates: Option<Vec<u32>>,
-    /// How many have been looked at.
+    /// Number of checked logs.
     looked: usize,
 }
 
-/// How a step of a search ended.
+/// Result of a search step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The log at this position is wanted.
+    /// The log at this position matches.
     Found(usize),
-    /// Not at its end: others have their turn.
+    /// Not finished: yield to other tasks.
     Pause,
-    /// There are no more.
+    /// There are no more matches.
     End,
 }
 
 impl Search {
-    /// Looks for what passes the criteria, whose values are sorted.
+    /// Starts a search. The values of `criteria` must be sorted.
     pub(crate) fn new(event: Arc<EventLogs>, criteria: &Criteria) -> Self {
         let candidates = event.candidates(&criteria.filter);
         Self { event, candidates, looked: 0 }
     }
 
-    /// Goes on to the next log that is wanted. Logs of `announced` blocks are not.
+    /// Continues to the next matching log. Skips logs of `announced` blocks.
     pub(crate) fn step(&mut self, criteria: &Criteria, announced: &[(B256, bool)]) -> Step {
         for _ in 0..LOGS_A_STEP {
             let position = match &self.candidates {

@@ -4,9 +4,9 @@ use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, EthContext, deferred::Deferred, named_block};
 
-/// Most blocks of one answer; more are cut silently, as the reference does.
+/// Maximum number of blocks in one answer; more are cut silently, as in the reference.
 const MAX_HISTORY_BLOCKS: u64 = 1024;
-/// Most percentiles of one question.
+/// Maximum number of percentiles in one request.
 const MAX_PERCENTILES: usize = 100;
 
 pub(crate) async fn max_priority_fee_per_gas(context: EthContext) -> Result<U256, Failure> {
@@ -55,7 +55,7 @@ fn empty_history() -> JsonWriter {
     json
 }
 
-/// How many blocks: hexadecimal or decimal, as a string or a number, as the interface document has it.
+/// A number of blocks: hexadecimal or decimal, as a string or a number, as in the interface document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockCount(u64);
 

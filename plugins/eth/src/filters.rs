@@ -11,7 +11,7 @@ use crate::{
     write_data_list,
 };
 
-/// How often a poll starts over because another poll of the same filter was faster.
+/// Maximum number of restarts of a poll because another poll of the same filter was faster.
 const MAX_RACES: usize = 8;
 
 pub(crate) async fn new_filter(
@@ -31,7 +31,7 @@ async fn install_at_head(context: &EthContext, watched: Watched) -> Result<Strin
     install(context, watched, Position::Block(head.header.hash()))
 }
 
-/// Counted as memory of the client that asks.
+/// Counted as the caller's memory.
 fn install(context: &EthContext, watched: Watched, position: Position) -> Result<String, Failure> {
     let by = Installer { client: context.client(), memory: Some(context.hold(watched.filter_bytes())?) };
     context.filters.install(context.host().now(), by, watched, position)
@@ -46,8 +46,8 @@ pub(crate) async fn uninstall_filter(context: EthContext, id: String) -> Result<
     Ok(context.filters.uninstall(&id))
 }
 
-/// What happened since the last poll. The position moves only when the answer is complete, so a client that
-/// goes away in the middle loses nothing; of two polls at once each change is given to one.
+/// The changes since the last poll. The position moves only when the answer is complete, so a client that disconnects
+/// halfway loses nothing; of two concurrent polls, each change goes to one.
 pub(crate) async fn get_filter_changes(context: EthContext, id: String) -> Answer {
     for _ in 0..MAX_RACES {
         let filter = context.filters.get(context.host().now(), &id, true)?;
@@ -89,7 +89,7 @@ async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Fa
     Ok(Changes { json: logs::write(context, profile, &logs)?, position, logs })
 }
 
-/// All logs of the filter's range, evaluated afresh; does not count as a poll.
+/// All logs of the filter's range, evaluated again; does not count as a poll.
 pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
     let filter = context.filters.get(context.host().now(), &id, false)?;
     let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };

@@ -1,5 +1,5 @@
-//! The plugin's own readers, as the fuzz targets see them (`fuzz/`): what another build hands over, and what callers
-//! write. Not for others.
+//! Exposes the plugin's decoders to the fuzz targets (`fuzz/`) only: of another build's hand-over, and of callers'
+//! input.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::{
     storage_key::StorageKey,
 };
 
-/// Takes filters over from these bytes and hands them on.
+/// Decodes handed-over filters and encodes them again.
 pub fn handed_over(bytes: &[u8]) -> Vec<u8> {
     Registry::new(bytes, |_, _| Ok(None)).export()
 }
 
-/// What is handed over with no filter, and with some of every kind.
+/// Hand-overs with no filter, and with some of every kind.
 pub fn examples() -> Vec<Vec<u8>> {
     const CRITERIA: &str = r#"{"fromBlock":"0x1","address":["0x1111111111111111111111111111111111111111"],
         "topics":[null,["0x2222222222222222222222222222222222222222222222222222222222222222"]]}"#;
@@ -42,16 +42,16 @@ pub fn examples() -> Vec<Vec<u8>> {
     examples
 }
 
-/// What was made of a text by one of the plugin's readers.
+/// Result of one of the plugin's decoders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// It was taken.
+    /// It was accepted.
     Taken,
-    /// A storage key: as it is read strictly, none when it is refused, and as the reference reads it.
+    /// A storage key: decoded strictly, none if refused, and decoded as the reference does.
     Key(Option<B256>, B256),
-    /// The number of a filter, as it is written.
+    /// The number of a filter, as written.
     Filter(String),
-    /// It was refused, in these words.
+    /// It was refused with this error.
     Refused(String),
 }
 
@@ -84,7 +84,7 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
     }
 }
 
-/// What is said of the bytes of a transaction before the pool sees them; none when they may be one.
+/// The error for a transaction's bytes before the pool sees them; none if they may be one.
 pub fn malformed_transaction(raw: &[u8]) -> Option<String> {
     malformed(raw)
 }

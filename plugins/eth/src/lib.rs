@@ -1,11 +1,11 @@
 //! The `eth` namespace: chain and state queries, calls, fees, transactions, logs, filters and subscriptions.
 //!
-//! It owns how callers name things (parameters, defaults, ranges), the polling filters, and the filling in of
-//! what a caller leaves out of a transaction. The JSON forms of chain data are [`tenon_sdk::shapes`]'.
+//! It owns callers' notation (parameters, defaults, ranges), the polling filters, and the default values of
+//! transactions. [`tenon_sdk::shapes`] owns the JSON forms of chain data.
 //!
-//! What must always hold: an answer about one block comes from one message, so that its parts belong
-//! together; nothing runs between calls (a filter is a position, `registry`); where the two profiles differ,
-//! [`Profile`] of the chain decides. It knows no storage, no transport and no key.
+//! Invariants: an answer about one block comes from one message, so that its parts belong together; nothing runs
+//! between calls (a filter is a position, `registry`); where the two profiles differ, [`Profile`] of the chain decides.
+//! It knows no storage, no transport and no key.
 //!
 //! Sources: `docs/spec/rpc-eth.md` 4 to 18, on the Ethereum profile `docs/spec/conformance.md` 2 and 3.2.
 
@@ -52,14 +52,14 @@ use crate::{deferred::Deferred, log_feed::LogFeed, registry::Registry, settings:
 /// The running plugin.
 pub struct Eth {
     settings: Settings,
-    /// Asked for once: it never changes while the node runs.
+    /// Requested once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
-    /// Asked for once, too.
+    /// Requested once, too.
     spelling: OnceLock<Spelling>,
     filters: Registry,
-    /// The header that a subscription has written last, for all the others: a block is written once, whoever listens.
+    /// The last header written for a subscription, for all the others: a block is written once for all listeners.
     announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
-    /// The logs of new blocks, which all subscriptions to logs share. It lives as long as one of them. Locked when one is
+    /// The logs of new blocks, shared by all subscriptions to logs. It lives as long as one of them. Locked when one is
     /// opened; nothing awaits under the lock.
     log_feed: Mutex<Weak<LogFeed>>,
 }
@@ -86,7 +86,7 @@ type EthContext = Context<Eth>;
 /// A result that is written as JSON directly.
 type Answer = Result<JsonWriter, Failure>;
 
-/// Facts about the chain; asks the node the first time only.
+/// Facts about the chain; sends a request the first time only.
 async fn chain_info(context: &EthContext) -> Result<Arc<ChainInfo>, Failure> {
     if let Some(info) = context.chain_info.get() {
         return Ok(info.clone());
@@ -103,7 +103,7 @@ async fn profile(context: &EthContext) -> Result<Profile, Failure> {
     }
 }
 
-/// How addresses are spelt that are names of members.
+/// The spelling of addresses that are member names.
 async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
     match context.spelling.get() {
         Some(spelling) => Ok(*spelling),
@@ -114,11 +114,11 @@ async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
     }
 }
 
-/// The block of a state query as the caller gave it.
+/// The block argument of a state query.
 type StateBlock = Deferred<Option<BlockParam>>;
 
-/// The block of a state query. It may be left out on the Ethereum profile; the reference demands it there as
-/// argument number `position`, though it may be `null`, which names no block.
+/// The block of a state query. It may be omitted on the Ethereum profile; the reference requires it as argument number
+/// `position`, though it may be `null`, which names no block.
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();
     if let Some(block) = block.at(position)? {
@@ -131,13 +131,13 @@ async fn block_or_default(context: &EthContext, block: StateBlock, position: usi
     }
 }
 
-/// The block of a call, argument number `position`, which may be left out on every profile.
+/// The block of a call, argument number `position`, which may be omitted on every profile.
 async fn block_or_latest(context: &EthContext, block: Option<BlockParam>, position: usize) -> Result<BlockId, Failure> {
     let Some(block) = block else { return Ok(BlockId::LATEST) };
     usable(context, block, position).await
 }
 
-/// The block that argument number `position` names, if it may be named so on this chain.
+/// The block named by argument number `position`, if this chain allows that name.
 async fn usable(context: &EthContext, block: BlockParam, position: usize) -> Result<BlockId, Failure> {
     let id = block.id()?;
     if id != BlockId::Tag(BlockTag::Safe) {
@@ -158,7 +158,7 @@ async fn named_block(context: &EthContext, block: BlockNumberParam, position: us
     Ok(block.0)
 }
 
-/// `safe` is no tag on native chains (`docs/spec/rpc-eth.md` 4.4).
+/// `safe` is not a tag on native chains (`docs/spec/rpc-eth.md` 4.4).
 async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> Result<(), Failure> {
     if block == BlockId::Tag(BlockTag::Safe) && profile(context).await? == Profile::Native {
         let text = format!("invalid argument {position}: hex string without 0x prefix");
@@ -181,7 +181,7 @@ fn write_data_list<T: AsRef<[u8]>>(json: &mut JsonWriter, values: impl IntoItera
     json.end_list();
 }
 
-/// Nothing was found.
+/// The answer if nothing was found.
 fn null() -> JsonWriter {
     let mut json = JsonWriter::with_capacity(4);
     json.null();

@@ -1,8 +1,8 @@
 //! The logs of new blocks, decoded once for all subscriptions.
 //!
-//! One listener hears the node's events for all of them. Whichever subscription is polled first takes an event over; the
-//! others find it kept. An event is kept until all have taken it, or until the kept ones are too many: who is so far behind is told
-//! that it missed some, as by the node itself.
+//! One listener receives the node's events for all of them. The subscription that is polled first accepts an event; the
+//! others read the kept one. An event is kept until all have read it, or until too many are kept: a subscription that
+//! is so far behind is told that it missed some, as by the node itself.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,12 +16,12 @@ use tenon_sdk::{Events, prelude::*};
 
 use crate::{EthContext, event_logs::EventLogs};
 
-/// Most events that are kept for subscriptions that have not taken them.
+/// Maximum number of events kept for subscriptions that have not read them.
 const MAX_KEPT: usize = 256;
-/// Most bytes of them. The newest is kept whatever its size.
+/// Maximum bytes of kept events. The newest is kept whatever its size.
 const MAX_KEPT_BYTES: usize = 48 << 20;
 
-/// The events of one plugin instance while somebody listens.
+/// The events of one plugin instance while there are listeners.
 pub(crate) struct LogFeed {
     host: Host,
     profile: Profile,
@@ -30,32 +30,32 @@ pub(crate) struct LogFeed {
     listeners: Arc<Listeners>,
 }
 
-/// Tasks that wait for an event, by listener. All are woken at once: any of them takes the event over.
+/// Tasks that wait for an event, by listener. All are woken at once, and any of them accepts the event.
 #[derive(Default)]
 struct Listeners {
     waiting: Mutex<HashMap<u64, Waker>>,
 }
 
 struct State {
-    /// None while a listener takes events over.
+    /// None while a listener accepts events.
     events: Option<Events<LogsChanged>>,
     /// Oldest first.
     kept: VecDeque<Kept>,
     /// The number of the oldest kept event.
     first: u64,
-    /// How many listen.
+    /// Number of listeners.
     listeners: usize,
     /// The number of the next listener.
     next_listener: u64,
-    /// Whether a listener found `events` taken and waits.
+    /// Whether a listener found `events` taken and is waiting.
     is_awaited: bool,
-    /// Why there are no more events, once there are none.
+    /// Why the events ended, once they have.
     end: Option<Result<(), Failure>>,
 }
 
 struct Kept {
     delivery: LogDelivery,
-    /// Listeners that have not taken it.
+    /// Number of listeners that have not read it.
     takers: usize,
 }
 
@@ -63,12 +63,12 @@ struct Kept {
 pub(crate) type LogDelivery = Delivery<Arc<EventLogs>>;
 
 impl LogFeed {
-    /// Listens from now on. Begins the feed if there is none.
+    /// Starts listening. Creates the feed if there is none.
     pub(crate) async fn listen(context: &EthContext, profile: Profile) -> LogListener {
         let (feed, is_new) = Self::shared(context, profile);
         let mut listener = feed.add_listener();
         if !is_new {
-            // What has happened before is for those that listened already.
+            // Earlier events are for those that were already listening.
             poll_fn(|task| listener.poll_present(task)).await;
         }
         listener
@@ -106,10 +106,10 @@ impl LogFeed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next event over if there is one. The task must wait among the listeners already.
+    /// Accepts the next event if there is one. The task must already be registered among the waiting listeners.
     ///
-    /// If another task is at it, that one wakes all listeners when it has taken an event; with `is_awaited` also when there was
-    /// none. Tasks that only wait for events do not ask for that: they would wake one another without end.
+    /// While another task accepts one, that task wakes all listeners when it has got an event, and with `is_awaited` also when there
+    /// was none. Tasks that only wait for events do not set it: they would wake one another without end.
     fn take_over(&self, is_awaited: bool) -> Taken {
         let mut state = self.state();
         let Some(events) = state.events.take() else {
@@ -138,7 +138,7 @@ impl LogFeed {
         Taken::One
     }
 
-    /// An event that the node has no memory for counts as missed: each subscription asks for what it wants of it.
+    /// An event for which the node has no memory counts as missed: each subscription then queries what it needs.
     fn read(&self, event: LogsChanged) -> LogDelivery {
         match EventLogs::new(&self.host, self.profile, event) {
             Ok(event) => Delivery::Event(Arc::new(event)),
@@ -147,18 +147,18 @@ impl LogFeed {
     }
 }
 
-/// What came of taking an event over.
+/// Result of accepting an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taken {
-    /// One more is kept, or the end has come.
+    /// One more is kept, or the end was reached.
     One,
     /// None is ready.
     Nothing,
-    /// Another task is at it, and wakes this one when it is done.
+    /// Another task is accepting, and wakes this one when it is done.
     ByAnother,
 }
 
-/// Gives the events back, also after a panic.
+/// Returns the events on drop, also after a panic.
 struct Taking<'a> {
     feed: &'a LogFeed,
     events: Option<Events<LogsChanged>>,
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// The event with this number, or how many before the oldest one are gone; the number of the next.
+    /// The event with this number, or the number of dropped ones before the oldest; and the number of the next.
     fn take(&mut self, number: u64) -> Option<(LogDelivery, u64)> {
         if number < self.first {
             return Some((Delivery::Missed(self.first - number), self.first));
@@ -207,7 +207,7 @@ impl State {
         Some((delivery, number + 1))
     }
 
-    /// Leaves the events from this number on to the others.
+    /// Releases the events from this number on, which stay for other listeners.
     fn leave(&mut self, number: u64) {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         for kept in self.kept.iter_mut().skip(at) {
@@ -258,16 +258,16 @@ impl Wake for Listeners {
     }
 }
 
-/// A subscription's end of the feed.
+/// One subscription's position in the feed.
 pub(crate) struct LogListener {
     feed: Arc<LogFeed>,
     number: u64,
-    /// The number of the event that it takes next.
+    /// The number of the next event to read.
     next: u64,
 }
 
 impl LogListener {
-    /// The next event; none when the node stops announcing.
+    /// The next event; none once the node stops announcing.
     ///
     /// # Errors
     /// As [`Events::next`].
@@ -294,7 +294,7 @@ impl LogListener {
         }
     }
 
-    /// Passes over what has happened up to now.
+    /// Skips the events up to now.
     fn poll_present(&mut self, task: &TaskContext<'_>) -> Poll<()> {
         loop {
             self.feed.listeners.wait(self.number, task);

@@ -11,7 +11,7 @@ use crate::{
     criteria::{Criteria, Scope},
 };
 
-/// Logs and their answer up to this size are not counted: they are part of what their call holds anyway.
+/// Logs and their answer up to this size are not counted: their call already accounts for them.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 /// More positions than a log can have topics.
 const MAX_TOPICS: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer 
     write(&context, profile, &logs)
 }
 
-/// The answer with these logs, if there is memory for it beside them: it is counted before it is written.
+/// The answer with these logs, if there is memory for it: it is counted before it is written.
 pub(crate) fn write(context: &EthContext, profile: Profile, logs: &[LocatedLog]) -> Answer {
     let bytes = logs_bytes(logs).saturating_add(logs_json_bytes(logs));
     let _memory = match bytes {
@@ -35,7 +35,7 @@ pub(crate) fn write(context: &EthContext, profile: Profile, logs: &[LocatedLog])
     Ok(logs_json(profile, logs))
 }
 
-/// The logs of the chain that the criteria ask for, evaluated now.
+/// The chain's logs that match the criteria now.
 pub(crate) async fn find(
     context: &EthContext,
     profile: Profile,
@@ -63,7 +63,7 @@ async fn block_range(context: &EthContext, hash: B256) -> Result<LogRange, Failu
     }
 }
 
-/// Where the profiles differ: go-ethereum calls a bad range an invalid argument.
+/// The profiles differ: go-ethereum calls a bad range an invalid argument.
 const fn range_error_code(profile: Profile) -> FailureCode {
     match profile {
         Profile::Ethereum => FailureCode::INVALID_PARAMS,
@@ -71,14 +71,14 @@ const fn range_error_code(profile: Profile) -> FailureCode {
     }
 }
 
-/// Turns both ends into numbers; none when the range is empty without being wrong.
+/// Resolves both ends to numbers; none if the range is empty without being an error.
 async fn numbers(
     context: &EthContext,
     profile: Profile,
     from: BlockId,
     to: BlockId,
 ) -> Result<Option<LogRange>, Failure> {
-    // One head for both ends, so that they cannot drift apart.
+    // One head for both ends, so that they are consistent.
     let head = context.call(GetHead).await?;
     let code = range_error_code(profile);
     const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
@@ -90,8 +90,8 @@ async fn numbers(
     }
     let (first, last) = (resolve(&head, profile, from)?, resolve(&head, profile, to)?);
     let is_reversed = first > last;
-    // As go-ethereum, the Ethereum profile finds a reversed range wrong only where both ends were given as
-    // numbers, and looks at that before it looks at the head.
+    // Like go-ethereum, the Ethereum profile rejects a reversed range only if both ends were given as numbers, and
+    // checks that before it reads the head.
     let both_numbers = matches!((from, to), (BlockId::Number(_), BlockId::Number(_)));
     if profile == Profile::Ethereum && is_reversed && both_numbers {
         return Err(Failure { code, ..Failure::server("invalid block range params") });
@@ -115,7 +115,7 @@ fn resolve(head: &Head, profile: Profile, end: BlockId) -> Result<BlockNumber, F
             Profile::Ethereum => missing("finalized"),
             Profile::Native => missing("committed"),
         }),
-        // What is final is safe.
+        // A finalized block is also safe.
         BlockId::Tag(BlockTag::Safe) => head.safe.or(head.finalized).ok_or_else(|| missing("safe")),
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) | BlockId::Hash { .. } => Ok(head.number()),
     }

@@ -13,7 +13,8 @@ pub(crate) async fn etherbase(context: EthContext) -> Result<Address, Failure> {
     chosen_etherbase(&context).await?.ok_or_else(|| Failure::server(NO_ETHERBASE))
 }
 
-/// What `miner_setEtherbase` chose, else what the settings say, else the first account of the wallets, as with the reference.
+/// The etherbase of `miner_setEtherbase`, else of the settings, else the first account of the wallets, as in the
+/// reference.
 async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failure> {
     if let Some(etherbase) = context.call(GetSealing).await?.etherbase.or(context.settings.etherbase) {
         return Ok(Some(etherbase));
@@ -35,8 +36,8 @@ pub(crate) async fn hashrate(_context: EthContext) -> Result<Quantity, Failure> 
     Ok(Quantity(0))
 }
 
-/// Always an error: this node gives no work to miners. Where it makes no blocks, the error says what is missing for that, as
-/// in the reference; asking does not start it.
+/// Always an error: this node gives no work to miners. If it makes no blocks, the error says what is missing for that,
+/// as in the reference; the call does not start it.
 pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> {
     const NO_WORK: &str = "mining not ready: no work available yet, don't panic";
     if context.call(GetSealing).await?.is_sealing {
@@ -62,7 +63,7 @@ pub(crate) async fn submit_work(
     Ok(false)
 }
 
-/// Rates of miners are taken and forgotten: there is no work that anybody could have hashed for.
+/// Rates of miners are accepted and ignored: there is no work to hash for.
 pub(crate) async fn submit_hashrate(_context: EthContext, _rate: Quantity, _miner: B256) -> Result<bool, Failure> {
     Ok(true)
 }

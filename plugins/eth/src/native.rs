@@ -7,8 +7,7 @@ use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null,
 
 /// The voting contract.
 const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88]);
-/// Where it keeps its mapping from candidates to their records, whose first word is the owner
-/// (`docs/spec/chain.md` 10.1).
+/// Position of its mapping from candidates to their records, whose first word is the owner (`docs/spec/chain.md` 10.1).
 const RECORDS_POSITION: u8 = 1;
 
 /// Refuses a method of native chains on other chains.
@@ -42,7 +41,7 @@ pub(crate) async fn get_account_info(context: EthContext, address: Address, bloc
     Ok(json)
 }
 
-/// Who owns a masternode, as the voting contract says after a block; the zero address for no candidate.
+/// The owner of a masternode in the voting contract after a block; the zero address if it is not a candidate.
 pub(crate) async fn get_owner_by_coinbase(
     context: EthContext,
     coinbase: Address,
@@ -55,14 +54,14 @@ pub(crate) async fn get_owner_by_coinbase(
     Ok(Address::from_word(B256::from(record)))
 }
 
-/// What a block paid as rewards; an empty object when it paid none.
+/// The rewards that a block paid; an empty object if it paid none.
 pub(crate) async fn get_reward_by_hash(context: EthContext, hash: B256) -> Answer {
     require_native(&context, "eth_getRewardByHash").await?;
     let reward = context.call(GetEpochReward { block: hash }).await?;
     Ok(JsonWriter::from_json(reward.map_or_else(|| "{}".to_owned(), |reward| reward.json)))
 }
 
-/// The way from a block's roots to a transaction and to its receipt.
+/// Proofs of a transaction and of its receipt under a block's roots.
 pub(crate) async fn get_transaction_and_receipt_proof(context: EthContext, hash: B256) -> Answer {
     require_native(&context, "eth_getTransactionAndReceiptProof").await?;
     let Some(proof) = context.call(GetTransactionProof { hash }).await? else { return Ok(null()) };

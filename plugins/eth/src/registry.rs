@@ -1,4 +1,4 @@
-//! The installed filters. A filter is a position that its owner polled last; nothing runs between polls.
+//! The installed filters. A filter is the position of its owner's last poll; nothing runs between polls.
 
 use std::{
     collections::HashMap,
@@ -14,21 +14,21 @@ use tenon_sdk::{api::codec, prelude::*};
 
 use crate::{changes::Delivered, criteria::Criteria};
 
-/// A filter that nobody polls for this long is forgotten (`docs/spec/rpc-eth.md` 14.3).
+/// Time without polls after which a filter is removed (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
-/// Most filters at a time. One is a few hundred bytes, at most 52 KiB of criteria and 32 KiB of delivered logs, which are
-/// counted as memory of its client.
+/// Maximum number of filters. One is a few hundred bytes, at most 52 KiB of criteria and 32 KiB of delivered logs,
+/// which are counted as memory of its client.
 const MAX_FILTERS: usize = 2_000;
-/// Most filters of one client.
+/// Maximum number of filters of one client.
 const MAX_CLIENT_FILTERS: usize = 1_000;
 
-/// Form of the hand-over: its first byte. Raised when [`Filter`] or what is in it changes.
+/// Format of the hand-over: its first byte. Raised when [`Filter`] or its content changes.
 const HANDOVER_VERSION: u8 = 2;
 
-/// What a filter watches.
+/// The subject of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Watched {
-    /// Logs that pass.
+    /// Matching logs.
     Logs(Criteria),
     /// Blocks of the canonical chain.
     Blocks,
@@ -37,9 +37,9 @@ pub(crate) enum Watched {
 }
 
 impl Watched {
-    /// Bytes that a filter for this takes, without the logs that it remembers.
+    /// Memory of such a filter in bytes, without the remembered logs.
     pub(crate) fn filter_bytes(&self) -> usize {
-        // The table has room for as much again at times.
+        // The table may have up to twice the capacity.
         let place = 2 * (size_of::<u128>() + size_of::<Installed>());
         match self {
             Self::Logs(criteria) => place + criteria.heap_bytes(),
@@ -48,7 +48,7 @@ impl Watched {
     }
 }
 
-/// How far a filter's owner has seen.
+/// The position up to which a filter's owner has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Position {
     /// The last block.
@@ -66,40 +66,40 @@ pub(crate) struct Filter {
     pub(crate) delivered: Delivered,
     /// By the host's clock.
     last_polled: Duration,
-    /// Who installed it.
+    /// The client that installed it.
     client: u64,
 }
 
 /// A filter in the table.
 struct Installed {
     filter: Filter,
-    /// What it takes, counted for its client.
+    /// Its memory, counted for its client.
     memory: Option<HeldMemory>,
 }
 
-/// Who installs a filter.
+/// The owner of a new filter.
 #[derive(Debug, Default)]
 pub(crate) struct Installer {
     /// Its number.
     pub(crate) client: u64,
-    /// [`Watched::filter_bytes`] of it; none is not counted.
+    /// [`Watched::filter_bytes`] of it; none if it is not counted.
     pub(crate) memory: Option<HeldMemory>,
 }
 
 /// All filters of the node: ids are shared by all connections.
 pub(crate) struct Registry {
-    /// Touched by every filter method; nothing awaits under it.
+    /// Locked by every filter method; nothing awaits under it.
     filters: Mutex<HashMap<u128, Installed>>,
-    /// Two keyed hashes of a counter make an id that cannot be guessed from others; the keys come from the
-    /// operating system.
+    /// Two keyed hashes of a counter make an id that cannot be guessed from others; the keys come from the operating
+    /// system.
     keys: [RandomState; 2],
     counter: AtomicU64,
 }
 
 impl Registry {
-    /// An empty registry, or the one that `export` gave. What another version of this plugin exported in another form
-    /// is left: its filters answer "filter not found" then, as after a restart, and clients install them anew. So are
-    /// filters for which `hold` finds no memory; it is told client and bytes.
+    /// Creates an empty registry, or the one that `export` returned. Filters that another version of this plugin
+    /// exported in another format are dropped: they answer "filter not found" then, as after a restart, and clients
+    /// install them again. Filters for which `hold`, called with client and bytes, finds no memory are dropped too.
     pub(crate) fn new(handover: &[u8], hold: impl Fn(u64, usize) -> Result<Option<HeldMemory>, Failure>) -> Self {
         let filters: Vec<(u128, Filter)> = match handover.split_first() {
             Some((&HANDOVER_VERSION, filters)) => codec::decode(filters).unwrap_or_default(),
@@ -125,8 +125,8 @@ impl Registry {
         [&[HANDOVER_VERSION], &encoded[..]].concat()
     }
 
-    /// Adds a filter and gives its id. A full table gives up the filter that was unpolled longest of the client that has
-    /// most: a client that installs without end costs others nothing.
+    /// Adds a filter and returns its id. A full table drops the least recently polled filter of the client with the
+    /// most filters: a client that keeps installing filters does not affect others.
     pub(crate) fn install(
         &self,
         now: Duration,
@@ -152,7 +152,7 @@ impl Registry {
         Ok(format!("{id:#x}"))
     }
 
-    /// The filter, whose idle time starts anew if `is_poll`.
+    /// The filter, whose idle time restarts if `is_poll`.
     pub(crate) fn get(&self, now: Duration, id: &str, is_poll: bool) -> Result<Filter, Failure> {
         let not_found = || Failure::server("filter not found");
         let id = parse_id(id).ok_or_else(not_found)?;
@@ -168,7 +168,7 @@ impl Registry {
         Ok(filter.clone())
     }
 
-    /// Moves a filter on past `logs`; false when somebody else moved it since `from` was read.
+    /// Advances a filter past `logs`; returns false if another poll has moved it since `from` was read.
     pub(crate) fn advance(&self, id: &str, from: Position, to: Position, logs: &[LocatedLog]) -> bool {
         let Some(id) = parse_id(id) else { return false };
         match self.lock().get_mut(&id) {
@@ -177,18 +177,18 @@ impl Registry {
                 filter.delivered.note(logs);
                 let bytes = filter.watched.filter_bytes().saturating_add(filter.delivered.bytes());
                 if memory.as_mut().is_some_and(|memory| memory.resize(bytes).is_err()) {
-                    // Removals of these logs can't be told then, as of logs that were delivered long ago.
+                    // Removals of these logs can't be announced then, as of logs that were delivered long ago.
                     filter.delivered = Delivered::default();
                 }
                 true
             }
             Some(_) => false,
-            // Uninstalled meanwhile: there is nothing left to move.
+            // Uninstalled meanwhile: there is nothing to move.
             None => true,
         }
     }
 
-    /// Removes a filter; false when there was none.
+    /// Removes a filter; returns false if there was none.
     pub(crate) fn uninstall(&self, id: &str) -> bool {
         parse_id(id).is_some_and(|id| self.lock().remove(&id).is_some())
     }
@@ -210,7 +210,7 @@ impl Filter {
     }
 }
 
-/// The filter that was unpolled longest of the client that has most filters.
+/// The least recently polled filter of the client with the most filters.
 fn stalest_of_largest(filters: &HashMap<u128, Installed>) -> Option<u128> {
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for installed in filters.values() {

@@ -1,8 +1,8 @@
-//! What methods answer whose functions write it themselves, as JSON schemas.
+//! JSON schemas of the results that methods write themselves.
 
 use tenon_sdk::shapes::schema;
 
-/// False, or how far catching up is.
+/// False, or the progress of catching up.
 const SYNCING: &str = r#"{"anyOf":[{"type":"boolean","const":false},{"type":"object","required":["startingBlock","currentBlock","highestBlock"]}]}"#;
 
 /// By method.

@@ -11,10 +11,10 @@ use tenon_sdk::{
 
 use crate::{Answer, EthContext, chain_info, native::require_native};
 
-/// Answers up to this size are not counted: they are part of what their call holds anyway.
+/// Answers up to this size are not counted: their call already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
 
-/// The code of EIP-7966 for a transaction that no block had in time.
+/// EIP-7966's code for a transaction that was not included in time.
 const NOT_IN_TIME: FailureCode = FailureCode(4);
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
@@ -32,8 +32,8 @@ async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B2
     context.call(SubmitTransaction { raw }).await
 }
 
-/// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds when nothing is said, and a
-/// minute at most.
+/// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds by default, and at most a
+/// minute.
 pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, timeout: Option<Millis>) -> Answer {
     const USUAL: Duration = Duration::from_secs(20);
     const MAX: Duration = Duration::from_mins(1);
@@ -75,8 +75,8 @@ impl Param for Millis {
     }
 }
 
-/// Has the pool recover the senders of a batch's transactions together. Parameters that are no transaction are passed over: their own
-/// calls answer them.
+/// Makes the pool recover the senders of a batch's transactions together. Parameters that are not transactions are
+/// skipped: their own calls report the error.
 pub(crate) async fn recover_senders_ahead(
     context: EthContext,
     Json(calls): Json<Vec<Vec<serde_json::Value>>>,
@@ -85,7 +85,7 @@ pub(crate) async fn recover_senders_ahead(
     context.call(RecoverSendersAhead { raw }).await
 }
 
-/// What the reference says of bytes that are no transaction of a native chain; none when they may be one.
+/// The reference's error for bytes that are not a transaction of a native chain; none if they may be one.
 pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
     let (list, name, fields) = match raw {
         [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
@@ -101,7 +101,7 @@ pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
     is_short.then(|| format!("rlp: too few elements for {name}"))
 }
 
-/// Whether bytes begin with an RLP string that is whole.
+/// Whether bytes begin with a complete RLP string.
 fn is_string(bytes: &[u8]) -> bool {
     match bytes {
         [0..=0x7f, ..] => true,
@@ -111,7 +111,7 @@ fn is_string(bytes: &[u8]) -> bool {
             let length = digits
                 .iter()
                 .try_fold(0_usize, |length, digit| length.checked_mul(256).map(|length| length | usize::from(*digit)));
-            // Sizes that are written longer than they need be have words of their own.
+            // Non-minimal sizes have their own error text.
             let is_minimal = digits.first().is_some_and(|digit| *digit != 0);
             is_minimal && length.is_some_and(|length| length > 55 && content.len() >= length)
         }
@@ -140,7 +140,7 @@ pub(crate) async fn sign(context: EthContext, address: Address, message: Bytes) 
     context.call(SignMessage { address, message, password: None }).await
 }
 
-/// Signs without sending: what decides about money must have been said by the caller.
+/// Signs without sending: the caller must have given all values that affect money.
 pub(crate) async fn sign_transaction(context: EthContext, arguments: CallArguments) -> Answer {
     if arguments.gas.is_none() {
         return Err(Failure::server("not specify Gas"));
@@ -173,7 +173,7 @@ pub(crate) async fn resend(
     if find_pooled(&context, &request).await?.is_none() {
         return Err(Failure::server(format!("transaction {:#x} not found", unsigned_hash(&request))));
     }
-    // A new price of zero, and a limit of zero, mean: as before.
+    // A new price or limit of zero means unchanged.
     if let Some(price) = price.filter(|price| !price.is_zero()) {
         replace_price(&mut request, price);
     }
@@ -194,7 +194,7 @@ fn replace_price(request: &mut CallRequest, price: U256) {
     request.max_priority_fee_per_gas = Some(price);
 }
 
-/// The executable transaction of the pool that says the same as `request`.
+/// The pool's executable transaction with the same content as `request`.
 async fn find_pooled(context: &EthContext, request: &CallRequest) -> Result<Option<RecoveredTransaction>, Failure> {
     let content = context.call(GetPoolContent { sender: request.from }).await?;
     Ok(content.pending.into_iter().find(|pooled| is_same(&pooled.transaction, request)))
@@ -223,7 +223,7 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     let is_own = |pooled: &&PooledSummary| accounts.contains(&pooled.sender);
     let own: Vec<PooledSummary> = summary.pending.iter().filter(is_own).cloned().collect();
     let bytes = own.iter().map(pooled_json_bytes).sum::<usize>();
-    // Counted before any of it is there. What is queued comes with it.
+    // Counted before any of it is loaded, including the queued ones.
     let all = summary.pending.iter().chain(&summary.queued).filter(is_own);
     let _memory = match bytes.saturating_add(all.map(pooled_bytes).sum()) {
         bytes if bytes > UNCOUNTED_BYTES => Some(context.hold(bytes).map_err(|_| too_large(bytes))?),
@@ -234,7 +234,7 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     for of_sender in own.chunk_by(|left, right| left.sender == right.sender) {
         let Some(first) = of_sender.first() else { continue };
         let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
-        // Those that came meanwhile have no room here.
+        // Transactions that came meanwhile are not in the reservation.
         for pooled in content.pending.iter().take(of_sender.len()) {
             write_transaction(&mut json, profile, &pooled.transaction, pooled.sender, None);
         }
@@ -247,12 +247,12 @@ fn too_large(bytes: usize) -> Failure {
     Failure::limit(format!("the answer takes up to {bytes} bytes of memory, which do not fit; ask for one transaction"))
 }
 
-/// A whole transaction but for its nonce, which the node chooses when it is sent.
+/// A complete transaction except for its nonce, which the node chooses when it is sent.
 async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
     transactions::fill(context, arguments, chain_info(context).await?.chain_id).await
 }
 
-/// Refuses an account whose key is not here before anything else is looked at.
+/// Refuses an account without a key here, before any other check.
 pub(crate) async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
     let accounts = context.call(ListAccounts).await?;
     match address.is_some_and(|address| accounts.contains(&address)) {
@@ -261,10 +261,10 @@ pub(crate) async fn require_account(context: &EthContext, address: Option<Addres
     }
 }
 
-/// The hash of a transaction that the pool has, once it is in a block where blocks are made for transactions. Clients look
-/// for the receipt right after the answer and then wait for another block, which on such a chain may never come.
+/// The hash of a pooled transaction, returned once it is in a block if blocks are made on demand. Clients look for the
+/// receipt right after the answer and then wait for another block, which on such a chain may never come.
 async fn sealed(context: &EthContext, hash: B256) -> B256 {
-    // Whatever hinders the waiting, the transaction is in the pool, and the sender has to know it.
+    // If the wait fails, the transaction is still in the pool, and the sender must get its hash.
     let _ = context.call(AwaitSealing { hash }).await;
     hash
 }

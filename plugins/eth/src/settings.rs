@@ -6,7 +6,7 @@ use tenon_sdk::prelude::*;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Settings {
-    /// What `eth_coinbase` and `eth_etherbase` answer. When absent, an error on the Ethereum profile and the default of the
+    /// Result of `eth_coinbase` and `eth_etherbase`. If absent, an error on the Ethereum profile and the default of the
     /// reference's flag, `0x…abcd`, on native chains.
     pub(crate) etherbase: Option<Address>,
 }

@@ -12,9 +12,9 @@ use crate::{
     write_data_list,
 };
 
-/// Most slots of one `eth_getStorageValues`.
+/// Maximum number of slots of one `eth_getStorageValues`.
 const MAX_SLOTS: usize = 1024;
-/// What go-ethereum and the reference say of more.
+/// The error code of go-ethereum and the reference for more.
 const TOO_MANY_SLOTS: FailureCode = FailureCode(-38026);
 
 pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
@@ -25,7 +25,7 @@ pub(crate) async fn get_balance(context: EthContext, address: Address, block: St
     Ok(json)
 }
 
-/// `pending` asks the pool, everything else the state.
+/// `pending` is read from the pool, everything else from the state.
 pub(crate) async fn get_transaction_count(
     context: EthContext,
     address: Address,
@@ -99,7 +99,7 @@ pub(crate) async fn get_storage_values(
         return Err(Failure::invalid_params("empty request"));
     }
     let block = block_or_latest(&context, block, 1).await?;
-    // All slots are of one block, also when the head moves meanwhile.
+    // All slots are from one block, even if the head moves meanwhile.
     let header = context.call(GetHeader { block }).await?.ok_or_else(|| Failure::server("header not found"))?;
     let block = BlockId::hash(header.header.hash());
     accounts.sort_by_key(|(address, _)| *address);
@@ -137,8 +137,8 @@ pub(crate) async fn get_proof(
     Ok(proof_json(profile, &proof, &keys))
 }
 
-/// On the Ethereum profile an account that does not exist has zero hashes, as go-ethereum shows it; the old
-/// reference that still served this method gave the hashes of nothing.
+/// On the Ethereum profile an account that does not exist has zero hashes, as in go-ethereum; the old reference that
+/// still served this method returned the hashes of empty data.
 fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> JsonWriter {
     let nodes: usize =
         proof.proof.iter().chain(proof.storage.iter().flat_map(|slot| &slot.proof)).map(|node| node.len()).sum();

@@ -2,7 +2,7 @@
 
 use tenon_sdk::prelude::*;
 
-/// Most keys of one proof, as go-ethereum bounds them.
+/// Maximum number of keys of one proof, as in go-ethereum.
 pub(crate) const MAX_PROOF_KEYS: usize = 1024;
 
 /// A storage key and how it was written.
@@ -14,7 +14,7 @@ pub(crate) struct StorageKey {
 }
 
 impl StorageKey {
-    /// Reads a key strictly: hexadecimal digits, at most 32 bytes, `0x` or not.
+    /// Reads a key strictly: at most 32 bytes of hexadecimal digits, with or without `0x`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
         if digits.len() > 64 {
@@ -32,8 +32,8 @@ impl StorageKey {
         Ok(Self { slot, is_full_length: count == 32 })
     }
 
-    /// Reads a key as the reference does, which never refuses one: digits up to the first bad one count,
-    /// of more than 32 bytes the last 32.
+    /// Reads a key like the reference, which never refuses one: digits up to the first bad one count, of more than 32
+    /// bytes the last 32.
     pub(crate) fn parse_leniently(text: &str) -> B256 {
         let lower = text.get(..3).map(str::to_ascii_lowercase);
         let digits = match lower.as_deref() {

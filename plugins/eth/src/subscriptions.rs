@@ -1,7 +1,7 @@
 //! Subscriptions: `docs/spec/rpc-eth.md` 15.
 //!
-//! An event stream counts what a slow client missed; the chain kinds then ask the node for the changes since
-//! the last block that they announced, so that a slow client gets late what it did not get in time.
+//! An event stream counts the events that a slow client missed; the chain kinds then query the changes since the last
+//! block that they announced, so that a slow client gets everything late.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -25,7 +25,7 @@ use crate::{
     transactions::transaction_json,
 };
 
-/// The blocks that catching up has announced: their events may still be under way.
+/// The blocks that catching up has announced: their events may still be pending.
 #[derive(Default)]
 struct CaughtUp {
     /// Hash, and whether the block left the chain.
@@ -38,12 +38,12 @@ impl CaughtUp {
         self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
     }
 
-    /// Those of an event's blocks that have been announced already.
+    /// The blocks of an event that have been announced already.
     fn announced_of(&mut self, blocks: &[(B256, bool)]) -> Vec<(B256, bool)> {
         blocks.iter().copied().filter(|(hash, removed)| self.has_announced(*hash, *removed)).collect()
     }
 
-    /// Whether the block has been announced already. The first one that has not ends the overlap.
+    /// Whether the block has been announced already. The first one that was not ends the overlap.
     fn has_announced(&mut self, hash: B256, removed: bool) -> bool {
         if self.blocks.is_empty() {
             return false;
@@ -85,7 +85,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
     Ok(())
 }
 
-/// The JSON of a header, which hundreds of subscriptions want at the same moment.
+/// The JSON of a header, which hundreds of subscriptions need at the same moment.
 fn announcement(context: &EthContext, profile: Profile, header: &SealedHeader) -> Arc<JsonWriter> {
     let mut announced = context.announced.lock().unwrap_or_else(PoisonError::into_inner);
     match &*announced {
@@ -114,7 +114,7 @@ pub(crate) async fn logs(
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
         if memory.resize(criteria.heap_bytes() + delivered.bytes()).is_err() {
-            // Removals of these logs may come without them, as of logs that were delivered long ago.
+            // Removals of these logs may be missing then, as of logs that were delivered long ago.
             delivered = Delivered::default();
         }
         match delivery {
@@ -128,7 +128,7 @@ pub(crate) async fn logs(
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 let logs = log_changes(&context, &changes, &criteria, &delivered).await?;
-                // Each has a list of its own: one that does not fit ends with its error.
+                // Each subscription has its own list: one that does not fit ends with its error.
                 let _memory = context.hold(logs_bytes(&logs))?;
                 for log in &logs {
                     send_log(&sink, profile, log).await?;
@@ -142,7 +142,7 @@ pub(crate) async fn logs(
     Ok(())
 }
 
-/// Sends the logs of an event that the criteria ask for, from the texts that all subscriptions share.
+/// Sends the matching logs of an event, from the texts that all subscriptions share.
 async fn send_wanted(
     sink: &Sink,
     event: &Arc<EventLogs>,
@@ -151,7 +151,7 @@ async fn send_wanted(
     delivered: &mut Delivered,
 ) {
     let mut search = Search::new(Arc::clone(event), criteria);
-    // Those that are remembered: to note each of thousands would cost as much as sending it.
+    // Only those that are remembered: recording each of thousands would cost as much as sending it.
     let mut newest = VecDeque::new();
     loop {
         match search.step(criteria, announced) {
@@ -187,7 +187,7 @@ async fn pause() {
     .await;
 }
 
-/// The newest block of the chain once a block's logs have been announced: itself, or the one before if it left.
+/// The newest block of the chain after a block's logs have been announced: the block itself, or its parent if it left.
 async fn block_after(context: &EthContext, hash: B256, removed: bool) -> Result<B256, Failure> {
     if !removed {
         return Ok(hash);
@@ -202,7 +202,7 @@ async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(),
     sink.send(&json).await
 }
 
-/// Hashes, or whole transactions when `full`. What a slow client missed it can still see in the pool, so
+/// Hashes, or whole transactions if `full`. Missed transactions are still in the pool for a slow client to query, so
 /// nothing is repeated.
 pub(crate) async fn new_pending_transactions(
     context: EthContext,
@@ -246,7 +246,7 @@ pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failu
     Ok(())
 }
 
-/// The reference spells the members as its own struct does and gives plain numbers.
+/// The reference uses its own struct's member names and plain numbers.
 fn sync_started(profile: Profile, status: &SyncStatus) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(200);
     json.begin_object();

@@ -1,4 +1,4 @@
-//! The list of what the namespace serves, in the order of `docs/spec/rpc-eth.md` 7.
+//! The methods and subscriptions of the namespace, in the order of `docs/spec/rpc-eth.md` 7.
 
 use tenon_sdk::prelude::*;
 
@@ -181,8 +181,8 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         )
 }
 
-/// What sends is not slow, though it may estimate gas, which is work of its own: it waits for a block where blocks are made
-/// for transactions, and would keep the place of one that runs meanwhile.
+/// Sending methods are not slow, though they may estimate gas, which is a job of its own: they wait for a block where
+/// blocks are made on demand, and would block the place of a running call meanwhile.
 fn with_sending(table: Table<Eth>) -> Table<Eth> {
     table
         .method(
@@ -232,7 +232,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
         )
 }
 
-/// What exists on native chains only.
+/// Methods of native chains only.
 fn with_native(table: Table<Eth>) -> Table<Eth> {
     table
         .read("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)

@@ -78,7 +78,7 @@ async fn raw(context: &EthContext, request: GetRaw) -> Answer {
     Ok(data_or_nothing(context.call(request).await?.and_then(|list| list.into_iter().next())))
 }
 
-/// What is not found has no bytes: `0x`, never `null` (`docs/spec/rpc-eth.md` 4.1).
+/// A missing object has no bytes: `0x`, never `null` (`docs/spec/rpc-eth.md` 4.1).
 fn data_or_nothing(found: Option<Bytes>) -> JsonWriter {
     let found = found.unwrap_or_default();
     let mut json = JsonWriter::with_capacity(found.len() * 2 + 4);

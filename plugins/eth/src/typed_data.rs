@@ -8,7 +8,7 @@ use tenon_sdk::prelude::*;
 
 use crate::{EthContext, sending::require_account};
 
-/// Name of the structure that says what the data is for.
+/// Name of the structure that states the purpose of the data.
 const DOMAIN_TYPE: &str = "EIP712Domain";
 
 /// Maximum number of structures that the data declares.

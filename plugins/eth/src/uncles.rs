@@ -8,7 +8,7 @@ use tenon_sdk::{
 
 use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
-/// What a block object and an uncle object need beyond the header.
+/// Data of block and uncle objects beyond the header.
 pub(crate) struct UncleSeal {
     pub(crate) hash: B256,
     /// Length of the RLP of a block with this header and an empty body.

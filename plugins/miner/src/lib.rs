@@ -1,7 +1,7 @@
-//! The `miner` namespace (`docs/spec/rpc-node.md` 5): block making is started, stopped and given its values.
+//! The `miner` namespace (`docs/spec/rpc-node.md` 5): starts, stops and configures block making.
 //!
-//! It owns the words and forms of the namespace. What must always hold: what it changes holds at once and until the node ends;
-//! starting and stopping are those of the module `sealing`, which the operator sees and which stay over a restart.
+//! It owns the notation of the namespace. Invariants: its changes take effect immediately and last until the node ends;
+//! starting and stopping are those of the module `sealing`, which the operator sees and which survive a restart.
 
 #![deny(unsafe_code)]
 
@@ -12,7 +12,7 @@ use tenon_sdk::prelude::*;
 
 /// The module that makes blocks.
 const SEALING: &str = "sealing";
-/// Bytes of extra data that a header has room for.
+/// Maximum bytes of a header's extra data.
 const MAX_EXTRA_BYTES: usize = 32;
 
 struct Miner;

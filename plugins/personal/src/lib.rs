@@ -1,7 +1,7 @@
-//! The `personal` namespace (`docs/spec/rpc-node.md` 6): accounts are made, unlocked and used with their passwords.
+//! The `personal` namespace (`docs/spec/rpc-node.md` 6): creates, unlocks and uses accounts with their passwords.
 //!
-//! It owns the words and forms of the namespace. What must always hold: a password or key that comes in goes to the node as it
-//! came, is wiped when the call ends, and is part of no answer and no line of the log. It knows neither key files nor curves.
+//! It owns the notation of the namespace. Invariants: a password or key goes to the node unchanged, is wiped when the
+//! call ends, and never appears in an answer or in the log. It knows neither key files nor curves.
 
 #![deny(unsafe_code)]
 
@@ -22,7 +22,7 @@ impl Plugin for Personal {
 
 type PersonalContext = Context<Personal>;
 
-/// For how long an account is unlocked when nothing is said, seconds.
+/// Default duration of an unlocked account, in seconds.
 const UNLOCKED_FOR: u64 = 300;
 
 fn table() -> Table<Personal> {

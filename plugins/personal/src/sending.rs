@@ -17,12 +17,12 @@ pub(crate) async fn send_transaction(
     let chain_id = context.call(GetChainInfo).await?.chain_id;
     let request = fill(&context, arguments, chain_id).await?;
     let hash = context.call(SendTransaction { request, password: Some(password) }).await?;
-    // Clients look for the receipt right after the answer. Whatever hinders the waiting, the transaction is in the pool.
+    // Clients look for the receipt right after the answer. Even if the wait fails, the transaction is in the pool.
     let _ = context.call(AwaitSealing { hash }).await;
     Ok(hash)
 }
 
-/// Nothing is filled in but value and chain id: what decides about money must have been said by the caller.
+/// Only value and chain id have defaults: the caller must have given all values that affect money.
 pub(crate) async fn sign_transaction(
     context: PersonalContext,
     arguments: CallArguments,
@@ -45,13 +45,13 @@ pub(crate) async fn sign_transaction(
     }
     require_account(&context, arguments.from).await?;
     let chain_id = context.call(GetChainInfo).await?.chain_id;
-    // Prices, gas and nonce are there: this only checks them, and adds the rest.
+    // Prices, gas and nonce are given: this only checks them, and adds the rest.
     let request = fill(&context, arguments, chain_id).await?;
     let signed = context.call(SignTransaction { request: request.clone(), password: Some(password) }).await?;
     signed_json(&request, &signed)
 }
 
-/// Wallets of browsers' kind give no password: the account must be unlocked then.
+/// Browser wallets give no password: the account must be unlocked then.
 pub(crate) async fn sign(
     context: PersonalContext,
     message: Bytes,

@@ -1,11 +1,11 @@
-//! Wallets: listed, and asked what only devices have an answer to.
+//! Lists wallets, and answers requests that only devices support.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::PersonalContext;
 
-/// The interface document gives the method two texts, which the reference does not take: they may be secrets, and are passed
-/// over unread.
+/// The interface document gives the method two texts, which the reference does not accept: they may be secrets, and are
+/// skipped unread.
 pub(crate) async fn list(
     context: PersonalContext,
     _ignored: Option<SecretText>,

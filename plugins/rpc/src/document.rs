@@ -31,7 +31,7 @@ fn describe(method: &MethodInfo) -> Result<Value, Failure> {
     let mut description: Map<String, Value> = serde_json::from_str(&method.description)
         .map_err(|error| Failure::server(format!("the description of {} is malformed: {error}", method.name)))?;
     description.insert("name".to_owned(), method.name.clone().into());
-    // A plugin may say nothing of parameters and result; the document must.
+    // A plugin may omit parameters and result; the document must have them.
     description.entry("params").or_insert_with(|| json!([]));
     description.entry("result").or_insert_with(|| json!({ "name": "result", "schema": {} }));
     Ok(Value::Object(description))

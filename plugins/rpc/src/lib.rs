@@ -1,8 +1,8 @@
-//! The `rpc` namespace: what this node serves to the caller (`docs/spec/rpc-eth.md` 16), and the same as an OpenRPC
-//! document.
+//! The `rpc` namespace: the namespaces that this node serves to the caller (`docs/spec/rpc-eth.md` 16), also as an
+//! OpenRPC document.
 //!
-//! Everything comes from the tables of the loaded plugins; it keeps the last documents that it has written, with what they were
-//! written from. It never tells a caller of a namespace that the caller's endpoint does not expose, nor of a method that it refuses.
+//! Everything comes from the tables of the loaded plugins; it caches the last documents with their sources. It never
+//! reveals a namespace that the caller's endpoint does not expose, nor a method that it refuses.
 
 #![deny(unsafe_code)]
 
@@ -15,17 +15,17 @@ use std::{
 
 use tenon_sdk::{output::to_json, prelude::*, shapes::JsonWriter};
 
-/// Documents that are kept: one an endpoint.
+/// Maximum number of cached documents: one per endpoint.
 const MAX_DOCUMENTS: usize = 4;
 
 #[derive(Default)]
 struct Rpc {
-    /// Newest last. A document takes milliseconds to be written, which a batch could ask for a thousand times. Nothing awaits
-    /// under the lock.
+    /// Newest last. A document takes milliseconds to write, and a batch could request it a thousand times. Nothing
+    /// awaits under the lock.
     documents: Mutex<VecDeque<Arc<Document>>>,
 }
 
-/// A document, and what it says.
+/// A document and its sources.
 struct Document {
     namespaces: Vec<NamespaceInfo>,
     client_version: String,
@@ -37,7 +37,7 @@ impl Rpc {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The document that says this, kept or written now.
+    /// The document for these sources, cached or written now.
     fn document(&self, namespaces: Vec<NamespaceInfo>, client_version: String) -> Result<Arc<Document>, Failure> {
         let says_it = |known: &&Arc<Document>| known.namespaces == namespaces && known.client_version == client_version;
         if let Some(known) = self.documents().iter().find(says_it) {
@@ -88,7 +88,7 @@ async fn discover(context: Context<Rpc>) -> Result<JsonWriter, Failure> {
     Ok(JsonWriter::from_json(context.document(namespaces, client_version)?.text.clone()))
 }
 
-/// Leaves out what the caller's endpoint refuses by one of its names.
+/// Removes methods that the caller's endpoint refuses under any of their names.
 fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
     let NamespaceInfo { namespace, aliases, methods, subscriptions, .. } = of;
     let is_refused = |name: &str| {
@@ -101,7 +101,7 @@ fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
     }
 }
 
-/// Whether the caller is told of a namespace. Whoever got here sees `rpc`, whatever the list says.
+/// Whether the caller may see a namespace. Every caller of this method sees `rpc`, whatever the list says.
 fn is_told(context: &Context<Rpc>, namespace: &str) -> bool {
     namespace == "rpc" || context.is_exposed(namespace)
 }

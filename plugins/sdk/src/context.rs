@@ -1,4 +1,4 @@
-//! What a running method knows of its caller and its host.
+//! A running method's access to its caller and its host.
 
 use std::{
     fmt,
@@ -14,16 +14,16 @@ use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
 
-/// How much a line of the node's log matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Something was lost or refused that should not have been.
     Error = 1,
     /// Asks for action.
     Warn = 2,
-    /// What an operator wants to see.
+    /// For operators.
     Info = 3,
-    /// What an author wants to see.
+    /// For plugin authors.
     Debug = 4,
     /// Everything.
     Trace = 5,
@@ -40,7 +40,7 @@ pub(crate) trait HostPort: Send + Sync {
     fn hold(&self, client: u64, bytes: i64) -> bool;
 }
 
-/// Who asks, as the host says it.
+/// The caller, as reported by the host.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) token: CallToken,
@@ -63,7 +63,7 @@ impl Host {
     /// Asks the node.
     ///
     /// # Errors
-    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
         let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
@@ -112,7 +112,7 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// How many bytes.
+    /// Its size in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -120,7 +120,7 @@ impl HeldMemory {
     /// Grows or shrinks to `bytes`.
     ///
     /// # Errors
-    /// `-32005` when there is no more to give; it is what it was then.
+    /// `-32005` if no more memory is left; the amount is unchanged then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Failure> {
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         if bytes != self.bytes && !self.port.hold(self.client, signed(bytes) - signed(self.bytes)) {
@@ -147,12 +147,12 @@ impl fmt::Debug for HeldMemory {
     }
 }
 
-/// One call: the plugin's state (by `Deref`), the host, and who asks. Cheap to clone.
+/// One call: the plugin's state (by `Deref`), the host, and the caller. Cheap to clone.
 pub struct Context<S> {
     inner: Arc<Inner<S>>,
 }
 
-/// What all calls of a started plugin share.
+/// State shared by all calls of a started plugin.
 pub(crate) struct Served<S> {
     pub(crate) plugin: Arc<S>,
     pub(crate) host: Host,
@@ -188,7 +188,7 @@ impl<S> Context<S> {
     /// Asks the node in the caller's name: the call's deadline and cancellation apply.
     ///
     /// # Errors
-    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
         let future = {
@@ -208,7 +208,7 @@ impl<S> Context<S> {
         self.inner.served.host.sleep(duration).await;
     }
 
-    /// The host, for what is not done in the caller's name.
+    /// The host, for work that is not done for the caller.
     pub fn host(&self) -> &Host {
         &self.inner.served.host
     }
@@ -259,7 +259,7 @@ impl<S> Context<S> {
         self.host().hold(self.client(), bytes)
     }
 
-    /// How long the host still waits for the answer; none when it has set no bound.
+    /// Remaining time until the host's deadline for the answer; none if there is no deadline.
     pub fn time_left(&self) -> Option<Duration> {
         self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.served.host.now()))
     }
@@ -296,12 +296,12 @@ impl<S> Drop for ScopeGuard<S> {
     }
 }
 
-/// What a listener receives.
+/// An item of an event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery<E> {
     /// An event.
     Event(E),
-    /// The listener was too slow for so many events; the stream goes on with newer ones.
+    /// The listener was too slow and missed this many events; the stream continues with newer ones.
     Missed(u64),
 }
 
@@ -315,12 +315,12 @@ impl<E: Event> Events<E> {
     /// The next event; none when the node stops announcing.
     ///
     /// # Errors
-    /// When the plugin was not granted the event's capability, or a frame does not decode.
+    /// If the plugin was not granted the event's capability, or a frame does not decode.
     pub async fn next(&mut self) -> Result<Option<Delivery<E>>, Failure> {
         poll_fn(|task| self.poll_next(task)).await
     }
 
-    /// The next event; the same as [`Events::next`] for who polls by itself.
+    /// The next event; the polling form of [`Events::next`].
     ///
     /// # Errors
     /// As [`Events::next`].

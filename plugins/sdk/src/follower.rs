@@ -9,7 +9,7 @@ use tenon_api::{
 
 use crate::{Events, Host, Node};
 
-/// What became of the canonical chain since a block.
+/// Changes of the canonical chain since a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Blocks that left it, newest first.
@@ -68,7 +68,7 @@ impl Follower {
     /// the same again until [`Follower::set_known`].
     ///
     /// # Errors
-    /// When the node does not know the block, or announces nothing any more because the plugin is being stopped.
+    /// If the node does not know the block, or stops announcing because the plugin is being stopped.
     pub async fn next(&mut self, limit: u64) -> Result<Step, Failure> {
         loop {
             let changes = self.host.changes_since(self.known, limit).await?;

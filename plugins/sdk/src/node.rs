@@ -1,4 +1,4 @@
-//! What a plugin asks most, by name and typed: blocks, state, logs, calls.
+//! A plugin's most frequent requests, typed: blocks, state, logs, calls.
 
 use std::{future::Future, sync::Arc};
 
@@ -41,7 +41,7 @@ pub trait Node: Sync {
     /// Sends any message.
     ///
     /// # Errors
-    /// What the answering module says.
+    /// The answering module's error.
     fn ask<R: Request>(&self, request: R) -> impl Future<Output = Result<R::Reply, Failure>> + Send;
 
     /// Records of the plugin's own.
@@ -213,7 +213,7 @@ pub trait Node: Sync {
     /// ```
     ///
     /// # Errors
-    /// Code 3 with the return data when the contract reverts; what the EVM says otherwise.
+    /// Code 3 with the return data if the contract reverts; otherwise the EVM's error.
     fn call_contract(
         &self,
         to: Address,

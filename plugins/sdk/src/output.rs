@@ -29,7 +29,7 @@ impl<T: Into<Bytes>> From<T> for Data {
     }
 }
 
-/// JSON text that somebody else has finished; it is checked and written as it stands.
+/// Finished JSON text from elsewhere; it is checked and written unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawJson(pub String);
 
@@ -101,7 +101,7 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, fragment: &str) -> io::R
     writer.write_all(&fragment.as_bytes()[written..])
 }
 
-/// What stands before the schema of a result.
+/// Text before the schema of a result.
 const RESULT: &str = r#","result":{"name":"result","schema":"#;
 
 /// Gives a description another schema of the result.
@@ -110,7 +110,7 @@ pub(crate) fn with_result(description: &str, schema: &str) -> String {
     format!("{before}{RESULT}{schema}}}}}")
 }
 
-/// The schema of results of this type; `{}` where the type does not say what it is.
+/// The schema of results of this type; `{}` if the type does not define one.
 pub(crate) fn schema_of<T: 'static>() -> &'static str {
     let found = TypeId::of::<T>();
     let known = [

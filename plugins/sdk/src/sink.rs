@@ -32,7 +32,7 @@ struct Shared {
     item: Option<OutgoingBytes>,
     /// Whether the acceptance has been put.
     is_accepted: bool,
-    /// Who waits for `item` to be taken.
+    /// The task that waits for `item` to be taken.
     waiting: Option<Waker>,
 }
 
@@ -53,7 +53,7 @@ impl Sink {
     /// Sends one notification: `payload` becomes its `result`.
     ///
     /// # Errors
-    /// When the payload cannot be written as JSON.
+    /// If the payload cannot be written as JSON.
     pub async fn send<T: Serialize + ?Sized>(&self, payload: &T) -> Result<(), Failure> {
         let json = output::to_json(payload)?;
         self.accept().await;
@@ -99,7 +99,7 @@ impl Sink {
 
 type Function = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Drives a subscription's function and hands out what it puts into its sink.
+/// Drives a subscription's function and yields the items of its sink.
 pub(crate) struct SubscriptionStream<S> {
     sink: Sink,
     /// None once it has returned.
@@ -118,7 +118,7 @@ impl<S> SubscriptionStream<S> {
         Self { sink, function: Some(Box::pin(function)), failure: None, _guard: guard }
     }
 
-    /// What remains to be said after the function returned.
+    /// The last item after the function returned.
     fn conclude(&mut self, result: Result<(), Failure>) {
         let is_accepted = self.sink.lock().is_accepted;
         self.failure = match result {
@@ -141,7 +141,7 @@ impl<S> Stream for SubscriptionStream<S> {
             let Some(function) = &mut this.function else {
                 return Poll::Ready(this.failure.take().map(Err));
             };
-            // Caught here already, so that what it had sent before it panicked still arrives.
+            // Caught here, so that items sent before the panic still arrive.
             let polled = catch_unwind(AssertUnwindSafe(|| function.as_mut().poll(task)));
             match polled.unwrap_or_else(|_| Poll::Ready(Err(crashed()))) {
                 Poll::Ready(result) => {

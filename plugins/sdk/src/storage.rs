@@ -117,7 +117,7 @@ impl Storage {
         self.host.call(batch.commit).await
     }
 
-    /// How full the space is, and its bounds.
+    /// The space's usage and its limits.
     ///
     /// # Errors
     /// As [`Storage::get`].
@@ -174,7 +174,7 @@ impl Batch {
         self.commit.expects.push((Bytes::copy_from_slice(key.as_ref()), value.map(Bytes::copy_from_slice)));
     }
 
-    /// How many changes it has.
+    /// Number of its changes.
     pub fn len(&self) -> usize {
         self.commit.changes.len()
     }

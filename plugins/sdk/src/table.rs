@@ -1,4 +1,4 @@
-//! The list of what a plugin serves.
+//! The definition of a plugin's namespace.
 
 use std::future::Future;
 
@@ -17,7 +17,7 @@ use crate::{
     sink::SubscriptionStream,
 };
 
-/// What a plugin serves: its namespace, methods and subscription kinds.
+/// A plugin's namespace, methods and subscription kinds.
 pub struct Table<S> {
     pub(crate) namespace: &'static str,
     pub(crate) version: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Subscription<S> {
     pub(crate) open: SubscriptionOpen<S>,
 }
 
-/// What the host has to know of a method before it calls it.
+/// Properties of a method that the host needs before it calls it.
 struct Class {
     cost: u32,
     only_reads: bool,
@@ -67,7 +67,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         }
     }
 
-    /// What the plugin wants to be granted. The host refuses messages whose capability is not in the list.
+    /// Capabilities that the plugin requests. The host refuses messages whose capability is not in the list.
     #[must_use]
     pub fn capabilities(mut self, wanted: &[Capability]) -> Self {
         self.capabilities = wanted.to_vec();
@@ -90,7 +90,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Names the work that the plugin does on its own account, whoever calls or not: following the chain, for instance.
+    /// Names the plugin's background work, which is independent of calls: following the chain, for instance.
     /// The host runs it from the moment in which the methods are served, and drops it at its next `await` when the plugin
     /// is disabled or replaced. It may return when there is nothing more to do; after an error or a panic the host begins
     /// it again, after a pause of 0.2 s that doubles up to 30 s.

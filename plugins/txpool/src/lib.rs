@@ -1,8 +1,8 @@
-//! The `txpool` namespace: what waits in the transaction pool.
+//! The `txpool` namespace: the content of the transaction pool.
 //!
-//! It owns the grouping by sender and nonce and the summaries; the transactions' JSON is
-//! [`tenon_sdk::shapes`]'. What must always hold: an answer is one view of the pool, from one message. It
-//! keeps nothing between calls but the chain's profile and knows no chain data.
+//! It owns the grouping by sender and nonce and the summaries; [`tenon_sdk::shapes`] owns the transactions' JSON.
+//! Invariant: an answer is one view of the pool, from one message. It keeps nothing between calls but the chain's
+//! profile and knows no chain data.
 //!
 //! Sources: `docs/spec/rpc-eth.md` 16, on the Ethereum profile go-ethereum's address keys (`0x` and EIP-55).
 
@@ -18,11 +18,11 @@ use tenon_sdk::{
     shapes::{JsonWriter, pooled_bytes, pooled_json_bytes, schema, write_transaction},
 };
 
-/// Room for what stands before a transaction: its nonce, and its sender with the first.
+/// Length of the text before a transaction: its nonce, and its sender with the first.
 const KEY_BYTES: usize = 80;
-/// Room for a line of [`inspect`] with what stands before it.
+/// Length of a line of [`inspect`] with the text before it.
 const LINE_BYTES: usize = 360;
-/// Room for what stands around the lists.
+/// Length of the text around the lists.
 const FRAME_BYTES: usize = 32;
 /// Answers up to this size are not counted.
 const UNCOUNTED_BYTES: usize = 16 << 10;
@@ -30,9 +30,9 @@ const UNCOUNTED_BYTES: usize = 16 << 10;
 /// The running plugin.
 #[derive(Default)]
 pub struct TransactionPool {
-    /// Asked for once: it never changes while the node runs.
+    /// Requested once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
-    /// How senders are spelt as names of members; asked for once, too.
+    /// The spelling of senders as member names; requested once, too.
     spelling: OnceLock<Spelling>,
 }
 
@@ -103,8 +103,8 @@ async fn inspect(context: PoolContext) -> Result<JsonWriter, Failure> {
     }))
 }
 
-/// What waits, at most how many bytes it takes as JSON, and the memory for both. That is counted before any of it is there: a full
-/// pool is a gigabyte of text.
+/// The pool's content, its maximum length as JSON, and the memory for both. The memory is counted before anything is
+/// loaded: a full pool is a gigabyte of text.
 async fn pool_content(
     context: &PoolContext,
     sender: Option<Address>,
@@ -117,7 +117,7 @@ async fn pool_content(
     Ok((content, json, memory))
 }
 
-/// Memory for an answer; none for a small one, which is part of what its call holds anyway.
+/// Memory for an answer; none for a small one, which its call already accounts for.
 fn hold(context: &PoolContext, bytes: usize) -> Result<Option<HeldMemory>, Failure> {
     if bytes <= UNCOUNTED_BYTES {
         return Ok(None);
@@ -141,7 +141,7 @@ fn by_list<T>(bytes: usize, pending: &[T], queued: &[T], write: impl Fn(&mut Jso
     json
 }
 
-/// What stands in the pool: whole, or in short.
+/// A transaction of the pool: whole, or its summary.
 trait Pooled {
     fn sender(&self) -> Address;
     fn nonce(&self) -> u64;

@@ -1,4 +1,4 @@
-//! One whole life of a library in this process: mapped, started, called, stopped, unmapped.
+//! One load cycle of a library in this process: map, start, call, stop, unmap.
 
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -9,7 +9,7 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 use super::{Backend, Library};
 use crate::{Caller, instance::PluginInstance, library_cache::CheckedLibrary};
 
-/// Nobody to ask.
+/// Backend that refuses everything.
 struct Nobody;
 
 impl Backend for Nobody {
@@ -32,12 +32,12 @@ fn nobody() -> Failure {
     Failure::server("nobody answers a plugin that is being checked")
 }
 
-/// Lives through one life of a library. `methods` are the numbers of those that are called.
+/// Runs one load cycle. Calls the methods with these numbers.
 ///
 /// # Errors
-/// Why it was refused, or did not start.
+/// Why the library was refused or did not start.
 pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
-    // SAFETY: whatever comes out of it is dropped in `live`, which gives nothing back.
+    // SAFETY: everything that comes out of the library is dropped in `live`, which returns no part of it.
     let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
     let kinds = plugin.manifest.subscriptions.len();
     let started = plugin.start_with(Box::new(Nobody), settings, &[]);
@@ -55,7 +55,7 @@ pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) 
 fn live(instance: Box<dyn PluginInstance>, methods: &[u32], kinds: usize) {
     let (caller, mut task) = (Caller::local(), TaskContext::from_waker(Waker::noop()));
     for method in methods {
-        // One that waits is cancelled: being dropped while it waits is a part of a life too.
+        // A call that waits is cancelled: being dropped while waiting is tested too.
         let _: Poll<_> = instance.call(*method, Some("[]"), &caller).poll_reply(&mut task);
     }
     for kind in (0..).take(kinds) {

@@ -1,4 +1,4 @@
-//! A started plugin: its functions, called safely.
+//! A started plugin, with safe calls of its functions.
 
 use std::{
     ffi::c_void,
@@ -45,7 +45,7 @@ impl OpenedPlugin for LocalPlugin {
 }
 
 impl LocalPlugin {
-    /// Starts it with other services than the bus.
+    /// Starts it with services other than the bus.
     pub(crate) fn start_with(
         self,
         backend: Box<dyn Backend>,
@@ -56,13 +56,12 @@ impl LocalPlugin {
     }
 }
 
-/// A plugin that runs in this process. Whoever holds it must see to it that calls and streams are gone before it
-/// is dropped.
+/// A plugin that runs in this process. Its owner must drop all calls and streams before it.
 struct LocalInstance {
     library: Library,
     state: *mut c_void,
     services: &'static Services,
-    /// Counts its lines in the log, where they are bounded.
+    /// Limits its log lines, where they are limited.
     journal: Option<Arc<Journal>>,
 }
 
@@ -90,7 +89,7 @@ impl LocalInstance {
         settings: &str,
         handover: &[u8],
     ) -> Result<Self, Failure> {
-        // A plugin's panic hook or a context that it kept may use the table after `stop`: its place stays.
+        // A plugin's panic hook or a context that it kept may use the table after `stop`, so the table is never freed.
         let services = Services::begin(library.number(), backend);
         let mut state = ptr::null_mut();
         // SAFETY: by the ABI; the slices are lent, the table stays.

@@ -1,4 +1,4 @@
-//! Opens a library and reads what it says about itself.
+//! Opens a library and reads its manifest.
 
 use std::{
     mem::{MaybeUninit, offset_of, size_of},
@@ -21,10 +21,10 @@ use tenon_sdk::boundary::borrow;
 use super::LocalPlugin;
 use crate::{Cost, HostError, Manifest, Method, Need, library_cache::CheckedLibrary};
 
-/// Where the table of ABI minor number 0 ends.
+/// End of the table of ABI minor number 0.
 const SIZE_OF_MINOR_0: usize = offset_of!(TenonPlugin, run);
 
-/// The most methods, and the most subscriptions, that a plugin can list.
+/// Maximum number of methods, and of subscriptions, of a plugin.
 const MAX_ENTRIES: usize = 4096;
 
 /// A library that passed the handshake and stays mapped.
@@ -34,26 +34,27 @@ pub(crate) struct Library {
 }
 
 struct Table {
-    /// Where the plugin's own table lies: no other library that is mapped has one there.
+    /// Address of the plugin's own table, unique among the mapped libraries.
     number: usize,
-    /// As much of it as this node knows.
+    /// The part of it that this node knows.
     functions: TenonPlugin,
 }
 
-// SAFETY: a copy of a static table that nobody writes; its functions may be called from any thread by the ABI.
+// SAFETY: a copy of a static table that is never written; its functions may be called from any thread by the ABI.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// A mapping that ends when this is dropped.
+/// A mapping that lasts until it is dropped.
 pub(crate) struct Mapping {
     _library: OpenLibrary,
 }
 
 impl Library {
-    /// Maps the copy of a checked library for the rest of the process, and shakes hands.
+    /// Maps the copy of a checked library for the rest of the process, and performs the handshake.
     pub(crate) fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
-        // SAFETY: never unmapped: a buffer, a waker or a pinned thread-local may point into it for ever.
+        // SAFETY: never unmapped: a buffer, a waker or a pinned thread-local may point into it for the life of the
+        // process.
         let (plugin, mapping) = unsafe { Self::map(file)? };
         let _ = mapping._library.into_raw();
         Ok(plugin)
@@ -62,7 +63,7 @@ impl Library {
     /// As [`Library::open`], for as long as the mapping is kept.
     ///
     /// # Safety
-    /// Whatever came out of the library has to be gone before the mapping is dropped.
+    /// Everything that came out of the library must be dropped before the mapping.
     pub(crate) unsafe fn map(file: &CheckedLibrary) -> Result<(LocalPlugin, Mapping), HostError> {
         let CheckedLibrary { path, copy, .. } = file;
         let not_a_plugin = |reason| HostError::NotAPlugin { path: path.clone(), reason };
@@ -79,16 +80,16 @@ impl Library {
         if table.is_null() {
             return Err(not_a_plugin("tenon_plugin_v1 gave nothing: building its table failed"));
         }
-        // SAFETY: not null; the table is static by the ABI, and nothing beyond the first fields is read before
-        // `shake_hands` has seen them.
+        // SAFETY: not null; the table is static by the ABI, and only its first fields are read before `shake_hands` has
+        // checked them.
         let manifest = unsafe { shake_hands(path, table)? };
-        // SAFETY: `shake_hands` saw that the table is long enough, as it says.
+        // SAFETY: `shake_hands` has checked the stated length of the table.
         let functions = unsafe { own_copy(table) };
         let table = Arc::new(Table { number: table.addr(), functions });
         Ok((LocalPlugin { library: Self { table }, manifest }, Mapping { _library: library }))
     }
 
-    /// Tells it from other libraries.
+    /// Identifies the library among the mapped ones.
     pub(super) fn number(&self) -> usize {
         self.table.number
     }
@@ -98,7 +99,7 @@ impl Library {
     }
 }
 
-/// Checks magic, versions, size and messages, then reads the rest.
+/// Checks magic, versions, size and messages, then reads the manifest.
 ///
 /// # Safety
 /// `table` points to a plugin's static table of at least the size that it states.
@@ -137,7 +138,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
     Ok(manifest)
 }
 
-/// A whole table of this ABI from one that may end earlier: what it lacks is null.
+/// Copies a table that may be shorter than this ABI's. Missing functions are null.
 ///
 /// # Safety
 /// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or more.
@@ -146,7 +147,7 @@ unsafe fn own_copy(table: *const TenonPlugin) -> TenonPlugin {
     // SAFETY: `size` stands at the beginning in every version.
     let has_all = unsafe { (*table).size } >= size_of::<TenonPlugin>();
     let known = if has_all { size_of::<TenonPlugin>() } else { SIZE_OF_MINOR_0 };
-    // SAFETY: both are at least that long. What minor number 0 does not have may be null by its type, and is zeroed.
+    // SAFETY: both are at least that long. Fields that minor number 0 lacks may be null by their type, and are zeroed.
     unsafe {
         ptr::copy_nonoverlapping(table.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), known);
         copy.assume_init()
@@ -209,6 +210,6 @@ unsafe fn list<T>(first: *const T, count: usize) -> &'static [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: vouched for by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(first, count) }
 }

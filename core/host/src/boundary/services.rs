@@ -1,4 +1,4 @@
-//! What a plugin can ask of the host: bus, events, timer, log, clock.
+//! Services that the host offers to plugins: bus, events, timer, log, clock.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -26,29 +26,29 @@ use zeroize::Zeroizing;
 
 use crate::{faults::is_crash, space::Space};
 
-/// Beginning of the clock that plugins see.
+/// Zero of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The longest wait that a plugin can ask for; tokio's timer has a bound of this order too.
-const LONGEST_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Maximum sleep that a plugin can request. tokio's timer has a bound of this order too.
+const MAX_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Up to this size the frame of a question is part of what its call holds anyway.
+/// Request frames up to this size are not charged to the budget separately: their call already accounts for them.
 const UNCOUNTED_FRAME: usize = 16 << 10;
 
-/// How many times its length a frame takes with what it is decoded into, at most: an override of an empty account is 27 bytes in a
-/// frame and 184 decoded.
+/// Maximum memory of a frame with its decoded form, as a multiple of its length: an override of an empty account is 27
+/// bytes in a frame and 184 decoded.
 const DECODED_FACTOR: usize = 8;
 
-/// What answers a plugin's questions: the bus, or for a plugin in a process of its own the node that started it.
+/// Answers a plugin's requests: the bus, or for a plugin in its own process the node that started it.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Answers a request frame. `context` is the caller's, if there is one.
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
 
-    /// Listens to an event topic.
+    /// Subscribes to an event topic.
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
 
-    /// Counts memory that the plugin keeps for a client; false when there is no more to give. Where nothing is counted, a
-    /// bound on the process' memory holds instead.
+    /// Counts memory that the plugin keeps for a client. Returns false if none is left. Where nothing is counted, the
+    /// process' memory limit applies instead.
     fn hold(&self, _client: u64, _bytes: i64) -> bool {
         true
     }
@@ -56,25 +56,25 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Writes a line to the log. Levels as in `TenonHost::log`.
     fn log(&self, level: u32, message: &str);
 
-    /// Listeners to events get what waits for them, and then their end.
+    /// Ends event subscriptions after their pending items.
     fn end_events(&self);
 
-    /// From now on everything answers with failures.
+    /// Fails every later request.
     fn stop(&self);
 
-    /// How many of its answers told of a panic: those are not the plugin's own.
+    /// Number of its answers that reported a panic. The plugin did not cause those.
     fn crashes(&self) -> u64 {
         0
     }
 }
 
-/// The services of one instance, as the boundary gives them away, with the table that points to them.
+/// The services of one instance, as passed over the boundary, with the table that points to them.
 ///
-/// It stays for ever, because a plugin may use its table as long as its library is mapped. What answers it goes with the
-/// instance, and the next instance of the same library takes the place: there are as many places as instances of a library
-/// ever ran at a time.
+/// Never freed, because a plugin may use its table as long as its library is mapped. The backend is dropped with the
+/// instance, and the next instance of the same library reuses the rest: there are as many of these as instances of a
+/// library ever ran at a time.
 pub(super) struct Services {
-    /// None between two instances: then everything is refused.
+    /// None between two instances: then every request is refused.
     backend: ArcSwapOption<Box<dyn Backend>>,
     table: OnceLock<Table>,
 }
@@ -86,7 +86,7 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// Places without an instance, by library. Touched when an instance starts or stops; nothing awaits under the lock.
+/// Services without an instance, by library. Used when an instance starts or stops; nothing awaits under the lock.
 static VACANT: Mutex<BTreeMap<usize, Vec<&Services>>> = Mutex::new(BTreeMap::new());
 
 fn vacant() -> MutexGuard<'static, BTreeMap<usize, Vec<&'static Services>>> {
@@ -94,7 +94,7 @@ fn vacant() -> MutexGuard<'static, BTreeMap<usize, Vec<&'static Services>>> {
 }
 
 impl Services {
-    /// A place for an instance of the library with this number.
+    /// Services for an instance of the library with this number.
     pub(super) fn begin(library: usize, backend: Box<dyn Backend>) -> &'static Self {
         LazyLock::force(&CLOCK);
         let place = vacant().get_mut(&library).and_then(Vec::pop);
@@ -104,7 +104,7 @@ impl Services {
         place
     }
 
-    /// Refuses everything from now on, and lets go of what answered.
+    /// Refuses all later requests, and drops the backend.
     pub(super) fn end(&'static self, library: usize) {
         if let Some(backend) = self.backend.swap(None) {
             backend.stop();
@@ -112,7 +112,7 @@ impl Services {
         }
     }
 
-    /// Uses what answers; none after the end.
+    /// Runs `work` with the backend. None after the end.
     pub(super) fn with<T>(&self, work: impl FnOnce(&dyn Backend) -> T) -> Option<T> {
         let backend = self.backend.load();
         backend.as_ref().map(|backend| work(&***backend))
@@ -142,28 +142,28 @@ fn stopped() -> Failure {
     Failure::server("the plugin has been stopped")
 }
 
-/// The bus, as far as one plugin was granted it.
+/// The bus, within one plugin's granted capabilities.
 pub(crate) struct BusBackend {
     plugin: String,
-    /// What its questions are marked with.
+    /// Marks its requests.
     id: PluginId,
     bus: Bus,
     granted: Vec<Capability>,
-    /// Whether its messages are this node's.
+    /// Whether its messages have this node's schema.
     sends_frames: bool,
     is_stopped: AtomicBool,
     /// Its own storage.
     space: Space,
     memory: MemoryBudget,
-    /// What it keeps for clients. Touched when that changes; nothing awaits under the lock.
+    /// Memory that it keeps for clients. Locked when that changes; nothing awaits under the lock.
     kept: Mutex<HashMap<u64, Reservation>>,
-    /// Becomes true when its listeners to events are to end.
+    /// Becomes true to end its event subscriptions.
     events_end: watch::Sender<bool>,
-    /// Answers that told of a panic.
+    /// Answers that reported a panic.
     crashes: Arc<AtomicU64>,
 }
 
-/// Counts an answer that tells of a panic of the node's own.
+/// Counts an answer that reports a panic of the node's own code.
 fn note_crash(crashes: &AtomicU64, answer: &Result<Vec<u8>, Failure>) {
     if answer.as_ref().is_err_and(is_crash) {
         crashes.fetch_add(1, Ordering::Relaxed);
@@ -180,17 +180,17 @@ impl BusBackend {
         Self { plugin, id, bus, granted, sends_frames, is_stopped, space, memory, kept, events_end, crashes }
     }
 
-    /// The same, counting memory in this budget.
+    /// The same, with memory counted in this budget.
     pub(crate) fn drawing_on(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
-    /// What the plugin keeps for clients.
+    /// Memory that the plugin keeps for clients.
     fn kept(&self) -> MutexGuard<'_, HashMap<u64, Reservation>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the plugin may send or receive what has this topic.
+    /// Checks that the plugin may send or subscribe to this topic.
     fn check(&self, topic: Topic) -> Result<&'static SchemaEntry, Failure> {
         let Self { plugin, .. } = self;
         if self.is_stopped.load(Ordering::Acquire) {
@@ -222,8 +222,8 @@ impl Backend for BusBackend {
             return answer;
         }
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
-        // A read answers on the spot, without a copy of the frame, and in the caller's own context: it cannot be dropped
-        // half done.
+        // A read answers immediately, without a copy of the frame, and in the caller's own context: it cannot be
+        // dropped halfway.
         let answer = match context {
             Some(context) => self.bus.try_read_frame(topic, schema, frame, context),
             None => {
@@ -235,12 +235,12 @@ impl Backend for BusBackend {
             note_crash(&self.crashes, &answer);
             return ExportedFuture::ready(answer);
         }
-        // A question of its own: a plugin that drops it must not cancel the others. When the caller goes, all of them are dropped
-        // with its call.
+        // A context of its own: a plugin that drops this request must not cancel the others. When the caller leaves,
+        // all of them are dropped with its call.
         let context = context.map_or_else(CallContext::new, CallContext::question);
         let origin = context.origin().by_plugin(self.id);
         let context = context.from_origin(origin);
-        // The frame, and what it is decoded into.
+        // Memory for the frame and its decoded form.
         let memory = match frame.len() {
             length if length > UNCOUNTED_FRAME => {
                 let client = self.memory.client(context.origin().client);
@@ -251,7 +251,7 @@ impl Backend for BusBackend {
             }
             _ => None,
         };
-        // Wiped, because it may hold a password; what is answered on the spot is not copied.
+        // Wiped, because it may hold a password. Immediate answers need no copy.
         let (bus, frame, crashes) = (self.bus.clone(), Zeroizing::new(frame.to_vec()), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
             let _memory = memory;
@@ -272,9 +272,10 @@ impl Backend for BusBackend {
         ExportedStream::new(stream::unfold(listener, |(mut subscription, mut end)| async move {
             let delivery = tokio::select! {
                 biased;
-                // Without a budget: "not now" would be taken for "nothing waits", and what waits would be lost.
+                // Not subject to tokio's task budget: "pending" would be taken for "no items left", and the remaining
+                // ones would be lost.
                 delivery = unconstrained(subscription.next()) => delivery?,
-                // An error says that the services are gone, which is the end as well.
+                // An error means that the services were dropped, which is also the end.
                 _ = end.wait_for(|has_come| *has_come) => return None,
             };
             let item = match delivery {
@@ -378,8 +379,8 @@ unsafe extern "C" fn subscribe(state: *const c_void, topic: u32, schema: u32) ->
 }
 
 unsafe extern "C" fn sleep(_state: *const c_void, nanos: u64) -> TenonFuture {
-    let duration = Duration::from_nanos(nanos).min(LONGEST_SLEEP);
-    // The timer is made at the first poll: then the caller's runtime is there.
+    let duration = Duration::from_nanos(nanos).min(MAX_SLEEP);
+    // The timer is created at the first poll, inside the caller's runtime.
     ExportedFuture::new(async move {
         tokio::time::sleep(duration).await;
         Ok(Vec::new())
@@ -414,7 +415,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers with its number, and notes whether it is there.
+    /// Answers with its number. Its `Arc` shows whether it is still alive.
     struct Numbered(u8, #[expect(dead_code, reason = "only counted")] Arc<()>);
 
     impl Backend for Numbered {
@@ -429,7 +430,7 @@ mod tests {
         fn stop(&self) {}
     }
 
-    /// Asks through a table, as a plugin does.
+    /// Sends a request through a table, as a plugin does.
     fn ask(table: *const TenonHost) -> Result<Vec<u8>, Failure> {
         // SAFETY: tables stay; an empty frame points nowhere.
         let future = unsafe {

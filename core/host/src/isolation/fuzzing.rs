@@ -1,16 +1,16 @@
-//! The wire, as the fuzz targets see it (`fuzz/`): what comes of a stream of bytes that arrives in pieces. Not for others.
+//! Exposes the wire format to the fuzz targets (`fuzz/`) only: decodes a byte stream that arrives in pieces.
 
 use super::{
     manifest::{put_manifest, read_manifest},
     wire::{Fields, Frame, FrameBuffer, Kind, put_frame},
 };
 
-/// A frame that was read.
+/// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFrame {
     kind: Kind,
     id: u64,
-    /// What follows kind and id.
+    /// The bytes after kind and id.
     pub body: Vec<u8>,
 }
 
@@ -19,11 +19,11 @@ pub struct ReadFrame {
 pub struct ReadStream {
     /// Whole frames, in order.
     pub frames: Vec<ReadFrame>,
-    /// What ended the stream early, in words.
+    /// The error that ended the stream early.
     pub violation: Option<String>,
 }
 
-/// Reads frames from bytes that arrive up to `piece` at a time.
+/// Decodes frames from bytes that arrive up to `piece` at a time.
 pub fn read_frames(bytes: &[u8], piece: usize) -> ReadStream {
     let mut buffer = FrameBuffer::new();
     let mut stream = ReadStream::default();
@@ -57,7 +57,7 @@ pub fn write_frame(frame: &ReadFrame) -> Vec<u8> {
     out
 }
 
-/// Reads a body in every way in which bodies are read.
+/// Decodes a body with every body decoder.
 pub fn read_body(frame: &ReadFrame) {
     let fields = || -> Fields<'_> { Frame { kind: frame.kind, id: frame.id, body: &frame.body }.fields() };
     drop(fields().reply());
@@ -67,7 +67,7 @@ pub fn read_body(frame: &ReadFrame) {
     let _ = fields().rest_text();
 }
 
-/// Reads a manifest from a frame's body and writes it again; the reason when it is not taken.
+/// Decodes a manifest from a frame's body and encodes it again.
 ///
 /// # Errors
 /// What is wrong, in words.

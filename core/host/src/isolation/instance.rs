@@ -1,4 +1,4 @@
-//! A plugin in a process of its own, as the router sees it; and the supervisor that starts the process again.
+//! A plugin in its own process, as seen by the router, and the supervisor that restarts the process.
 
 use std::{
     collections::VecDeque,
@@ -33,23 +33,23 @@ use crate::{
     boundary::{Backend, BusBackend},
     faults::{NOT_JSON, PROCESS},
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
-    journal::{Journal, LONGEST_LINE},
+    journal::{Journal, MAX_LINE},
     library_cache::CheckedLibrary,
 };
 
-/// How long a process may take to stop in order.
+/// Time limit for a process to stop in order.
 const STOP_TIME: Duration = Duration::from_secs(2);
-/// How long a process that closed its socket may take to end, and its last words to arrive.
+/// Time limit for a process that closed its socket to end, and for its last output to arrive.
 const END_TIME: Duration = Duration::from_millis(250);
-/// How long a plugin may take to export its state.
+/// Time limit for a plugin to export its state.
 const EXPORT_TIME: Duration = Duration::from_secs(10);
-/// A process that answers nothing for this many times the processor time of a call, and a second, is ended.
+/// A process is killed if it answers nothing for this many times the processor time of a call, plus a second.
 const SILENCE_FACTOR: u32 = 4;
 
-/// Maps a library in a child. Blocks, no longer than `most`.
+/// Maps a library in a child. Blocks for at most `most`.
 ///
 /// # Errors
-/// The child's refusal of the library, or why there is no child.
+/// The child's refusal of the library, or why the child could not be started.
 pub(crate) fn open(
     library: &CheckedLibrary,
     options: &IsolationOptions,
@@ -65,11 +65,11 @@ pub(crate) fn open(
     Ok(Box::new(ProcessPlugin { process, manifest, warnings, library, options }))
 }
 
-/// A library that a child has mapped and that has not been started.
+/// A library that a child has mapped and not yet started.
 struct ProcessPlugin {
     process: Process,
     manifest: Manifest,
-    /// What its sandbox could not do.
+    /// Gaps of its sandbox.
     warnings: Vec<String>,
     library: CheckedLibrary,
     options: IsolationOptions,
@@ -92,7 +92,7 @@ impl OpenedPlugin for ProcessPlugin {
         let backend =
             BusBackend::new(name.to_owned(), bus, granted, self.manifest.sends_frames, space).drawing_on(memory);
         let log_lines = self.options.log_lines;
-        // Half of what it may hold: the rest is for the answers to what it has asked by then.
+        // Half of its share: the rest is for the answers to requests already sent.
         let pause_at = self.options.pause_at.min(share / 2);
         let spec = Spec {
             name: name.to_owned(),
@@ -123,9 +123,9 @@ impl OpenedPlugin for ProcessPlugin {
     }
 }
 
-/// What is needed to start the process again.
+/// Everything needed to restart the process.
 struct Spec {
-    /// By which the host knows the plugin.
+    /// The plugin's name in the host.
     name: String,
     manifest: Manifest,
     library: CheckedLibrary,
@@ -166,7 +166,7 @@ impl Spec {
         )
     }
 
-    /// What a process was kept by.
+    /// Names the call or subscription that blocked a process.
     fn asked(&self, link: &Link, id: u64) -> String {
         let name = match link.asked(id) {
             Some((false, method)) => self.manifest.methods.get(method as usize).map(|method| method.name.clone()),
@@ -182,11 +182,11 @@ impl Spec {
 
 enum State {
     Serving(Arc<Link>),
-    /// Not serving, with what callers are told.
+    /// Not serving, with the error for callers.
     Down(Failure),
 }
 
-/// What the instance and its supervisor share.
+/// State shared by the instance and its supervisor.
 struct Shared {
     /// Changed by the supervisor only.
     state: ArcSwap<State>,
@@ -194,17 +194,17 @@ struct Shared {
     process: AtomicU32,
     /// Set once the supervisor has given up.
     failed: OnceLock<String>,
-    /// What its sandbox could not do.
+    /// Gaps of its sandbox.
     warnings: Vec<String>,
     journal: Arc<Journal>,
     restarts: AtomicU64,
-    /// Why it ended by itself last. Nothing awaits under the lock.
+    /// The reason of its last unexpected end. Nothing awaits under the lock.
     last_end: Mutex<Option<String>>,
     is_stopping: watch::Sender<bool>,
     backend: Arc<dyn Backend>,
 }
 
-/// The plugin as the router sees it. Dropping it stops the process.
+/// The plugin as seen by the router. Dropping it stops the process.
 struct ProcessInstance {
     shared: Arc<Shared>,
 }
@@ -246,7 +246,7 @@ impl PluginInstance for ProcessInstance {
         self.shared.backend.end_events();
     }
 
-    /// Over the wire it is a subscription without items: it has no end either, and the same bounds.
+    /// On the wire it is a subscription without items: it does not end either, and has the same bounds.
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
         let opened = self.link().and_then(|link| link.subscribe(BACKGROUND, None, &Caller::local()));
         async move { opened?.next().await.map_or(Ok(()), |item| item.map(drop)) }.boxed()
@@ -292,12 +292,10 @@ impl Drop for ProcessInstance {
     }
 }
 
-/// How deep arrays and objects of an answer may lie in one another. A trace of calls has two levels for each of a thousand
-/// calls.
+/// Maximum nesting of arrays and objects in an answer. A trace of calls has two levels for each of a thousand calls.
 const MAX_DEPTH: usize = 4096;
 
-/// Whether the arrays and objects of a JSON text nest no deeper than [`MAX_DEPTH`]: clients may parse the answer
-/// recursively.
+/// Returns whether a JSON text nests no deeper than [`MAX_DEPTH`], because clients may parse the answer recursively.
 fn is_shallow(json: &[u8]) -> bool {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json {
@@ -314,7 +312,7 @@ fn is_shallow(json: &[u8]) -> bool {
     deepest <= MAX_DEPTH
 }
 
-/// An answer that goes into a response as it is: so it has to be JSON.
+/// Checks that an answer is JSON, because it goes into a response unchanged.
 fn checked(answer: Answer) -> Result<OwnedBytes, Failure> {
     let is_json = |bytes: &[u8]| {
         is_shallow(bytes)
@@ -330,11 +328,11 @@ fn checked(answer: Answer) -> Result<OwnedBytes, Failure> {
     }
 }
 
-/// Sees the process through its life, and starts it again when it ends by itself.
+/// Supervises the process, and restarts it when it ends unexpectedly.
 struct Supervisor {
     shared: Arc<Shared>,
     spec: Arc<Spec>,
-    /// When it was started again, within the window.
+    /// Times of its restarts, within the window.
     restarts: VecDeque<Instant>,
 }
 
@@ -364,11 +362,11 @@ impl Supervisor {
 
     /// Waits until the instance is dropped.
     async fn stopped(&self) {
-        // An error would say that the sender is gone, and it is ours.
+        // An error would mean that the sender is gone, but it is owned here.
         let _ = self.shared.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
     }
 
-    /// Serves until the process ends, and says why; none when it was stopped.
+    /// Serves until the process ends, and returns the reason; none if it was stopped.
     async fn serve(&self, process: Process, early: Vec<Early>, link: &Arc<Link>) -> Option<String> {
         let Process { running, socket, output, buffer } = process;
         let output = tokio::spawn(read_output(output, Arc::clone(&self.spec)));
@@ -397,9 +395,9 @@ impl Supervisor {
         (!is_stopping).then_some(reason)
     }
 
-    /// Collects the process, and puts its end into words.
+    /// Reaps the process, and describes its end.
     async fn explain(&self, ending: Ending, running: Running, link: &Link, output: JoinHandle<()>) -> String {
-        let patience = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
+        let end_time = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
         let what = match &ending {
             Ending::Overrun(id) => Some(format!(
                 "{} kept it for more than {:?} of processor time",
@@ -414,14 +412,13 @@ impl Supervisor {
             Ending::Silent(time) => Some(format!("it did not answer at all for {time:?}")),
             Ending::Closed => None,
         };
-        let how = end_process(running, patience).await;
-        // Its last words come before the line that says how it ended.
+        let how = end_process(running, end_time).await;
+        // Log its last output before the line that says how it ended.
         let _ = timeout(END_TIME, output).await;
         what.unwrap_or(how)
     }
 
-    /// Starts the process again after a pause, as often as it may; none when it has been stopped or has failed for
-    /// good.
+    /// Restarts the process after a pause, within the limit; none if it has been stopped or has failed for good.
     async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<Early>)> {
         let IsolationOptions { restarts, restart_window, first_pause, longest_pause, .. } = self.spec.options;
         loop {
@@ -449,7 +446,7 @@ impl Supervisor {
                     reason = failure.message;
                     self.note_end(&reason);
                 }
-                // The runtime is going down.
+                // The runtime is shutting down.
                 Err(_) => return None,
             }
         }
@@ -464,21 +461,21 @@ impl Supervisor {
     }
 }
 
-/// Collects a process on a thread that may block.
-async fn end_process(mut running: Running, patience: Duration) -> String {
-    let ended = tokio::task::spawn_blocking(move || running.end(patience)).await;
+/// Reaps a process on a thread that may block.
+async fn end_process(mut running: Running, end_time: Duration) -> String {
+    let ended = tokio::task::spawn_blocking(move || running.end(end_time)).await;
     ended.unwrap_or_else(|_| "the node is shutting down".to_owned())
 }
 
-/// Writes what the process prints to the log, in lines.
+/// Logs the process' output line by line.
 async fn read_output(output: std::os::unix::net::UnixStream, spec: Arc<Spec>) {
     let Ok(output) = output.set_nonblocking(true).and_then(|()| UnixStream::from_std(output)) else { return };
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line without end is cut, not kept.
-        let mut part = (&mut reader).take(LONGEST_LINE as u64);
+        // A line that is too long is cut, not stored.
+        let mut part = (&mut reader).take(MAX_LINE as u64);
         match part.read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => spec.journal.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),

@@ -1,4 +1,4 @@
-//! The node's end of the socket to a plugin's process that serves.
+//! The node's end of the socket to a serving plugin process.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -21,9 +21,9 @@ use tokio::{
 
 use super::{
     WINDOW,
-    outgoing::{LARGEST_BACKLOG, NotSent, Outgoing},
+    outgoing::{MAX_BACKLOG, NotSent, Outgoing},
     process::{Early, level},
-    wire::{Frame, FrameBuffer, Kind, LARGEST_QUESTION, WireError, put_bytes, put_reply},
+    wire::{Frame, FrameBuffer, Kind, MAX_QUESTION, WireError, put_bytes, put_reply},
 };
 use crate::{
     Caller,
@@ -32,42 +32,42 @@ use crate::{
     journal::Journal,
 };
 
-/// How often calls that take too long, and a process that is silent, are looked for.
+/// Interval of the checks for calls that take too long, and for a silent process.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a process is not listened to before it is looked whether there is memory for what it sends.
+/// Interval of the checks for free memory while nothing is read from a process.
 const MEMORY_LOOK: Duration = Duration::from_millis(10);
-/// Up to this size the buffer of what arrives is not counted in the budget.
+/// Receive buffers up to this size are not counted in the budget.
 const UNCOUNTED_BUFFER: usize = 256 * 1024;
-/// Up to this size an item is part of what its subscription holds anyway.
+/// Items up to this size are not counted: their subscription already accounts for them.
 const UNCOUNTED_ITEM: usize = 4 * 1024;
-/// The most that a frame takes besides its parameters, answer or item.
+/// Maximum size of a frame without its parameters, answer or item.
 const FRAME_HEAD: usize = 256;
-/// Calls and subscriptions that one process may have in flight.
-const MOST_IN_FLIGHT: usize = 16 * 1024;
-/// Questions and listeners to events that a plugin may have at the bus at a time.
-const MOST_AT_THE_BUS: usize = 1024;
-/// Bytes of questions that a plugin may have at the bus at a time. Every item of a list takes a byte at least, and some thirty
+/// Maximum number of calls and subscriptions of one process in flight.
+const MAX_IN_FLIGHT: usize = 16 * 1024;
+/// Maximum number of concurrent bus requests and event subscriptions of a plugin.
+const MAX_BUS_REQUESTS: usize = 1024;
+/// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least a byte, and some thirty
 /// once it is decoded: so this bounds items too. No message contains itself, so that none nests deeper than its type.
-const MOST_ASKED: usize = 8 * 1024 * 1024;
-/// The same with batches of records, whose items storage counts before it takes them.
-const MOST_ASKED_WITH_RECORDS: usize = 2 * LARGEST_QUESTION;
-/// Bytes of items that may wait for the subscribers of one process.
-const MOST_ITEMS: usize = 64 * 1024 * 1024;
+const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
+/// The same with batches of records, whose items storage counts before it accepts them.
+const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
+/// Maximum bytes of waiting items for the subscribers of one process.
+const MAX_ITEM_BYTES: usize = 64 * 1024 * 1024;
 
 pub(super) type Answer = Result<Vec<u8>, Failure>;
 
-/// Why a process serves no longer.
+/// Why a process stopped serving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Its socket closed: it has ended, or is about to.
     Closed,
-    /// It broke the rules of the wire.
+    /// It broke the wire protocol.
     Broke(WireError),
-    /// It did not answer at all for this long.
+    /// It answered nothing for this long.
     Silent(Duration),
-    /// It ended itself because this call or subscription kept it for too long.
+    /// It ended itself because this call or subscription blocked it for too long.
     Overrun(u64),
-    /// More than this many bytes of answers and events waited for it.
+    /// More than this many bytes of answers and events were waiting for it.
     Unread(usize),
 }
 
@@ -76,26 +76,26 @@ pub(super) enum Ending {
 pub(super) struct Limits {
     pub(super) longest_call: Duration,
     pub(super) longest_silence: Duration,
-    /// Bytes that may wait for the process before nothing more is read from it.
+    /// Number of waiting bytes for the process at which reading from it pauses.
     pub(super) pause_at: usize,
-    /// Bytes that may wait for it before it is ended.
+    /// Number of waiting bytes for the process at which it is ended.
     pub(super) end_at: usize,
 }
 
-/// What waits for the process.
+/// A call or subscription in flight.
 struct Slot {
     waits: Waits,
-    /// The call or subscription, for people.
+    /// The method of the call, or the kind of the subscription, for messages.
     method: u32,
     since: Instant,
-    /// For whom the plugin asks the bus, and within which bounds.
+    /// Context of the bus requests that the plugin makes for it.
     context: CallContext,
 }
 
 enum Waits {
     Call(oneshot::Sender<Answer>),
     Items(mpsc::Sender<Item>),
-    /// The caller has gone; the process still owes its last frame.
+    /// The caller has gone; the process must still send the last frame.
     Nobody,
 }
 
@@ -106,34 +106,34 @@ struct Slots {
     ended: Option<Failure>,
 }
 
-/// Something of the plugin's that runs at the bus.
+/// A running bus request of the plugin.
 struct AtTheBus {
     task: AbortHandle,
     credit: Option<Arc<Semaphore>>,
 }
 
-/// The node's end. Shared by callers, the tasks of the socket, and the supervisor.
+/// The node's end of the connection. Shared by callers, the tasks of the socket, and the supervisor.
 pub(super) struct Link {
     out: Outgoing,
     next: AtomicU64,
     /// Nothing awaits under the lock.
     slots: Mutex<Slots>,
-    /// As above; numbers are the plugin's.
+    /// As above; the plugin assigns the numbers.
     bus: Mutex<HashMap<u64, AtTheBus>>,
     pub(super) backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
     limits: Limits,
-    /// The plugin's share of the memory budget, which what lies between the node and its process draws on.
+    /// The plugin's share of the memory budget, for data between the node and its process.
     memory: ClientMemory,
-    /// Grows with every `Pong`.
+    /// Number of received `Pong`s.
     pongs: AtomicU64,
-    /// Bytes of the plugin's questions that run.
+    /// Bytes of the plugin's running requests.
     asked: AtomicUsize,
     /// Bytes of items that wait for subscribers.
     items: Arc<AtomicUsize>,
-    /// Whether more waits for the process than may.
+    /// Whether too many bytes wait for the process.
     has_too_much: AtomicBool,
-    /// Told when that begins.
+    /// Notified when `has_too_much` becomes true.
     is_beyond: Notify,
 }
 
@@ -161,14 +161,14 @@ impl Link {
         })
     }
 
-    /// Bytes that the node holds because of this process: what waits to be read by it, its questions that run, and items
-    /// that wait for subscribers.
+    /// Bytes that the node holds for this process: data that it has not read, its running requests, and items that wait
+    /// for subscribers.
     pub(super) fn held_bytes(&self) -> usize {
         let (asked, items) = (self.asked.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed));
         self.out.waiting().saturating_add(asked).saturating_add(items)
     }
 
-    /// Sends an answer or an event, unless so much waits for the process already that it is ended.
+    /// Sends an answer or an event, unless so much waits for the process that it is being ended.
     fn send_answer(&self, kind: Kind, id: u64, answer: Result<&[u8], &Failure>) {
         let length = answer.map_or(0, <[u8]>::len);
         if self.out.waiting().saturating_add(length) > self.limits.end_at {
@@ -180,7 +180,7 @@ impl Link {
             put_reply(out, kind, answer);
         });
         if let Err(NotSent::Memory(refused)) = sent {
-            // A refusal is small: it is sent in the place of what does not fit.
+            // A refusal is small: it is sent in place of an answer that does not fit.
             let refused = Failure::from(refused);
             self.out.push(kind, id, |out| put_reply(out, kind, Err(&refused)));
         }
@@ -194,7 +194,7 @@ impl Link {
         self.bus.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the process for something.
+    /// Sends a request to the process.
     fn ask(
         &self,
         waits: Waits,
@@ -207,12 +207,12 @@ impl Link {
         if let Some(reason) = &slots.ended {
             return Err(reason.clone());
         }
-        if slots.taken.len() >= MOST_IN_FLIGHT {
+        if slots.taken.len() >= MAX_IN_FLIGHT {
             return Err(Failure::limit("too many calls of this plugin are in flight; try again later"));
         }
         slots.taken.insert(id, Slot { waits, method, since: Instant::now(), context });
         drop(slots);
-        self.out.try_push_counted((LARGEST_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
+        self.out.try_push_counted((MAX_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
             |reason| {
                 self.slots().taken.remove(&id);
                 match reason {
@@ -226,7 +226,7 @@ impl Link {
 
     /// Calls a method.
     ///
-    /// The question is on its way when this returns, so that the parameters need not be kept for the answer.
+    /// The request has been queued when this returns, so that the parameters need not be kept for the answer.
     pub(super) fn call(
         self: Arc<Self>,
         method: u32,
@@ -259,7 +259,7 @@ impl Link {
         params: Option<&str>,
         caller: &Caller,
     ) -> Result<Items, Failure> {
-        // One place more than credit: for the reason when the process goes.
+        // One slot more than the credit, for the reason when the process ends.
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
         let length = params.map_or(0, str::len);
         let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), (Kind::Subscribe, length), |out| {
@@ -271,7 +271,7 @@ impl Link {
         Ok(Items { receiver, guard: CancelOnDrop { link: self, id: Some(id) } })
     }
 
-    /// Asks for the state for the next version; blocks.
+    /// Requests the state for the next version. Blocks.
     pub(super) fn export_state(&self, limit: Duration) -> Answer {
         let (sender, mut receiver) = oneshot::channel();
         self.ask(Waits::Call(sender), (u32::MAX, CallContext::new()), (Kind::ExportState, 0), |_| {})?;
@@ -287,12 +287,12 @@ impl Link {
         }
     }
 
-    /// Tells the process to stop in order.
+    /// Requests an orderly stop of the process.
     pub(super) fn stop(&self) {
         self.out.push(Kind::Stop, 0, |_| {});
     }
 
-    /// Ends the link: every waiting caller gets `reason`.
+    /// Ends the link: every waiting caller receives `reason`.
     pub(super) fn end(&self, reason: &Failure) {
         let taken = {
             let mut slots = self.slots();
@@ -300,7 +300,7 @@ impl Link {
             std::mem::take(&mut slots.taken)
         };
         for slot in taken.into_values() {
-            // Errors say that the caller has gone.
+            // Errors mean that the caller has gone.
             match slot.waits {
                 Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
                 Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items, None))),
@@ -312,18 +312,18 @@ impl Link {
         }
     }
 
-    /// In which context a call that is in flight was made; none where there is none with this number.
+    /// The context of a call in flight; none if there is no call with this number.
     fn context_of(&self, call: u64) -> Option<CallContext> {
         self.slots().taken.get(&call).map(|slot| slot.context.clone())
     }
 
-    /// What was asked under a number that is in flight: whether it is a subscription, and its method or kind.
+    /// The call or subscription in flight with this number: whether it is a subscription, and its method or kind.
     pub(super) fn asked(&self, id: u64) -> Option<(bool, u32)> {
         let slots = self.slots();
         slots.taken.get(&id).map(|slot| (matches!(slot.waits, Waits::Items(_)), slot.method))
     }
 
-    /// Serves the socket until there is a reason not to.
+    /// Serves the socket until it has to end.
     pub(super) async fn run(self: &Arc<Self>, socket: UnixStream, buffer: FrameBuffer, early: Vec<Early>) -> Ending {
         let socket = Arc::new(socket);
         let (link, writer) = (Arc::clone(self), Arc::clone(&socket));
@@ -346,11 +346,11 @@ impl Link {
         let mut memory = None;
         loop {
             loop {
-                // A process that asks and does not read what it is told is not listened to meanwhile.
+                // Reading pauses while a process sends requests without reading the answers.
                 if self.out.waiting() > self.limits.pause_at {
                     self.out.waits_no_more_than(self.limits.pause_at).await;
                 }
-                // One that sends without end must not keep this thread from other tasks, nor from its own end.
+                // A process that sends without end must not block this thread's other tasks, nor its own end.
                 tokio::task::consume_budget().await;
                 if self.has_too_much.load(Ordering::Relaxed) {
                     return Ending::Unread(self.limits.end_at);
@@ -380,8 +380,8 @@ impl Link {
         }
     }
 
-    /// Counts what the buffer takes with the next read. Nothing is read while there is no memory for it: the process waits, and
-    /// is ended as silent when that lasts.
+    /// Counts the buffer's size for the next read. Reading pauses while there is no memory for it: the process waits,
+    /// and is ended as silent if that lasts.
     async fn hold_buffer(&self, buffer: &FrameBuffer, memory: &mut Option<Reservation>) {
         let bytes = buffer.bytes_with_room();
         if bytes <= UNCOUNTED_BUFFER {
@@ -400,7 +400,7 @@ impl Link {
         }
     }
 
-    /// Takes in what the process sent.
+    /// Handles a frame from the process.
     fn take(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         match frame.kind {
             Kind::Reply => self.take_reply(frame),
@@ -409,7 +409,7 @@ impl Link {
             Kind::BusCall => self.bus_call(frame),
             Kind::BusSubscribe => self.bus_subscribe(frame),
             Kind::BusCancel => {
-                // Not there when it has been answered already.
+                // Absent if it has been answered already.
                 if let Some(work) = self.at_the_bus().remove(&frame.id) {
                     work.task.abort();
                 }
@@ -419,7 +419,7 @@ impl Link {
                 let count = frame.fields().u32()? as usize;
                 let bus = self.at_the_bus();
                 if let Some(credit) = bus.get(&frame.id).and_then(|work| work.credit.as_ref()) {
-                    // More than the window is never outstanding, whatever it says.
+                    // Outstanding credit never exceeds the window, whatever the process claims.
                     credit.add_permits(count.min(WINDOW.saturating_sub(credit.available_permits())));
                 }
                 Ok(())
@@ -443,7 +443,7 @@ impl Link {
             _ => return Err(WireError::NotAsked(frame.id)),
         };
         if let Waits::Call(sender) = slot.waits {
-            // An error says that the caller has just gone.
+            // An error means that the caller has just gone.
             let _ = sender.send(answer);
         }
         Ok(())
@@ -458,7 +458,7 @@ impl Link {
                 let failure = match self.hold_item(&item) {
                     Ok(memory) => {
                         let item = Item::counted(item, &self.items, memory);
-                        if self.items.load(Ordering::Relaxed) <= MOST_ITEMS {
+                        if self.items.load(Ordering::Relaxed) <= MAX_ITEM_BYTES {
                             let _ = sender.try_send(item);
                             return Ok(());
                         }
@@ -466,7 +466,7 @@ impl Link {
                     }
                     Err(refused) => Failure::limit(format!("subscription closed: {refused}")),
                 };
-                // There is a place for it: credit is one less than the places.
+                // There is a free slot: credit is one less than the slots.
                 let _ = sender.try_send(Item::counted(Err(failure), &self.items, None));
                 slot.waits = Waits::Nobody;
                 drop(slots);
@@ -508,10 +508,11 @@ impl Link {
     fn bus_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
         let (topic, schema, left) = (Topic(fields.u32()?), fields.u32()?, fields.u64()?);
-        // The process says for which of its calls it asks; who made that call, and how long it may take, the node knows itself.
+        // The process names the call for which it makes this request; the node itself knows that call's origin and
+        // deadline.
         let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
         let question = fields.rest();
-        let most = if topic == CommitRecords::TOPIC { MOST_ASKED_WITH_RECORDS } else { MOST_ASKED };
+        let most = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
         let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
@@ -549,12 +550,12 @@ impl Link {
             self.out.push(Kind::BusEnd, id, |_| {});
             return Ok(());
         };
-        // Listening begins now, not when the task first runs.
+        // Subscribe now, not when the task first runs.
         let mut events = ForeignStream::from(self.backend.subscribe(topic, schema));
         let credit = Arc::new(Semaphore::new(WINDOW));
         let (link, own_credit) = (Arc::clone(self), Arc::clone(&credit));
         self.add_to_the_bus(room, id, Some(credit), async move {
-            // Without credit nothing is taken from the bus, which counts what is missed meanwhile.
+            // Without credit nothing is taken from the bus, which counts missed events meanwhile.
             while let Ok(permit) = own_credit.acquire().await {
                 permit.forget();
                 let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
@@ -567,13 +568,13 @@ impl Link {
         Ok(())
     }
 
-    /// Whether there is room for one more at the bus.
+    /// Whether one more bus request is allowed.
     fn room_at_the_bus(&self, id: u64) -> Result<Option<RoomAtTheBus>, WireError> {
         let bus = self.at_the_bus();
         if bus.contains_key(&id) {
             return Err(WireError::NumberTaken(id));
         }
-        Ok((bus.len() < MOST_AT_THE_BUS).then_some(RoomAtTheBus))
+        Ok((bus.len() < MAX_BUS_REQUESTS).then_some(RoomAtTheBus))
     }
 
     fn add_to_the_bus(
@@ -583,13 +584,13 @@ impl Link {
         credit: Option<Arc<Semaphore>>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        // Held over the spawn: the work looks for its own entry when it is done.
+        // Held during the spawn, because the work looks for its own entry when it is done.
         let mut bus = self.at_the_bus();
         let task = tokio::spawn(work).abort_handle();
         bus.insert(id, AtTheBus { task, credit });
     }
 
-    /// Ends calls that take too long, and the process when it is silent although something is asked of it.
+    /// Ends calls that take too long, and the process if it is silent while requests wait for it.
     async fn look_after(&self) -> Ending {
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -634,16 +635,16 @@ impl Link {
     }
 }
 
-/// An item of a subscription that is counted while it waits for its subscriber.
+/// An item of a subscription, counted while it waits for its subscriber.
 struct Item {
     answer: Option<Answer>,
     bytes: usize,
     items: Arc<AtomicUsize>,
-    /// What it holds of the memory budget until it is taken.
+    /// Its share of the memory budget until it is taken.
     _memory: Option<Reservation>,
 }
 
-/// Bytes of an answer's text.
+/// Length of an answer's text in bytes.
 fn length_of(answer: &Answer) -> usize {
     match answer {
         Ok(body) => body.len(),
@@ -659,7 +660,7 @@ impl Item {
     }
 
     fn take(mut self) -> Answer {
-        // It is there until it is taken, once.
+        // Present until it is taken, once.
         self.answer.take().unwrap_or_else(|| Ok(Vec::new()))
     }
 }
@@ -670,7 +671,7 @@ impl Drop for Item {
     }
 }
 
-/// A question of the plugin that runs; its bytes are counted meanwhile.
+/// A running request of the plugin, whose bytes are counted until it ends.
 struct Asked {
     link: Arc<Link>,
     bytes: usize,
@@ -689,13 +690,13 @@ impl Drop for Asked {
     }
 }
 
-/// That there was room at the bus. One task reads the socket, so it is still there when it is taken.
+/// Proof that a bus request was allowed. One task reads the socket, so it remains allowed until used.
 struct RoomAtTheBus;
 
 /// Cancels the call or subscription in the process.
 struct CancelOnDrop {
     link: Arc<Link>,
-    /// None when it has been answered.
+    /// None once it has been answered.
     id: Option<u64>,
 }
 

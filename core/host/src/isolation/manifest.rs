@@ -1,14 +1,14 @@
-//! A manifest on the wire.
+//! Encodes and decodes manifests on the wire.
 
 use tenon_api::Capability;
 
 use super::wire::{Fields, WireError, put_bytes};
 use crate::{Cost, Manifest, Method, Need};
 
-/// The most methods, and the most subscriptions, that a plugin can list.
+/// Maximum number of methods, and of subscriptions, of a plugin.
 const MAX_ENTRIES: u32 = 4096;
 
-/// Why a manifest from the wire is not taken.
+/// Why a manifest from the wire was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ManifestError {
     #[error(transparent)]
@@ -51,7 +51,7 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// Reads a manifest and checks it as if the library itself had been asked.
+/// Reads a manifest and checks it like one from a library in this process.
 pub(super) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, ManifestError> {
     let mut text = || fields.text().map(str::to_owned);
     let (name, namespace, version, built_with, needs) = (text()?, text()?, text()?, text()?, text()?);

@@ -1,11 +1,11 @@
-//! Plugins in processes of their own.
+//! Plugins in their own processes.
 //!
 //! The node starts its own program as a child with a socket for its standard input, the child maps the library, and
-//! calls, questions to the bus, events and log lines travel as frames ([`wire`]). To the router it is one more
+//! calls, bus requests, events and log lines travel as frames ([`wire`]). For the router it is another
 //! [`PluginInstance`](crate::instance::PluginInstance).
 //!
-//! What must always hold: nothing that a child sends can harm the node: lengths, numbers and amounts are bounded and
-//! checked, JSON is looked at, capabilities are enforced here. Whoever waits for a child that ends gets one error that
+//! Invariants: nothing that a child sends can harm the node: lengths, numbers and amounts are bounded and checked, JSON
+//! is validated, capabilities are enforced here. Every caller waiting for a child that ends receives one error that
 //! names the plugin and the reason. A library is never mapped in the node.
 
 mod child;
@@ -26,8 +26,8 @@ pub(crate) use instance::open;
 pub use options::{Isolation, IsolationOptions};
 pub(crate) use process::{Lived, Lives, live};
 
-/// The number of the subscription that stands for the plugin's own work.
+/// Number of the subscription that stands for the plugin's background work.
 const BACKGROUND: u32 = u32::MAX;
 
-/// Items of a subscription, and events, that may be under way before the receiver has asked for more.
+/// Maximum number of items of a subscription, or of events, sent before the receiver grants more credit.
 const WINDOW: usize = 16;

@@ -3,14 +3,14 @@ use std::{path::PathBuf, time::Duration};
 /// Where a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// In the node's own process: half a microsecond a call. A crash of its code can end the node.
+    /// In the node's own process: half a microsecond per call. A crash of its code can end the node.
     InProcess,
-    /// In a process of its own: some 50 microseconds a call, bounded and replaceable.
+    /// In its own process: some 50 microseconds per call, bounded and replaceable.
     Process,
 }
 
 impl Isolation {
-    /// As settings and `moduleInfo` write it.
+    /// Its name in settings and `moduleInfo`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InProcess => "in-process",
@@ -24,48 +24,47 @@ impl Isolation {
     }
 }
 
-/// How plugins in processes of their own are run and bounded.
+/// How plugins run in their own processes, and their limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsolationOptions {
     /// The program that is started for a plugin: one that calls [`run_plugin_child`](crate::run_plugin_child).
     pub program: PathBuf,
-    /// Its arguments; the library follows them, so that a list of processes tells them apart.
+    /// Its arguments. The library is appended, to identify the process in process lists.
     pub arguments: Vec<String>,
-    /// Memory of its own that the process may use, in bytes.
+    /// Limit of its private memory, in bytes.
     pub memory: u64,
-    /// Processor time that one call may use in the plugin, or one stretch of a subscription between two waits.
+    /// Limit of processor time of one call, or of one stretch of a subscription between two waits.
     pub processor_time: Duration,
-    /// How long a call may take, whatever its caller allows.
+    /// Time limit of a call, even if its caller allows more.
     pub longest_call: Duration,
-    /// How long the plugin may take to start.
+    /// Time limit of the plugin's start.
     pub start_time: Duration,
-    /// How many times in [`IsolationOptions::restart_window`] the process is started again after it ended by itself.
-    /// After that the plugin has failed for good.
+    /// Maximum number of restarts after unexpected ends within [`IsolationOptions::restart_window`]. One more end and
+    /// the plugin has failed for good.
     pub restarts: u32,
-    /// The time in which restarts are counted.
+    /// The period over which restarts are counted.
     pub restart_window: Duration,
-    /// Pause before the first restart; it doubles with each further one up to
-    /// [`IsolationOptions::longest_pause`].
+    /// Pause before the first restart. It doubles with each further one, up to [`IsolationOptions::longest_pause`].
     pub first_pause: Duration,
-    /// Longest pause before a restart.
+    /// Maximum pause before a restart.
     pub longest_pause: Duration,
-    /// Lines a second that it may write to the log on average; four times as many may come at once.
+    /// Average log lines per second; bursts may have four times as many.
     pub log_lines: u32,
-    /// Whether the library is refused where the kernel cannot close the sandbox around it, instead of warned about.
+    /// Whether to refuse the library, rather than warn, if the kernel cannot close the sandbox around it.
     pub needs_sandbox: bool,
-    /// Bytes that may wait for the process in the node (its questions that run, answers and events that it has not read)
-    /// before nothing more is read from it.
+    /// Bytes that may wait for the process in the node (its running requests, answers and events that it has not read)
+    /// before reading from it pauses.
     pub pause_at: usize,
-    /// Bytes that may wait for it before it is ended.
+    /// Bytes that may wait for the process before it is ended.
     pub end_at: usize,
 }
 
 impl IsolationOptions {
-    /// Defaults: this program with the argument `plugin-child`, 512 MiB, 5 s of processor time and 60 s a call, 30 s to
-    /// start, 5 restarts in a minute after 0.1 s to 10 s, 50 lines a second, a sandbox that must hold, 4 MiB that may wait
-    /// before reading pauses and 128 MiB before the process is ended.
+    /// Defaults: this program with the argument `plugin-child`, 512 MiB, 5 s of processor time and 60 s per call, 30 s
+    /// to start, 5 restarts per minute after 0.1 s to 10 s, 50 lines per second, a mandatory sandbox, 4 MiB that may
+    /// wait before reading pauses and 128 MiB before the process is ended.
     pub fn of_this_program() -> Self {
-        // Not by its name: a new build may lie there by now, and host and child must be the same.
+        // Not by its path, which may hold a new build by now: host and child must be the same build.
         Self::of_program("/proc/self/exe", ["plugin-child"])
     }
 

@@ -1,4 +1,4 @@
-//! What waits to be written to the socket.
+//! Outgoing data of the socket.
 
 use std::{
     io::{self, ErrorKind},
@@ -13,39 +13,39 @@ use tokio::{net::UnixStream, sync::Notify};
 
 use super::wire::{Kind, put_frame, wipe};
 
-/// More bytes than this may not wait when a new call wants to join: the other side does not read.
-pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
+/// Maximum waiting bytes for a new call to be accepted: beyond that, the other side does not read.
+pub(super) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
 
-/// Up to this many bytes of waiting frames are not counted in the budget, and beyond it they are counted in steps of it: most calls
-/// must not pay for the lock.
+/// Waiting bytes up to this number are not counted in the budget, and beyond it in steps of this size: most calls must
+/// not pay for the lock.
 const MEMORY_STEP: usize = 64 * 1024;
 
-/// Room that a buffer begins with.
+/// Initial capacity of a buffer.
 const FIRST_ROOM: usize = 16 * 1024;
 
 /// Capacity that a buffer keeps after it has been written.
 const KEPT: usize = 256 * 1024;
 
-/// Frames in the order of their writing. Filled from any thread, written by one task.
+/// Frames to write, in order. Filled from any thread, written by one task.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     /// Nothing awaits under the lock.
     buffer: Mutex<Vec<u8>>,
     filled: Notify,
-    /// Bytes that the other side has not taken: those in the buffer, and those that are being written.
+    /// Bytes that the other side has not received, in the buffer or being written.
     waiting: AtomicUsize,
-    /// Told when some of them were taken.
+    /// Notified when some of them were received.
     taken: Notify,
     memory: Option<HeldMemory>,
 }
 
-/// What waiting frames hold of the memory budget.
+/// Reservation of waiting frames in the memory budget.
 #[derive(Debug)]
 struct HeldMemory {
     client: ClientMemory,
     /// Nothing awaits under the lock.
     reservation: Mutex<Option<Reservation>>,
-    /// Bytes of the reservation, to see without the lock whether it is enough.
+    /// Size of the reservation, read without the lock.
     bytes: AtomicUsize,
 }
 
@@ -70,7 +70,7 @@ impl HeldMemory {
         Ok(())
     }
 
-    /// Gives back what this many waiting bytes do not need.
+    /// Releases the part of the reservation that this many waiting bytes do not need.
     fn give_back(&self, waiting: usize) {
         let held = self.bytes.load(Ordering::Relaxed);
         if held == 0 || waiting.saturating_add(2 * MEMORY_STEP) > held && waiting > MEMORY_STEP {
@@ -89,14 +89,14 @@ impl HeldMemory {
 /// Why a frame was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotSent {
-    /// As many bytes wait as may.
+    /// The maximum number of bytes is waiting.
     Backlog,
     /// The memory budget has no room for it.
     Memory(OutOfMemory),
 }
 
 impl Outgoing {
-    /// Nothing waits yet; what will draws on this share of the budget.
+    /// Creates an empty queue, whose waiting bytes are counted in this share of the budget.
     pub(super) fn drawing_on(client: ClientMemory) -> Self {
         let memory = HeldMemory { client, reservation: Mutex::default(), bytes: AtomicUsize::new(0) };
         Self { memory: Some(memory), ..Self::default() }
@@ -106,12 +106,12 @@ impl Outgoing {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that the other side has not taken.
+    /// Bytes that the other side has not received.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits until no more than `most` bytes wait.
+    /// Waits until at most `most` bytes are waiting.
     pub(super) async fn waits_no_more_than(&self, most: usize) {
         loop {
             let taken = self.taken.notified();
@@ -124,13 +124,13 @@ impl Outgoing {
 
     fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         let before = buffer.len();
-        // Growing leaves copies behind; most that waits fits into this.
+        // Growing leaves copies behind; most waiting data fits into this.
         buffer.reserve_exact(FIRST_ROOM.saturating_sub(buffer.capacity()));
         put_frame(buffer, kind, id, fill);
         let added = buffer.len().saturating_sub(before);
         let waiting = self.waiting.fetch_add(added, Ordering::Relaxed).saturating_add(added);
         if let Some(memory) = &self.memory {
-            // What is too large for the budget was refused before; small frames are sent all the same.
+            // Large frames were refused before if the budget is full; small frames are sent regardless.
             let _ = memory.cover(waiting);
         }
     }
@@ -143,18 +143,19 @@ impl Outgoing {
         self.taken.notify_one();
     }
 
-    /// Appends a frame, whatever waits already: for what is small, and bounded by something else.
+    /// Appends a frame, however much is waiting: for small frames that are bounded otherwise.
     pub(super) fn push(&self, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         self.put(&mut self.buffer(), kind, id, fill);
         self.filled.notify_one();
     }
 
-    /// Appends a frame unless more than `most` bytes wait; says whether it did. For small ones.
+    /// Appends a small frame unless more than `most` bytes wait. Returns whether it did.
     pub(super) fn try_push(&self, most: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
         self.try_push_counted((most, 0), kind, id, fill).is_ok()
     }
 
-    /// Appends a frame of about `length` bytes, unless more than `most` bytes wait or the memory budget has no room for it.
+    /// Appends a frame of about `length` bytes, unless more than `most` bytes wait or the memory budget has no room for
+    /// it.
     pub(super) fn try_push_counted(
         &self,
         (most, length): (usize, usize),
@@ -176,7 +177,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Writes what the socket takes, until it would wait. True when nothing is left.
+    /// Writes as much as the socket accepts without blocking. Returns true if nothing is left.
     pub(super) fn write_now(&self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
         let mut buffer = self.buffer();
         let mut written = 0;
@@ -189,7 +190,7 @@ impl Outgoing {
                 Err(error) => return Err(error),
             }
         }
-        // What has been written may have held secrets.
+        // Written data may have held secrets.
         let rest = buffer.len() - written;
         buffer.copy_within(written.., 0);
         wipe(buffer.get_mut(rest..).unwrap_or_default());
@@ -200,8 +201,8 @@ impl Outgoing {
         Ok(is_empty)
     }
 
-    /// Writes whatever is filled in, for ever. What is half written stays in the buffer, so that a caller of
-    /// [`Outgoing::write_now`] in between goes on where this stopped.
+    /// Writes the frames for ever. Partly written data stays in the buffer, so that [`Outgoing::write_now`] can
+    /// continue where this stopped.
     pub(super) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
         loop {
             self.filled.notified().await;
@@ -218,8 +219,8 @@ impl Outgoing {
         }
     }
 
-    /// Writes whatever is filled in, for ever. `others_follow` says whether it pays to let other tasks fill in
-    /// something first: under load one write then carries many frames, and a lone frame is not delayed.
+    /// Writes the frames for ever. `others_follow` returns whether to let other tasks append frames first: under load
+    /// one write then carries many frames, and a lone frame is not delayed.
     pub(super) async fn pump(&self, socket: &UnixStream, others_follow: impl Fn() -> bool) -> io::Error {
         let mut taken = Vec::new();
         loop {

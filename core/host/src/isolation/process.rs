@@ -1,4 +1,4 @@
-//! Starting a plugin's process: everything up to the moment in which it serves. Blocks, with time limits.
+//! Starts a plugin's process, up to the moment when it serves. Blocks, with time limits.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -25,17 +25,17 @@ use super::{
 };
 use crate::{Manifest, library_cache::CheckedLibrary};
 
-/// How long the process may take until it has mapped the library.
+/// Time limit for the process to map the library.
 const OPEN_TIME: Duration = Duration::from_secs(20);
-/// How long all lives of a library may take together.
+/// Time limit for all load cycles of a library together.
 const LIVES_TIME: Duration = Duration::from_secs(120);
-/// How long a process that has closed its socket may take to end by itself.
+/// Time limit for a process that has closed its socket to end by itself.
 const END_TIME: Duration = Duration::from_millis(250);
-/// How long the system may take to end a process that was killed: it ends between two instructions, but not while the system
-/// works for it, on a disk that does not answer for example.
+/// Time limit for the system to end a killed process. The process cannot end while it is inside a system call, for
+/// example on a disk that does not respond.
 const KILL_TIME: Duration = Duration::from_secs(1);
 
-/// Why a process did not come to serve.
+/// Why a process did not get ready to serve.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProcessError {
     #[error("cannot start {}: {reason}", program.display())]
@@ -50,7 +50,7 @@ pub(super) enum ProcessError {
     Wire(#[from] WireError),
     #[error("its process breaks the rules: {0}")]
     Manifest(#[from] ManifestError),
-    /// The reason of the child, which names the file.
+    /// The child's reason, which names the file.
     #[error("{0}")]
     Refused(String),
 }
@@ -58,7 +58,7 @@ pub(super) enum ProcessError {
 /// The process itself. Dropping it kills it.
 pub(super) struct Running {
     id: u32,
-    /// None once it has been collected, or another thread waits for it.
+    /// None once it has been reaped, or another thread waits for it.
     child: Option<Child>,
 }
 
@@ -71,11 +71,11 @@ impl Running {
         self.id
     }
 
-    /// Lets it end by itself for an instant, then kills it; says how it ended. Takes no longer than `patience` and
-    /// [`KILL_TIME`] together: callers and the next process wait for this.
-    pub(super) fn end(&mut self, patience: Duration) -> String {
+    /// Gives it a moment to end by itself, then kills it; returns how it ended. Takes at most `timeout` and
+    /// [`KILL_TIME`] together, because callers and the next process wait for this.
+    pub(super) fn end(&mut self, timeout: Duration) -> String {
         let Some(mut child) = self.child.take() else { return "collected before".to_owned() };
-        collected(&mut child, patience).map_or_else(|| kill(child, KILL_TIME), describe)
+        collected(&mut child, timeout).map_or_else(|| kill(child, KILL_TIME), describe)
     }
 }
 
@@ -87,22 +87,22 @@ impl Drop for Running {
     }
 }
 
-/// Kills a process, and says what came of it. What the system does not let go in time is left to a thread of its own.
-fn kill(mut child: Child, patience: Duration) -> String {
-    // Fails only when it has ended already; either way it is collected.
+/// Kills a process, and describes the outcome. If it does not end in time, a separate thread waits for it.
+fn kill(mut child: Child, timeout: Duration) -> String {
+    // Fails only if it has ended already; it is reaped either way.
     let _ = child.kill();
-    if collected(&mut child, patience).is_some() {
+    if collected(&mut child, timeout).is_some() {
         return "killed by the node".to_owned();
     }
     tracing::error!(process = child.id(), "a plugin's process was killed, and the system does not let it go");
-    // Without a thread it stays in the system's table until the node ends.
+    // Without a thread it remains a zombie until the node ends.
     let _ = thread::Builder::new().name("collector".to_owned()).spawn(move || child.wait());
     "killed by the node, and not let go by the system".to_owned()
 }
 
-/// How a process has ended, if it does in time.
-fn collected(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + patience;
+/// The exit status of a process, if it ends in time.
+fn collected(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + timeout;
     loop {
         match child.try_wait() {
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
@@ -126,19 +126,19 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// A process on its way to serving.
+/// A process that has not started to serve.
 pub(super) struct Process {
     pub(super) running: Running,
     pub(super) socket: UnixStream,
-    /// What it writes to standard output and error.
+    /// Its standard output and error.
     pub(super) output: UnixStream,
     pub(super) buffer: FrameBuffer,
 }
 
-/// What a process says of itself when it has mapped the library.
+/// Message of a process that has mapped the library.
 pub(super) struct Greeting {
     pub(super) manifest: Manifest,
-    /// What its sandbox could not do, a line each.
+    /// Gaps of its sandbox, one per line.
     pub(super) warnings: String,
 }
 
@@ -167,29 +167,29 @@ pub(super) fn open(
     Ok((process, greeting))
 }
 
-/// How often a process lives through a library's life instead of serving, and the methods that are called in each.
+/// Number of load cycles for a process that runs them instead of serving, and the methods to call in each.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Lives<'a> {
     pub(crate) count: u32,
     pub(crate) methods: &'a [u32],
 }
 
-/// What many lives of a library left behind in their process.
+/// Leftovers of many load cycles of a library in their process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lived {
     pub(crate) threads_before: u64,
     pub(crate) threads_after: u64,
-    /// Of its own, KiB, when everything was there that is there once and for all.
+    /// Private memory in KiB, after all one-time allocations.
     pub(crate) memory_before: u64,
     pub(crate) memory_after: u64,
     /// Whether it was still mapped after it had been unmapped.
     pub(crate) stays: bool,
 }
 
-/// Lives through the life of a library again and again, in a process of its own. Blocks.
+/// Runs load cycles of a library in a process. Blocks.
 ///
 /// # Errors
-/// In which life it ended, and how.
+/// In which cycle it ended, and how.
 pub(crate) fn live(
     library: &CheckedLibrary,
     options: &IsolationOptions,
@@ -232,14 +232,14 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a process sent while it started, to be looked at once it serves.
+/// Messages of a process during its start, to be handled once it serves.
 pub(super) struct Early {
     pub(super) kind: Kind,
     pub(super) id: u64,
     pub(super) body: Vec<u8>,
 }
 
-/// How much a plugin may ask of the bus while it starts: questions, and bytes of them.
+/// Maximum bus requests of a plugin during its start: their number, and their bytes.
 const MAX_EARLY: usize = 256;
 const MAX_EARLY_BYTES: usize = 4 * 1024 * 1024;
 
@@ -254,7 +254,7 @@ impl Process {
             .arg(library)
             .env_clear()
             .current_dir("/")
-            // Signals of the terminal are for the node, which then stops its plugins in order.
+            // Terminal signals go to the node, which then stops its plugins in order.
             .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(their_output.try_clone()?))
@@ -263,7 +263,7 @@ impl Process {
         Ok(Self { running: Running::new(child), socket, output, buffer: FrameBuffer::new() })
     }
 
-    /// Starts the plugin in it. The outer error is the process', the inner one the plugin's.
+    /// Starts the plugin in it. The outer error is the process's, the inner one the plugin's.
     pub(super) fn start(
         &mut self,
         settings: &str,
@@ -329,7 +329,7 @@ impl Process {
         }
     }
 
-    /// Waits until `take` has what it wants.
+    /// Waits until `take` returns a value.
     fn wait_for<T>(
         &mut self,
         limit: Duration,
@@ -356,7 +356,7 @@ impl Process {
         }
     }
 
-    /// A socket that breaks says less than how the process ended, and what it had to say.
+    /// Prefers the process's exit status and output to the error of a broken socket.
     fn broken(&mut self, error: io::Error) -> ProcessError {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
@@ -406,7 +406,7 @@ mod tests {
     fn a_process_that_the_system_holds_is_collected_when_it_ends_and_nobody_waits() {
         let child = sleeping();
         let process = child.id();
-        // Without patience it is mostly still there at the only look, as one would be that the system holds.
+        // With a timeout of zero it is mostly still running at the only check, like one that the system holds.
         let told = kill(child, Duration::ZERO);
 
         assert!(told.starts_with("killed by the node"), "{told}");

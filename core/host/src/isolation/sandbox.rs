@@ -1,11 +1,12 @@
-//! What a plugin's process gives up: the file system but for reading the system's libraries, the network, other processes,
-//! new threads and programs.
+//! What a plugin's process cannot use: the file system except for reading the system's libraries, the network, other
+//! processes, new threads and programs.
 //!
-//! Landlock does the files (Linux 5.13; newer rules where the kernel has them), seccomp the system calls. Both hold before the
-//! library is mapped, because a library's code runs from then on; a second filter takes away what only mapping needs.
+//! Landlock restricts files (Linux 5.13; newer rules where the kernel has them), seccomp restricts system calls. Both
+//! are active before the library is mapped, because a library's code runs from then on; a second filter removes the
+//! permissions that only mapping needs.
 //!
-//! What must always hold: the first filter lets nothing out of the file system but the content of system libraries. Landlock
-//! guards neither `stat` nor opening with `O_PATH`, through which the size of any file could be read: they are closed here.
+//! Invariant: under the first filter, only the content of system libraries can be read from the file system. Landlock
+//! restricts neither `stat` nor opening with `O_PATH`, which would reveal the size of any file: seccomp forbids both.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,14 +20,14 @@ use seccompiler::{
 
 use super::system;
 
-/// What may be read, apart from the library itself: what a library may depend on.
+/// Readable paths, apart from the library itself: the locations of libraries that it may depend on.
 const READABLE: [&str; 6] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
-/// The rules without which files count as open.
+/// Minimum rules; without them, files count as unrestricted.
 const REQUIRED: ABI = ABI::V1;
-/// The newest rules that are asked for; an older kernel holds what it knows of them.
+/// The newest rules requested; an older kernel applies those that it supports.
 const NEWEST: ABI = ABI::V6;
-/// What the rules beyond the required ones close, by the version of Landlock that has them.
+/// Protections beyond the required rules, by the version of Landlock that has them.
 const NEWER: [(u32, &str); 4] = [
     (3, "truncating files (Linux 6.2)"),
     (4, "TCP ports (Linux 6.7)"),
@@ -34,16 +35,17 @@ const NEWER: [(u32, &str); 4] = [
     (6, "signals to other processes and abstract sockets (Linux 6.12)"),
 ];
 
-/// What does not hold of a sandbox.
+/// A missing protection of a sandbox.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// A newer rule that the kernel does not have. Seccomp closes the way to it as well.
+    /// A newer rule that the kernel lacks. Seccomp forbids the same.
     Newer(String),
-    /// A rule without which it is no sandbox.
+    /// A required rule.
     Required(String),
 }
 
-/// Leaves only files to this thread, and to threads that it starts, that `library` needs. Says what does not hold.
+/// Restricts this thread, and threads that it starts, to files that `library` needs. Returns the missing protection, if
+/// any.
 pub(super) fn close_files(library: &Path) -> Option<Gap> {
     let restrict = || {
         let readable = READABLE.iter().map(Path::new).chain([library]);
@@ -73,23 +75,24 @@ pub(super) fn close_files(library: &Path) -> Option<Gap> {
     }
 }
 
-/// The stages of a process' life, as far as system calls go.
+/// The stages of a process's life, by their permitted system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Libraries are mapped.
     Mapping,
-    /// Libraries are mapped again and again, and threads are looked for that they leave behind.
+    /// Libraries are mapped repeatedly, and leftover threads are looked for.
     Living,
     /// The library is mapped and serves.
     Serving,
 }
 
-/// Leaves only the system calls that computing and talking on an open socket need, and those of the stage. Others answer
-/// `EPERM`. Holds for all threads and for good: what an earlier stage has closed stays closed. Says what does not hold.
+/// Permits only the system calls for computing and for communicating on an open socket, and those of the stage. Others
+/// fail with `EPERM`. Applies to all threads and permanently: no later stage can permit more. Returns the missing
+/// protection, if any.
 pub(super) fn close_system_calls(stage: Stage) -> Option<Gap> {
     let apply = || -> Result<(), String> {
         if stage != Stage::Serving {
-            // Before the filter that refuses it: the C library asks for the length of an open file in this way.
+            // Before the filter that refuses it: the C library reads the length of an open file with this call.
             let trapped = BTreeMap::from([(libc::SYS_newfstatat, Vec::new())]);
             system::answer_newfstatat().map_err(|error| error.to_string())?;
             filter(trapped, SeccompAction::Allow, SeccompAction::Trap)?;
@@ -100,7 +103,7 @@ pub(super) fn close_system_calls(stage: Stage) -> Option<Gap> {
     apply().err().map(|error| Gap::Required(format!("system calls stay open to it: seccomp: {error}")))
 }
 
-/// Installs a filter in all threads. Of several, the most severe answer counts.
+/// Installs a filter in all threads. If several match, the most severe action applies.
 fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), String> {
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
     let filter = SeccompFilter::new(rules, otherwise, matched, architecture);
@@ -111,7 +114,7 @@ fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Res
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// A condition on one argument: the bits of a mask have a value. What has more than 32 bits is compared as a pointer.
+/// A condition on one argument: masked bits have a value. Values of more than 32 bits are compared as pointers.
 type Condition = (u8, u64, u64);
 
 /// All bits of a number.
@@ -119,7 +122,7 @@ const NUMBER: u64 = 0xffff_ffff;
 /// All bits of a pointer.
 const POINTER: u64 = u64::MAX;
 
-/// A rule that holds when all conditions do.
+/// A rule that matches if all conditions do.
 fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
     let condition = |(argument, mask, value): &Condition| {
         let length = if *mask > NUMBER { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };
@@ -132,7 +135,7 @@ fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
 fn allowed(stage: Stage) -> Result<Rules, String> {
     let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
     if stage == Stage::Living {
-        // Arguments of the second are in memory, where a filter does not look.
+        // The arguments of the second are in memory, which a filter cannot read.
         rules.extend([(libc::SYS_clone, Vec::new()), (libc::SYS_clone3, Vec::new())]);
     }
     let own = u64::from(std::process::id());
@@ -140,27 +143,28 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
     let mut allow = |call: i64, argument: u8, values: &[u64]| {
         conditional.extend(values.iter().map(|value| (call, vec![(argument, NUMBER, *value)])));
     };
-    // `abort` sends a signal to its own thread; other processes get none.
+    // `abort` signals its own thread; signals to other processes are forbidden.
     allow(libc::SYS_tgkill, 0, &[own]);
     allow(libc::SYS_kill, 0, &[own]);
     // Names of memory areas and threads.
     allow(libc::SYS_prctl, 0, &[0x5356_4d41, 15, 16]);
     // `FIONBIO` and `FIONREAD`.
     allow(libc::SYS_ioctl, 1, &[0x5421, 0x541b]);
-    // Not `F_SETOWN` and `F_SETSIG`: through them the kernel sends any signal to any process of the node's user.
+    // Not `F_SETOWN` and `F_SETSIG`: with them the kernel sends any signal to any process of the node's user.
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     allow(libc::SYS_fcntl, 1, &commands.map(|command| u64::from(command.unsigned_abs())));
-    // Its limits may be read. A node of root's has the right to raise them, and so has its child.
+    // Its limits may be read only. A node that runs as root may raise them, and so could its child.
     conditional.push((libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)]));
-    // Not shared memory, which the limit of memory does not count.
+    // No shared memory, because the memory limit does not count it.
     conditional.push((libc::SYS_mmap, vec![(3, libc::MAP_TYPE as u64, u64::from(libc::MAP_PRIVATE.unsigned_abs()))]));
     if stage != Stage::Serving {
-        // Reading only. Not `O_PATH`, which Landlock does not guard.
+        // Read-only. No `O_PATH`, which Landlock does not restrict.
         let flags = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         conditional.push((libc::SYS_openat, vec![(2, u64::from(!flags.unsigned_abs()), 0)]));
     }
     if stage == Stage::Mapping {
-        // The filter of the next stage: `SECCOMP_SET_MODE_FILTER` with `SECCOMP_FILTER_FLAG_TSYNC`. It can only close more.
+        // The filter of the next stage: `SECCOMP_SET_MODE_FILTER` with `SECCOMP_FILTER_FLAG_TSYNC`. It can only
+        // restrict further.
         conditional.push((libc::SYS_seccomp, vec![(0, NUMBER, 1), (1, NUMBER, 1)]));
         let no_new_privileges = u64::from(libc::PR_SET_NO_NEW_PRIVS.unsigned_abs());
         conditional.push((libc::SYS_prctl, vec![(0, NUMBER, no_new_privileges)]));
@@ -171,11 +175,11 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
     Ok(rules)
 }
 
-/// What is allowed whatever its arguments. Not here, among others: `open` and `stat` in all their forms, `socket` and
-/// `connect` (no network), `clone` and `execve` (no thread, no process), `ptrace` and `process_vm_writev`, `io_uring_setup`
-/// (which would go round this list), `mount`, `bpf`, `keyctl`.
+/// Calls permitted with any arguments. Forbidden, among others: `open` and `stat` in all their forms, `socket` and
+/// `connect` (no network), `clone` and `execve` (no thread, no process), `ptrace` and `process_vm_writev`,
+/// `io_uring_setup` (which would bypass this list), `mount`, `bpf`, `keyctl`.
 const ALWAYS: &[i64] = &[
-    // The socket that is open.
+    // The open socket.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -203,13 +207,13 @@ const ALWAYS: &[i64] = &[
     libc::SYS_mremap,
     libc::SYS_madvise,
     libc::SYS_membarrier,
-    // Descriptors that are open.
+    // Open descriptors.
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_pread64,
     libc::SYS_lseek,
     libc::SYS_dup,
-    // Clocks, chance, and who am I.
+    // Clocks, random numbers, and own identity.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_gettimeofday,
@@ -225,7 +229,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_sched_getaffinity,
     libc::SYS_sysinfo,
     libc::SYS_uname,
-    // Signals of its own, and the end.
+    // Its own signals, and its exit.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,

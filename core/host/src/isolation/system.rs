@@ -1,4 +1,4 @@
-//! What a process asks of the kernel about itself; the few calls for which the standard library has no form.
+//! Kernel calls of a process about itself that the standard library lacks.
 
 use std::{
     fs::File,
@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Takes the socket out of standard input, leaves nothing readable there, and closes every other descriptor that was
-/// inherited. To be called before anything else opens one.
+/// Takes the socket from standard input, replaces it with an empty one, and closes every other inherited descriptor.
+/// Must be called before anything else opens one.
 pub(super) fn take_inherited_socket() -> io::Result<OwnedFd> {
     // SAFETY: the program has just begun: descriptors from 3 on were inherited, and no value here owns them.
     let closed = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
@@ -25,10 +25,10 @@ pub(super) fn take_inherited_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Bounds the memory that the process may use, and turns core dumps off.
+/// Limits the memory that the process may use, and turns core dumps off.
 ///
-/// `RLIMIT_DATA` counts what is written privately; `RLIMIT_AS` is above it by an allowance for the program, for
-/// libraries, and for address space that allocators reserve; shared anonymous memory counts there only.
+/// `RLIMIT_DATA` counts private writable memory; `RLIMIT_AS` is higher, by an allowance for the program, for libraries,
+/// and for address space that allocators reserve; only it counts shared anonymous memory.
 pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
     const ALLOWANCE: u64 = 1024 * 1024 * 1024;
     set_limit(libc::RLIMIT_CORE, 0)?;
@@ -36,7 +36,7 @@ pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
     set_limit(libc::RLIMIT_AS, bytes.saturating_add(ALLOWANCE))
 }
 
-/// Bounds how many descriptors the process may have open.
+/// Limits the number of open descriptors of the process.
 pub(super) fn limit_descriptors(count: u64) -> io::Result<()> {
     set_limit(libc::RLIMIT_NOFILE, count)
 }
@@ -50,7 +50,7 @@ fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// The version of the kernel's Landlock; 0 when it has none.
+/// The kernel's Landlock version; 0 if it has none.
 pub(super) fn landlock_version() -> u32 {
     /// `LANDLOCK_CREATE_RULESET_VERSION`.
     const VERSION: libc::c_long = 1;
@@ -61,9 +61,9 @@ pub(super) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or_default()
 }
 
-/// Answers `newfstatat` for this process once a filter sends `SIGSYS` in its place: for an open descriptor as `fstat` does,
-/// otherwise with `EPERM`. C libraries before glibc 2.39 ask for the length of an open file in that form only, and a filter
-/// cannot see whether it names a path.
+/// Handles `newfstatat` in this process once a filter sends `SIGSYS` instead: for an open descriptor as `fstat` does,
+/// otherwise with `EPERM`. C libraries before glibc 2.39 read the length of an open file only in that form, and a
+/// filter cannot see whether it names a path.
 pub(super) fn answer_newfstatat() -> io::Result<()> {
     // SAFETY: all bytes zero are a valid `sigaction`, with an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -104,7 +104,7 @@ extern "C" fn on_refused_call(_: libc::c_int, _: *mut libc::siginfo_t, context: 
     RefusedCall::answer(context, answer);
 }
 
-/// A system call that a filter refused by a signal, out of the registers of its thread.
+/// A system call that a filter refused by a signal, read from the registers of its thread.
 struct RefusedCall {
     number: libc::c_long,
     arguments: [libc::c_long; 4],
@@ -152,7 +152,7 @@ impl RefusedCall {
     }
 }
 
-/// Where the registers are not known, every such call is refused. The filter itself is refused there as well.
+/// Where the registers are unknown, every such call is refused. The filter itself is refused there as well.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 impl RefusedCall {
     fn of(_: &libc::ucontext_t) -> Self {
@@ -174,8 +174,8 @@ pub(super) fn processor_time() -> Duration {
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
-/// Ends the process at once, without running what is registered for its end: a plugin's code must not get to act.
+/// Ends the process immediately, without exit handlers, so that a plugin's code cannot run.
 pub(super) fn leave(code: i32) -> ! {
-    // SAFETY: nothing is needed of it.
+    // SAFETY: no requirements.
     unsafe { libc::_exit(code) }
 }

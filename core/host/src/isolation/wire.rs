@@ -1,40 +1,39 @@
 //! Frames on the socket between the node and a plugin's process: `length u32, kind u8, id u64, body`, all numbers
 //! little-endian; the length counts what follows it.
 //!
-//! Nothing that a frame says is believed: a length is compared with the bound of its kind before a byte is kept for it, and
-//! memory grows with what has arrived, not with what was announced.
+//! Nothing in a frame is trusted: a length is compared with the maximum of its kind before memory is reserved for it,
+//! and memory grows with the received bytes, not with the announced ones.
 
 use tenon_api::{Failure, FailureCode};
 
-use crate::journal::LONGEST_LINE;
+use crate::journal::MAX_LINE;
 
 /// Bytes of the length field.
 const LENGTH: usize = 4;
-/// Bytes of kind and id, which every frame has.
+/// Bytes of kind and id, the header of every frame.
 const HEAD: usize = 1 + 8;
-/// What is read at once, and what a buffer shrinks to after a large frame.
+/// Size of a read, and of a buffer after a large frame.
 const CHUNK: usize = 64 * 1024;
 
-/// The largest frame either side sends, in bytes. An answer of a namespace that serves whole traces fits.
-pub(super) const LARGEST_FRAME: usize = 64 * 1024 * 1024;
+/// Maximum frame of either side, in bytes. An answer of a namespace that serves whole traces fits.
+pub(super) const MAX_FRAME: usize = 64 * 1024 * 1024;
 
-/// The largest question of a plugin to the bus, in bytes: a full batch of records, with the lengths between them.
-pub(super) const LARGEST_QUESTION: usize = 20 * 1024 * 1024;
+/// Maximum bus request of a plugin, in bytes: a full batch of records, with the lengths between them.
+pub(super) const MAX_QUESTION: usize = 20 * 1024 * 1024;
 
-/// The largest item of a subscription, in bytes, with what stands before it.
-pub(super) const LARGEST_ITEM: usize = 16 * 1024 * 1024;
+/// Maximum item of a subscription, in bytes, with its header.
+pub(super) const MAX_ITEM: usize = 16 * 1024 * 1024;
 
-/// Bytes of an error's message that are kept: written into an answer, each may become six.
+/// Maximum kept bytes of an error's message: written into an answer, each may become six.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Bytes of an error's data that are kept. Cut, it would not be the JSON text any more that it is: what is longer is left out.
+/// Maximum bytes of an error's data. Longer data is dropped, because truncated JSON text would be invalid.
 const MAX_DATA: usize = 256 * 1024;
 
-/// Declares the kinds with their numbers, which are never used again for something else, and the most bytes that the body of
-/// each may have.
+/// Declares the kinds with their numbers, which are never reused, and the maximum body length of each in bytes.
 macro_rules! kinds {
     ($($(#[$meta:meta])* $name:ident = $number:literal, most $most:expr;)*) => {
-        /// What a frame is.
+        /// The kind of a frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum Kind { $($(#[$meta])* $name = $number),* }
@@ -44,7 +43,7 @@ macro_rules! kinds {
                 match number { $($number => Some(Self::$name),)* _ => None }
             }
 
-            /// The most bytes that its body may have.
+            /// The maximum length of its body, in bytes.
             pub(super) const fn most(self) -> usize {
                 match self { $(Self::$name => $most,)* }
             }
@@ -53,64 +52,65 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Host: limits, then the library to map, then how often to live through its life only, and which methods to call then.
+    /// Host: limits, the library to map, the number of load cycles if it is not to serve, and the methods to call in
+    /// them.
     Open = 0x01, most 64 * 1024;
     /// Host: settings and hand-over.
-    Start = 0x02, most LARGEST_FRAME;
+    Start = 0x02, most MAX_FRAME;
     /// Host: a call of a method.
-    Call = 0x03, most LARGEST_FRAME;
-    /// Host: cancels a call or subscription. It is answered as if it had ended.
+    Call = 0x03, most MAX_FRAME;
+    /// Host: cancels a call or subscription. It still receives its last frame.
     Cancel = 0x04, most 0;
     /// Host: opens a subscription.
-    Subscribe = 0x05, most LARGEST_FRAME;
-    /// Host: this many more items of a subscription may be sent.
+    Subscribe = 0x05, most MAX_FRAME;
+    /// Host: grants this many more items of a subscription.
     Credit = 0x06, most 4;
-    /// Host: asks for the state for the next version.
+    /// Host: requests the state for the next version.
     ExportState = 0x07, most 0;
-    /// Host: the end, in order.
+    /// Host: requests an orderly end.
     Stop = 0x08, most 0;
     /// Host: answers `BusCall`.
-    BusReply = 0x09, most LARGEST_FRAME;
+    BusReply = 0x09, most MAX_FRAME;
     /// Host: an event of `BusSubscribe`.
-    BusItem = 0x0a, most LARGEST_FRAME;
+    BusItem = 0x0a, most MAX_FRAME;
     /// Host: the last of `BusSubscribe`.
     BusEnd = 0x0b, most 0;
-    /// Host: asks whether the process still answers.
+    /// Host: checks whether the process still responds.
     Ping = 0x0c, most 0;
-    /// Child: the library's manifest and what the sandbox could not do.
+    /// Child: the library's manifest and the gaps of the sandbox.
     Manifest = 0x81, most 8 * 1024 * 1024;
     /// Child: the library was refused.
     Refused = 0x82, most 64 * 1024;
     /// Child: answers `Start`.
     Started = 0x83, most 1024 * 1024;
     /// Child: answers `Call` and `ExportState`, exactly once.
-    Reply = 0x84, most LARGEST_FRAME;
+    Reply = 0x84, most MAX_FRAME;
     /// Child: an item of a subscription.
-    Item = 0x85, most LARGEST_ITEM;
+    Item = 0x85, most MAX_ITEM;
     /// Child: the last of a subscription, exactly once.
     End = 0x86, most 0;
-    /// Child: a question to the bus, with the call or subscription for which it is asked, 0 for none.
-    BusCall = 0x87, most LARGEST_QUESTION + 24;
-    /// Child: listens to an event topic.
+    /// Child: a bus request, with the call or subscription for which it is made, 0 for none.
+    BusCall = 0x87, most MAX_QUESTION + 24;
+    /// Child: subscribes to an event topic.
     BusSubscribe = 0x88, most 8;
-    /// Child: does not wait for a `BusCall` or `BusSubscribe` any more.
+    /// Child: no longer waits for a `BusCall` or `BusSubscribe`.
     BusCancel = 0x89, most 0;
-    /// Child: this many more events may be sent.
+    /// Child: grants this many more events.
     BusCredit = 0x8a, most 4;
     /// Child: a line for the log.
-    Log = 0x8b, most LONGEST_LINE;
+    Log = 0x8b, most MAX_LINE;
     /// Child: answers `Ping`.
     Pong = 0x8c, most 0;
-    /// Child: the life with this number begins; 0: what all of them have left behind.
+    /// Child: the load cycle with this number begins; 0: the leftovers of all of them.
     Lived = 0x8e, most 40;
-    /// Child: this call or subscription used up its processor time; the process ends.
+    /// Child: this call or subscription used up its processor time; the process is about to end.
     Overrun = 0x8d, most 0;
 }
 
-/// A frame that breaks the rules of the wire.
+/// A frame that violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
-    #[error("it announced a message of {0} bytes; at most {LARGEST_FRAME} are read")]
+    #[error("it announced a message of {0} bytes; at most {MAX_FRAME} are read")]
     TooLong(usize),
     #[error("it announced a message of {0} bytes; none is that short")]
     TooShort(usize),
@@ -132,7 +132,7 @@ pub(super) enum WireError {
     TooMuchEarly,
 }
 
-/// A frame, borrowed from the buffer that it was read into.
+/// A frame, borrowed from the receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) kind: Kind,
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Bytes with their length before them.
+    /// Length-prefixed bytes.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let length = self.u32()? as usize;
         let (head, rest) = self.rest.split_at_checked(length).ok_or(WireError::Malformed(self.kind))?;
@@ -183,17 +183,17 @@ impl<'a> Fields<'a> {
         Ok(head)
     }
 
-    /// Text with its length before it.
+    /// Length-prefixed text.
     pub(super) fn text(&mut self) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireError::Malformed(self.kind))
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub(super) const fn rest(self) -> &'a [u8] {
         self.rest
     }
 
-    /// Everything that is left, as text.
+    /// All remaining bytes, as text.
     pub(super) fn rest_text(self) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.rest).map_err(|_| WireError::Malformed(self.kind))
     }
@@ -233,14 +233,14 @@ pub(super) fn put_frame(out: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnc
     }
 }
 
-/// Appends bytes with their length before them.
+/// Appends length-prefixed bytes.
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    // What is longer than a frame can be is refused as a whole by the reader.
+    // The reader refuses a frame that is too long.
     out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-/// Appends a reply as the body of a frame of this kind. What would not fit becomes a failure that says so.
+/// Appends a reply as the body of a frame of this kind. One that does not fit becomes a failure that says so.
 pub(super) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
     let largest = kind.most().saturating_sub(64);
     match result {
@@ -267,17 +267,17 @@ fn too_large(length: usize) -> Failure {
     Failure::limit(format!("an answer of {length} bytes does not pass to or from a plugin's process"))
 }
 
-/// Overwrites what is not needed any more, as nearly all of it is soon. Eight times as fast as writing byte by byte.
+/// Overwrites bytes with zeroes. Eight times as fast as writing byte by byte.
 pub(super) fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
-    // Keeps the compiler from leaving out what nobody reads.
+    // Keeps the compiler from removing writes that are never read.
     std::hint::black_box(bytes);
 }
 
-/// Bytes that have arrived, cut into frames.
+/// Received bytes, cut into frames.
 #[derive(Debug)]
 pub(super) struct FrameBuffer {
-    /// Initialised throughout; the bytes that have arrived and are not cut yet are `start..end`.
+    /// Fully initialised; the received bytes that are not cut yet are `start..end`.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -288,24 +288,24 @@ impl FrameBuffer {
         Self { bytes: vec![0; CHUNK], start: 0, end: 0 }
     }
 
-    /// How many bytes the buffer takes once [`FrameBuffer::room`] has made room.
+    /// Size of the buffer after the next [`FrameBuffer::room`].
     pub(super) fn bytes_with_room(&self) -> usize {
         let (arrived, length) = (self.end - self.start, self.bytes.len());
         if arrived == length {
-            // A whole frame and the beginning of the next is the most that has to be kept.
-            return (length * 2).min(LENGTH + LARGEST_FRAME + CHUNK);
+            // At most a whole frame and the beginning of the next have to be kept.
+            return (length * 2).min(LENGTH + MAX_FRAME + CHUNK);
         }
         if arrived < CHUNK / 2 { length.min(CHUNK) } else { length }
     }
 
-    /// Room for what arrives next; say with [`FrameBuffer::arrived`] how much did.
+    /// Free space for the next read; report the number of bytes read with [`FrameBuffer::arrived`].
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             let before = self.end;
             self.end -= self.start;
             self.start = 0;
-            // Frames that have been cut may have held secrets.
+            // Cut frames may have held secrets.
             wipe(self.bytes.get_mut(self.end..before).unwrap_or_default());
         }
         let length = self.bytes_with_room();
@@ -322,7 +322,7 @@ impl FrameBuffer {
         self.end = (self.end + count).min(self.bytes.len());
     }
 
-    /// The next whole frame, if there is one.
+    /// The next complete frame, if there is one.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, WireError> {
         let arrived = self.bytes.get(self.start..self.end).unwrap_or_default();
         let Some((length, rest)) = arrived.split_first_chunk::<LENGTH>() else { return Ok(None) };
@@ -330,10 +330,10 @@ impl FrameBuffer {
         if length < HEAD {
             return Err(WireError::TooShort(length));
         }
-        if length > LARGEST_FRAME {
+        if length > MAX_FRAME {
             return Err(WireError::TooLong(length));
         }
-        // Its kind is looked at as soon as it is there: nothing is collected that no such message has.
+        // Its kind is checked as soon as it arrives: nothing is collected beyond that kind's maximum.
         let Some(&number) = rest.first() else { return Ok(None) };
         let kind = Kind::from_number(number).ok_or(WireError::UnknownKind(number))?;
         if length - HEAD > kind.most() {
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_its_kind_cannot_carry_becomes_an_error_that_says_so() {
-        let large = vec![b'1'; LARGEST_ITEM];
+        let large = vec![b'1'; MAX_ITEM];
         let mut out = Vec::new();
 
         put_frame(&mut out, Kind::Item, 1, |body| put_reply(body, Kind::Item, Ok(&large)));

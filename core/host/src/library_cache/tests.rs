@@ -9,7 +9,7 @@ use std::{
 
 use super::*;
 
-/// The least that passes for a library of this machine, with a name inside.
+/// The smallest file that passes for a library of this machine, with a name inside.
 fn library(name: &str) -> Vec<u8> {
     let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let mut bytes = vec![0; 64];
@@ -41,14 +41,14 @@ impl Place {
         self.path(name)
     }
 
-    /// The names of what lies in the cache.
+    /// The names of the files in the cache.
     fn copies(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache")).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
     }
 }
 
-/// Does something once, at one of the steps.
+/// Runs a function once, at one of the steps.
 struct At<F>(&'static str, RefCell<Option<F>>);
 
 impl<F: FnOnce()> At<F> {
@@ -73,7 +73,7 @@ impl<F: FnOnce()> Steps for At<F> {
     }
 }
 
-/// Sees other owners than the file system has: tests run as one user, and often as root.
+/// Simulates other owners than the file system has: tests run as one user, and often as root.
 struct OwnedBy<F>(F);
 
 impl<F: Fn(Ownership) -> Ownership> Steps for OwnedBy<F> {
@@ -121,7 +121,7 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
         assert_eq!(refused.to_string(), format!("plugin {}: refused: {words}", path.display()));
         assert!(place.copies().is_empty());
     }
-    // Root's are fine for everybody, and so are the node's own, its group's, and folders like /tmp.
+    // Root may own them, as may the node's user and group, and folders like /tmp may be writable by all.
     for (user, group, mode) in [(0, 0, 0o755), (user, 4712, 0o755), (user, group, 0o775), (0, 4712, 0o1777)] {
         let seen = |facts: Ownership| if facts.is_folder { Ownership { user, group, mode, ..facts } } else { facts };
         place.cache.take_by(&path, None, &OwnedBy(seen)).unwrap();

@@ -1,4 +1,4 @@
-//! Putting another build in a module's place.
+//! Replaces a module's build.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,15 +9,15 @@ use super::{Ended, Given, with_ended};
 use crate::{
     HostError, PluginHost, PluginPlan,
     host::Candidate,
+    low_priority::blocking,
     module::{Build, State},
-    patient::blocking,
     running::Running,
 };
 
-/// How long new calls wait for the cheap ones that run, before state is handed over. Slow calls are not waited for: they
-/// read the chain and change nothing in the plugin.
+/// Time that new calls wait for the running cheap ones, before state is handed over. Slow calls are not waited for:
+/// they read the chain and change nothing in the plugin.
 const HANDOVER_WAIT: Duration = Duration::from_secs(1);
-/// How long a new instance may take to accept a subscription again.
+/// Time limit for a new instance to accept a subscription again.
 const ACCEPT_WAIT: Duration = Duration::from_millis(500);
 
 impl PluginHost {
@@ -50,8 +50,8 @@ impl PluginHost {
         Ok(ModuleReport { old, ..self.report(name, ModuleOperation::Replace, state, started) })
     }
 
-    /// Puts a candidate in the place of an enabled module: no call is refused or lost, subscriptions go on where the
-    /// new build takes them.
+    /// Replaces an enabled module by a candidate: no call is refused or lost, and subscriptions continue if the new
+    /// build accepts them.
     pub(super) async fn switch(
         self: &Arc<Self>,
         name: &str,
@@ -71,7 +71,7 @@ impl PluginHost {
         };
         self.put(&plan, build, State::Enabled(Arc::clone(&next)));
         let mut ended = Ended { running_calls: running.gate.calls(), ..Ended::default() };
-        // In this order: whoever waited finds the new route, and the old gate closed.
+        // In this order: callers that waited find the new route, and the old gate closed.
         running.gate.close();
         running.gate.release();
         self.hand_over_subscriptions(&running, &next, &mut ended).await;
@@ -102,8 +102,8 @@ impl PluginHost {
         Ok((Arc::clone(running), module.build.as_ref().map(Build::describe)))
     }
 
-    /// Starts the new instance with the state of the old one. When there is state, calls wait from its export until the
-    /// switch, or what they change in between would be lost.
+    /// Starts the new instance with the state of the old one. If there is state, calls wait from its export until the
+    /// switch; otherwise their changes in between would be lost.
     async fn begin_next(
         self: &Arc<Self>,
         running: &Arc<Running>,
@@ -137,7 +137,7 @@ impl PluginHost {
                 }
             }
         }
-        // From here on events reach the new instance; the old one says what it still has to say.
+        // From here on events reach the new instance; the old one only finishes its pending ones.
         old.instance.end_events();
         let deadline = Instant::now() + self.options.grace;
         for slot in &kept {
@@ -148,7 +148,7 @@ impl PluginHost {
     }
 }
 
-/// The state that an instance hands over. One that cannot say is replaced without.
+/// The state that an instance hands over. If the export fails, it is replaced without.
 async fn export(running: &Arc<Running>) -> Vec<u8> {
     let exporting = Arc::clone(running);
     let exported = blocking(move || Ok(exporting.instance.export_state())).await;

@@ -1,4 +1,4 @@
-//! Taking over what changed in the settings.
+//! Applies changes of the settings.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use tokio::time::Instant;
 
 use crate::{HostError, PluginHost, PluginPlan, module::State};
 
-/// What taking over one module's settings has brought about.
+/// Result of applying one module's settings.
 #[derive(Debug)]
 pub struct AppliedPlan {
     /// The module.
     pub name: String,
-    /// The report of the step that was taken, or why it could not be.
+    /// The report of the operation, or why it failed.
     pub outcome: Result<ModuleReport, HostError>,
 }
 
 impl PluginHost {
-    /// Takes over what changed in the settings since they were read last: new plugins are loaded, those that are gone
-    /// are unloaded, enabled and disabled ones change, and those with other settings or libraries are replaced. What an
-    /// operator chose at run time stays as long as the settings say the same as before. What runs in the module of the
-    /// namespace `asked_by` is not waited for.
+    /// Applies changes since the settings were last read: new plugins are loaded, removed ones unloaded, enabled and
+    /// disabled ones change, and those with other settings or libraries are replaced. An operator's run-time choice
+    /// stays as long as the settings say the same as before. Running calls in the module of the namespace `asked_by`
+    /// are not waited for.
     pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
         let task = tokio::spawn(async move {
@@ -45,9 +45,10 @@ impl PluginHost {
         for (name, plan) in new.iter().filter(|(name, plan)| old.get(*name) != Some(plan)) {
             let waits_for_drain = !self.serves(name, asked_by);
             let outcome = self.apply_plan(name, plan, waits_for_drain).await;
-            // What could not be kept is done nevertheless.
+            // If only the choice could not be stored, the operation is still done.
             if outcome.as_ref().is_err_and(|error| !matches!(error, HostError::NotKept { .. })) {
-                // Not taken over, so that the next reading tries it again: the library may have been mended by then.
+                // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
+                // by then.
                 let mut settled = self.settled();
                 match old.get(name) {
                     Some(before) => settled.insert(name.clone(), before.clone()),
@@ -105,7 +106,7 @@ impl PluginHost {
         if let Some(module) = self.modules().by_name.get_mut(name) {
             module.is_path_settled = true;
         }
-        // The settings have the last word.
+        // The settings override the choice.
         self.set_end(name, None);
         self.conclude(report).await
     }

@@ -13,8 +13,8 @@ use crate::opened_chain::{self, Named, named_genesis};
 use crate::socket_client::SocketClient;
 use crate::{front_ends, log_output, logging, machine, plugin_folder, pool_settings};
 
-/// How long a node may take to say what it runs.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for a node to list its modules.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,11 +47,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         as_toml(&resolved) + &running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default()
     };
     print(text.as_bytes())?;
-    // After the settings, so that they can be looked at.
+    // After the settings, so that they are printed even if refused.
     check(&resolved, matches.get_flag("dev"))
 }
 
-/// What a start with these settings refuses before it looks at its data folder.
+/// Checks that a start makes before it reads its data folder.
 fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     let settings = &resolved.settings;
     logging::filter_of(&settings.log)?;
@@ -72,12 +72,12 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
 }
 
-/// The modules of the node that listens at the socket of the settings; none when none does. Settings say what a node
-/// starts with, and operators change it at run time.
+/// The modules of the node that listens at the settings' socket; none if there is none. Settings say how a node starts,
+/// and operators change modules at run time.
 fn running_modules(resolved: &Resolved) -> Option<Value> {
     let settings = &resolved.settings;
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path)).ok()?;
-    node.limit(PATIENCE).ok()?;
+    node.limit(ANSWER_TIMEOUT).ok()?;
     node.call("admin_listModules", &json!([])).ok()
 }
 

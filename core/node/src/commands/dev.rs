@@ -32,7 +32,7 @@ Examples:
   tenon dev --datadir ./devnet           the chain is there again at the next start
   tenon dev --profile native             rules of networks 50, 51 and 551: one masternode, system contracts";
 
-/// What `-h` shows; `--help` shows all.
+/// Flags in `-h`; `--help` shows all.
 const PROMINENT: &[&str] = &[
     "datadir",
     "dev.profile",
@@ -166,7 +166,7 @@ fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
         .map_err(|error| Stop::Usage(format!("dev.mnemonic, dev.mnemonic-file, dev.accounts: {error}")))
 }
 
-/// What a start with these settings refuses before it looks at its data folder.
+/// Checks that a start makes before it reads its data folder.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the setting.
@@ -241,7 +241,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     })
 }
 
-/// What decides about the blocks of the folder's network, and who makes them where that is a masternode.
+/// The engine of the folder's network, and its masternode if it has one.
 fn engine_of(
     settings: &Settings,
     folder: &DataFolder,
@@ -274,7 +274,8 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
     }
 }
 
-/// Accounts, and their keys where everybody knows them: those of other words are their owner's alone.
+/// The accounts, with their keys only if these are publicly known: keys of a private mnemonic belong to its owner
+/// alone.
 fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String> {
     if accounts.addresses().is_empty() {
         return Zeroizing::new(String::new());
@@ -292,7 +293,7 @@ fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String>
     text
 }
 
-/// What the developer needs to begin: accounts, keys, endpoints.
+/// The start banner: accounts, keys, endpoints.
 fn banner(settings: &Settings, accounts: &str, masternode: &str, node: &Node) -> String {
     let dev = &settings.dev;
     let mut text = format!("\nTenon {}\n{accounts}{masternode}", version());

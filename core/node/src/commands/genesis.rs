@@ -24,7 +24,7 @@ pub(super) struct Subject {
     pub(super) name: String,
     /// The public network that was named, if it was one.
     pub(super) network: Option<PublicNetwork>,
-    /// What the file says.
+    /// The content of the file.
     pub(super) genesis: Genesis,
     /// Block 0.
     pub(super) block: SealedHeader,

@@ -1,4 +1,4 @@
-//! What `tenon genesis verify` looks at.
+//! The checks of `tenon genesis verify`.
 
 use std::fmt::Write as _;
 
@@ -16,9 +16,9 @@ const SYSTEM_CONTRACTS: [(&str, u8); 3] = [("validator", 0x88), ("block signer",
 
 /// One statement about a genesis.
 pub(super) struct Check {
-    /// What was looked at.
+    /// The checked part.
     pub(super) subject: &'static str,
-    /// What was found.
+    /// The result.
     pub(super) finding: String,
     /// Whether the chain can begin so.
     pub(super) is_passed: bool,
@@ -71,7 +71,7 @@ fn state_root(subject: &Subject) -> Check {
     Check::new("state root", is_passed, format!("{found} of {accounts} accounts, {contracts} of them contracts"))
 }
 
-/// Which network's constants hold: a surprise for those who choose a chain id of their own.
+/// Which network's constants apply, which may surprise operators with a chain id of their own.
 fn constants(subject: &Subject) -> Check {
     let id = subject.genesis.spec.network_id;
     let of = NativeSettings::constants_of(id);
@@ -81,7 +81,7 @@ fn constants(subject: &Subject) -> Check {
     Check::new("fork heights", true, format!("network id {id} has the built-in heights of {of} ({name}){note}"))
 }
 
-/// The extra data of block 0 names who signs first (`docs/spec/chain.md` 7.2).
+/// The extra data of block 0 names the first signers (`docs/spec/chain.md` 7.2).
 fn signers(subject: &Subject) -> Check {
     let extra = &subject.block.extra_data;
     let list = extra.len().checked_sub(AROUND_SIGNERS).filter(|bytes| bytes.is_multiple_of(Address::len_bytes()));

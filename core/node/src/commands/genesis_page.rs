@@ -1,4 +1,4 @@
-//! What `tenon genesis show` prints.
+//! The output of `tenon genesis show`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use tenon_consensus::native::v1_masternodes;
 
 use super::genesis::Subject;
 
-/// When a fork begins, for people.
+/// The beginning of a fork, for people.
 fn moment(activation: Activation) -> String {
     match activation {
         Activation::Block(number) => format!("block {number}"),

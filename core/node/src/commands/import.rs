@@ -80,12 +80,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     new_folder.keep();
     let outcome = import_all(&chain, sources, &is_interrupted, reference.as_ref());
     let flushed = chain.store.flush();
-    // What the import ran into comes first: on a full disk the flush only fails after it.
+    // The import's error comes first: on a full disk the flush only fails after it.
     outcome?;
     flushed.map_err(Stop::from)
 }
 
-/// What another node says about the block that will fail; nothing without a path.
+/// Another node's data about the block that will fail; none without a path.
 fn reference_block(path: &str) -> Result<ReferenceBlock, Stop> {
     if path.is_empty() {
         return Ok(ReferenceBlock::default());
@@ -104,7 +104,7 @@ fn explain(importer: &Importer, reference: Option<&ReferenceBlock>) -> Result<()
     }
 }
 
-/// What the importer tells after each block, and what tells it to stop.
+/// Observes the importer after each block, and tells it to stop.
 struct Watcher {
     progress: Progress,
     read: Arc<AtomicU64>,

@@ -175,7 +175,7 @@ fn replace_params(name: &str, matches: &ArgMatches) -> Value {
     json!([name, options])
 }
 
-/// What it is handed, and what it is permitted.
+/// Adds its settings and its terms.
 fn add_terms(options: &mut Map<String, Value>, matches: &ArgMatches) {
     if let Some(settings) = matches.get_one::<Map<String, Value>>("settings") {
         options.insert("settings".into(), Value::Object(settings.clone()));
@@ -210,7 +210,7 @@ fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bo
 
 /// Stops a module. One that is stopped already is as it was asked for, unless the node could not keep that and says so.
 fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
-    // What is wrong with the name is said below.
+    // Problems with the name are reported below.
     let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
     let was_disabled = module["state"] == "disabled";
     match node.call("admin_disableModule", &json!([name])) {

@@ -1,4 +1,4 @@
-//! `tenon module check`: looks at a plugin as the node does, without a node.
+//! `tenon module check`: tests a plugin as the node would, without a node.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use tenon_host::{CheckReport, IsolationOptions, check_plugin};
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// Problems that are printed of one check.
-const MOST_PROBLEMS: usize = 10;
+/// Maximum number of printed problems per check.
+const MAX_PROBLEMS: usize = 10;
 
 pub(crate) fn definition() -> Command {
     Command::new("check")
@@ -80,11 +80,11 @@ fn as_table(report: &CheckReport) -> String {
     for check in &report.checks {
         let outcome = if check.problems.is_empty() { "ok    " } else { "FAILED" };
         let _ = writeln!(text, "{outcome} {}", check.statement);
-        for problem in check.problems.iter().take(MOST_PROBLEMS) {
+        for problem in check.problems.iter().take(MAX_PROBLEMS) {
             let _ = writeln!(text, "         {problem}");
         }
-        if check.problems.len() > MOST_PROBLEMS {
-            let _ = writeln!(text, "         and {} more", check.problems.len() - MOST_PROBLEMS);
+        if check.problems.len() > MAX_PROBLEMS {
+            let _ = writeln!(text, "         and {} more", check.problems.len() - MAX_PROBLEMS);
         }
     }
     if let Some(loads) = report.loads {

@@ -13,7 +13,7 @@ use crate::plugin_folder;
 
 /// The example that becomes the new crate; the workspace builds and tests it.
 const EXAMPLE: &str = include_str!("../../../../plugins/examples/heights/src/lib.rs");
-/// Longest namespace.
+/// Maximum length of a namespace.
 const MAX_NAME: usize = 32;
 
 pub(crate) fn definition() -> Command {
@@ -63,7 +63,7 @@ fn next_steps(name: &str, folder: &Path) -> String {
     )
 }
 
-/// Where the SDK is: as the caller says, or in the checkout around here.
+/// The folder of the SDK: the given one, or that of the surrounding checkout.
 fn sdk_folder(matches: &ArgMatches, here: &Path) -> Result<PathBuf, Stop> {
     match matches.get_one::<PathBuf>("sdk") {
         Some(path) => path.canonicalize().map_err(|error| Stop::Usage(format!("--sdk {}: {error}", path.display()))),

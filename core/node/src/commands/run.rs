@@ -22,7 +22,7 @@ Examples:
   tenon run --http.addr 0.0.0.0 --http.vhosts node.example.org --http.api eth,net,web3,txpool
   tenon run --http=false --ws=false                            the Unix socket alone";
 
-/// What `-h` shows; `--help` shows all.
+/// Flags in `-h`; `--help` shows all.
 const PROMINENT: &[&str] = &[
     "datadir",
     "network",

@@ -53,7 +53,7 @@ pub(crate) fn definition() -> Command {
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object"))
 }
 
-/// What was verified, and how long it took.
+/// Counts of the verified headers, and the time taken.
 struct Tally {
     first: Option<u64>,
     last: Option<(u64, tenon_api::B256)>,
@@ -137,7 +137,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let outcome =
         sources.into_iter().try_for_each(|source| verify_file(&mut verifier, &mut tally, source, &is_interrupted));
     if outcome.is_err() {
-        // What was good before the first bad one; the refusal itself goes to standard error.
+        // The headers that passed before the first bad one; the refusal itself goes to standard error.
         log_output::say(&format!("tenon: {}", tally.as_text().trim_end()));
     } else if tally.count() == 0 {
         return Err(Stop::Failure(format!("{}: there is no header in it", files.join(", "))));
@@ -177,7 +177,7 @@ fn verify_file(
         if is_interrupted.load(Ordering::Relaxed) {
             return Err(Stop::Interrupted(format!("interrupted: {}", tally.as_text().trim_end())));
         }
-        // What precedes a header that cannot be read is judged first.
+        // Headers before an unreadable one are judged first.
         let (headers, damage) = file.next_batch(BATCH);
         let is_end = headers.is_empty();
         let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();

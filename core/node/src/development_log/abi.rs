@@ -3,7 +3,7 @@
 
 use alloy_primitives::{U256, keccak256};
 
-/// Most characters of a text that are shown.
+/// Maximum number of shown characters of a text.
 const MAX_SHOWN: usize = 512;
 
 /// The first four bytes of a signature's hash.

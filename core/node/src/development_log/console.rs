@@ -26,7 +26,7 @@ enum Kind {
 /// The types that every combination of up to four arguments may have. Old releases of the library hashed `uint`.
 const COMBINED: [(&str, Kind); 4] =
     [("uint256", Kind::Number), ("string", Kind::Text), ("bool", Kind::Flag), ("address", Kind::Account)];
-/// Most arguments of such a combination.
+/// Maximum number of arguments of such a combination.
 const MAX_ARGUMENTS: usize = 4;
 
 static SIGNATURES: LazyLock<HashMap<[u8; 4], Vec<Kind>>> = LazyLock::new(signatures);

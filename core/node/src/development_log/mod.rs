@@ -1,8 +1,8 @@
 //! A development network's log: a line for each block, for each of its transactions, and for what contracts say with
 //! `console.log`.
 //!
-//! Why a transaction failed, and what its contracts said, is in no receipt: the transaction is run once more by a trace.
-//! Everything that a contract has chosen is bounded in length and number, and has no control characters when it is shown.
+//! Receipts contain neither the reason of a failure nor the contracts' messages, so the transaction is run again by a
+//! trace. All text from contracts is limited in length and number, and shown without control characters.
 
 mod abi;
 mod console;
@@ -17,14 +17,14 @@ use self::abi::selector;
 
 /// Transactions of a block that get a line.
 const MAX_TRANSACTIONS: usize = 100;
-/// Transactions of a block that are run once more.
+/// Maximum number of a block's transactions that are run again.
 const MAX_TRACED: usize = 50;
-/// Gas of a block whose transactions are run once more. A run repeats those before it in the block, so that a full block
-/// would cost many times its own execution.
+/// Maximum gas of a block whose transactions are run again. A run repeats those before it in the block, so that a full
+/// block would cost many times its own execution.
 const MAX_TRACED_BLOCK_GAS: u64 = 2_000_000;
 /// Lines that the contracts of one transaction may say.
 const MAX_CONSOLE_LINES: usize = 32;
-/// How long one transaction may be run once more.
+/// Time limit for running one transaction again.
 const TRACE_OPTIONS: &str = r#"{"tracer":"callTracer","timeout":"2s"}"#;
 /// Gas of a transaction that runs no code and has no data.
 const PLAIN_GAS: u64 = 21_000;
@@ -105,7 +105,7 @@ fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Recei
     }
 }
 
-/// What a transaction does, in a word.
+/// A transaction's action, in a word.
 fn method(transaction: &Transaction) -> String {
     if transaction.to.is_none() {
         return "create".to_owned();
@@ -129,7 +129,7 @@ struct Frame {
     calls: Vec<Frame>,
 }
 
-/// What the contracts said, in the order in which they did.
+/// The contracts' messages, in order.
 fn said(frame: &Frame) -> Vec<String> {
     let mut lines = Vec::new();
     collect(frame, &mut lines);

@@ -23,7 +23,7 @@ pub(super) fn reason(output: &[u8]) -> Option<String> {
     Some(format!("custom error {}", shown_hex(output)))
 }
 
-/// What Solidity's panics mean.
+/// The meaning of a Solidity panic code.
 fn meaning(code: U256) -> &'static str {
     match u64::try_from(code).unwrap_or(u64::MAX) {
         0x01 => "assertion failed",

@@ -1,7 +1,7 @@
-//! Whether the node does what it was started for: `GET /health`, `eth_syncing`, and a line in the log when that changes.
+//! The node's health: `GET /health`, `eth_syncing`, and a log line when it changes.
 //!
-//! What is at hand (head, writes, actors) is looked at when health is asked for. What may wait (the disk, the engine's
-//! background work, modules) is looked at by [`Health::watch`] every few seconds, and the last look is shown.
+//! Facts in memory (head, writes, actors) are read for each request. Slow ones (the disk, the engine's background work,
+//! modules) are read by [`Health::watch`] every few seconds, and the last result is shown.
 
 mod report;
 
@@ -25,18 +25,18 @@ use crate::service_manager;
 
 use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersReport, PluginsReport, Report, State};
 
-/// How often is looked at what may wait.
+/// Interval of the slow checks.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How old a look may be. An older one means that the disk or the engine did not answer.
+/// Maximum age of a check's result. An older one means that the disk or the engine did not answer.
 const MAX_LOOK_AGE: Duration = Duration::from_secs(30);
-/// How many blocks may be missing, as time, before a head counts as old: rounds fail, and clocks differ.
+/// Maximum number of missing blocks, as time, before a head counts as old: rounds fail, and clocks differ.
 const MISSING_BLOCKS: u32 = 30;
 /// Heads younger than this are never old, whatever the pace.
 const MIN_HEAD_AGE: Duration = Duration::from_secs(60);
 
-/// How often the chain is meant to get a block.
+/// The expected block interval.
 pub(crate) enum Pace {
-    /// As the rules say: the network makes blocks.
+    /// By the rules: the network makes blocks.
     Network(Arc<dyn ConsensusEngine>),
     /// This node makes one at this interval.
     Own(Duration),
@@ -44,9 +44,9 @@ pub(crate) enum Pace {
     OnDemand,
 }
 
-/// What is looked after.
+/// The observed parts of the node.
 pub(crate) struct Parts {
-    /// Whose head is looked at.
+    /// The chain whose head is checked.
     pub(crate) chain: Arc<dyn ChainReader>,
     /// The database.
     pub(crate) database: Arc<dyn DatabaseWatch>,
@@ -54,10 +54,10 @@ pub(crate) struct Parts {
     pub(crate) supervisor: Weak<Supervisor>,
     /// The database's folder, whose disk is looked at.
     pub(crate) folder: PathBuf,
-    /// How often blocks are to come.
+    /// The expected block interval.
     pub(crate) pace: Pace,
-    /// Whether an old head means that the node is behind others: on the public networks, and where the operator has set how
-    /// old a head may be. On a private chain it may be that nothing makes blocks, and the reference says `false`
+    /// Whether an old head means that the node is behind others: on the public networks, and if the operator has set a
+    /// maximum head age. On a private chain it may be that nothing makes blocks, and the reference answers `false`
     /// (`docs/spec/rpc-eth.md` 8).
     pub(crate) old_means_behind: bool,
     /// The thresholds.
@@ -70,16 +70,16 @@ pub(crate) struct Health {
     begun: Instant,
     /// The head when the node started.
     starting: BlockNumber,
-    /// Locked to copy or replace what was seen; nothing waits under the lock.
+    /// Locked to copy or replace the result; nothing waits under the lock.
     seen: Mutex<Seen>,
 }
 
-/// What the last look has shown.
+/// Result of the last check.
 #[derive(Clone)]
 struct Seen {
     at: Instant,
     background: Result<BackgroundCondition, StoreError>,
-    /// When the number of background errors was last seen to have risen.
+    /// Time of the last increase of the number of background errors.
     last_error: Option<Instant>,
     /// Free bytes; none when the system does not say.
     free: Option<u64>,
@@ -115,7 +115,7 @@ impl FailedModules {
 }
 
 impl Health {
-    /// Of a node that is being started. Looks at disk and database once.
+    /// Creates it for a starting node. Checks disk and database once.
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         let seen = Seen {
             at: Instant::now(),
@@ -129,9 +129,8 @@ impl Health {
         Arc::new(Self { parts, begun: Instant::now(), starting, seen: Mutex::new(seen) })
     }
 
-    /// How far behind the node is; none when its head is young enough, nothing says how old it may be, or an old one does not
-    /// mean that the node is behind. Of a network
-    /// without peers nothing better than the own head is known.
+    /// How far the node is behind; none if its head is young enough, its maximum age is unknown, or an old one does not
+    /// mean that the node is behind. Without peers nothing better than the own head is known.
     pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
         if !self.parts.old_means_behind {
             return None;
@@ -215,7 +214,7 @@ impl Health {
         actors.into_iter().filter(|actor| is_failed(&actor.state)).map(|actor| actor.name.to_owned()).collect()
     }
 
-    /// Looks at what may wait, again and again, and says in the log and to subscribers what changes. Ends with the task.
+    /// Runs the slow checks repeatedly, and reports changes to the log and to subscribers. Ends with the task.
     pub(crate) async fn watch(self: Arc<Self>, bus: Bus) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -234,10 +233,10 @@ impl Health {
         }
     }
 
-    /// Looks at what may wait; whether that came to an end.
+    /// Runs the slow checks; returns whether they completed.
     pub(crate) async fn look_now(self: Arc<Self>, bus: &Bus) -> bool {
         let (failed, peers) = asked(bus).await;
-        // A disk that hangs holds up this thread of its own, and the next look.
+        // A disk that hangs blocks only this thread, and the next check.
         let looking = tokio::task::spawn_blocking(move || {
             self.look(failed, peers);
             service_manager::alive(&self.status_line());
@@ -245,7 +244,7 @@ impl Health {
         looking.await.is_ok()
     }
 
-    /// How the node does, in a line.
+    /// The node's status, in a line.
     pub(crate) fn status_line(&self) -> String {
         let report = self.report();
         let bad: Vec<_> = report.bad_members().iter().map(|(name, state)| format!("{name} {state}")).collect();
@@ -267,7 +266,7 @@ impl Health {
         *seen = Seen { at: Instant::now(), background, last_error, free, peers, failed };
     }
 
-    /// One line for each member that is not healthy any more, or is again; gives those that are not.
+    /// Logs one line for each member that became unhealthy or healthy; returns the unhealthy ones.
     fn say_changes(&self, said: Vec<&'static str>) -> Vec<&'static str> {
         let report = self.report();
         let bad = report.bad_members();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How a member does.
+/// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {

@@ -17,10 +17,10 @@ use crate::endpoints::Announcer;
 
 pub(crate) use source::NodeSource;
 
-/// How long a scrape that is under way may take when the module is stopped.
+/// Time limit for a running scrape when the module is stopped.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The module: stopped, nobody listens, and calls are counted but not timed.
+/// The module. While stopped, it does not listen, and calls are counted but not timed.
 pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Announcer>) -> ActorModule {
     let address = SocketAddr::new(settings.metrics.addr, settings.metrics.port);
     let router = source.router.clone();

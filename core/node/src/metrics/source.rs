@@ -1,4 +1,4 @@
-//! What a scrape shows, room by room.
+//! The content of a scrape, component by component.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +19,7 @@ use crate::allocator::{self, AllocatorUsage};
 use crate::process_facts;
 use crate::version;
 
-/// Where everything is counted.
+/// Sources of all figures.
 pub(crate) struct NodeSource {
     /// Modules, pool and peers are asked over the bus, like any other caller does.
     pub(crate) bus: Bus,
@@ -37,7 +37,7 @@ pub(crate) struct NodeSource {
     pub(crate) writer: Arc<CountedWriter>,
     /// Weak: the node stops its supervisor itself, as its only owner.
     pub(crate) supervisor: Weak<Supervisor>,
-    /// What never changes.
+    /// Constant facts.
     pub(crate) chain: Arc<ChainInfo>,
 }
 

@@ -29,7 +29,7 @@ fn finds_the_same_members_wherever_the_input_is_cut_and_however_their_names_are_
     let same = [
         usual.to_owned(),
         usual.replace(r#""method":"a"#, r#""mETHod":"a"#).replace(r#""params""#, r#""PARAMS""#),
-        // As long as the text with its escape was.
+        // The same length as the text with its escape.
         usual.replace(r#""jsonrpc":"#, r#""\u006ac":"#),
     ];
     let expected = message(usual);

@@ -66,9 +66,9 @@ const BUILT_IN_TRACERS: [&str; 8] = [
 ];
 
 fn shortened(source: &str) -> String {
-    const LONGEST: usize = 40;
-    let is_long = source.chars().count() > LONGEST;
-    let start: String = source.chars().take(LONGEST).collect();
+    const MAX_LENGTH: usize = 40;
+    let is_long = source.chars().count() > MAX_LENGTH;
+    let start: String = source.chars().take(MAX_LENGTH).collect();
     if is_long { format!("{start:?}…") } else { format!("{start:?}") }
 }
 

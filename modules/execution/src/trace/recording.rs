@@ -181,20 +181,20 @@ impl Recording {
 
     /// Counts the next step; false if it exceeds the limit.
     pub(super) fn count_step(&mut self, interpreter: &Interpreter) -> bool {
-        let Some(wish) = &self.struct_log else { return true };
-        self.is_step_recorded = self.steps < wish.steps;
+        let Some(options) = &self.struct_log else { return true };
+        self.is_step_recorded = self.steps < options.steps;
         if !self.is_step_recorded {
             return true;
         }
         self.steps += 1;
-        if wish.with_stack {
+        if options.with_stack {
             // Includes the pushed values.
             self.bytes += allocated(32 * interpreter.stack.len() as u64) + PUSHED_BYTES;
         }
-        if wish.with_memory {
+        if options.with_memory {
             self.bytes += allocated(interpreter.memory.len() as u64);
         }
-        if wish.with_return_data {
+        if options.with_return_data {
             self.bytes += allocated(interpreter.return_data.0.len() as u64);
         }
         let (added, freed) = self.open_calls.last_mut().map_or((1, 0), Growth::push);

@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// How many blocks are counted at a time while catching up.
-const LARGEST_STEP: u64 = 1_024;
+const MAX_STEP: u64 = 1_024;
 /// With more transfers than this a step is made again with fewer blocks: a batch has a bound.
-const MOST_TRANSFERS: usize = 4_000;
+const MAX_TRANSFERS: usize = 4_000;
 /// How many records are removed at a time when the index begins anew.
 const REMOVED_AT_A_TIME: u64 = 5_000;
 
@@ -36,7 +36,7 @@ async fn follow_from_the_cursor(context: &FollowContext) -> Result<(), Failure> 
     let storage = context.storage();
     let mut cursor = begin(context, &storage).await?;
     let mut follower = Follower::new(context.host(), cursor.hash);
-    let mut largest = LARGEST_STEP;
+    let mut largest = MAX_STEP;
     loop {
         let step = follower.next(largest).await?;
         let taken = match step.removed.is_empty() {
@@ -46,7 +46,7 @@ async fn follow_from_the_cursor(context: &FollowContext) -> Result<(), Failure> 
         match taken {
             Taken::Reached(reached) => {
                 cursor = reached;
-                largest = largest.saturating_mul(2).min(LARGEST_STEP);
+                largest = largest.saturating_mul(2).min(MAX_STEP);
             }
             Taken::TooMuch => largest = (step.added.len() as u64 / 2).max(1),
             Taken::Reorganised => {}
@@ -131,7 +131,7 @@ async fn count(context: &FollowContext, storage: &Storage, cursor: Cursor, step:
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED && can_be_smaller => return Ok(Taken::TooMuch),
         logs => logs?,
     };
-    if logs.len() > MOST_TRANSFERS && can_be_smaller {
+    if logs.len() > MAX_TRANSFERS && can_be_smaller {
         return Ok(Taken::TooMuch);
     }
     // Blocks were listed by hash and logs by number: they belong together if the last block is still the same.
@@ -160,7 +160,7 @@ async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: 
             read_block(storage, *token, number.0, &mut transfers).await?;
         }
         reached = Cursor { number: parent.0, hash: *parent_hash };
-        if transfers.len() > MOST_TRANSFERS {
+        if transfers.len() > MAX_TRANSFERS {
             break;
         }
     }

@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tenon_sdk::prelude::*;
 
 /// The most tokens that one index has: each costs a look-up in every block that is undone.
-const MOST_TOKENS: usize = 64;
+const MAX_TOKENS: usize = 64;
 
 /// The plugin's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -71,10 +71,10 @@ impl Plugin for Erc20Index {
         let mut settings: Settings = serde_json::from_str(settings).map_err(malformed)?;
         settings.tokens.sort_unstable();
         settings.tokens.dedup();
-        if settings.tokens.is_empty() || settings.tokens.len() > MOST_TOKENS {
+        if settings.tokens.is_empty() || settings.tokens.len() > MAX_TOKENS {
             let count = settings.tokens.len();
             return Err(Failure::server(format!(
-                "settings: tokens has {count} addresses, wanted are 1 to {MOST_TOKENS}"
+                "settings: tokens has {count} addresses, wanted are 1 to {MAX_TOKENS}"
             )));
         }
         Ok(Self { settings, problem: Mutex::default() })

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The most entries of a page.
-const LARGEST_PAGE: u64 = 1_000;
+const MAX_PAGE: u64 = 1_000;
 /// Entries of a page for which no number was asked.
 const USUAL_PAGE: u64 = 100;
 
@@ -44,7 +44,7 @@ pub(crate) struct Page {
 
 impl Page {
     fn limit(&self) -> u64 {
-        self.limit.unwrap_or(USUAL_PAGE).clamp(1, LARGEST_PAGE)
+        self.limit.unwrap_or(USUAL_PAGE).clamp(1, MAX_PAGE)
     }
 }
 

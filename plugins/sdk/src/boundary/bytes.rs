@@ -15,7 +15,7 @@ pub fn slice(bytes: &[u8]) -> TenonSlice {
 /// The bytes of a slice that the other side lent; empty when it points nowhere.
 ///
 /// # Safety
-/// `slice` points to `len` initialised bytes that nobody changes during `'a`.
+/// `slice` points to `len` initialised bytes that do not change during `'a`.
 pub unsafe fn borrow<'a>(slice: TenonSlice) -> &'a [u8] {
     if slice.data.is_null() || slice.len == 0 || isize::try_from(slice.len).is_err() {
         return &[];

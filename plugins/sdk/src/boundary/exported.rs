@@ -27,9 +27,9 @@ pub struct ExportedFuture(TenonFuture);
 #[derive(Debug)]
 pub struct ExportedStream(TenonStream);
 
-// SAFETY: made only from futures that are `Send`; whoever holds it polls it alone.
+// SAFETY: made only from futures that are `Send`; its owner polls it exclusively.
 unsafe impl Send for ExportedFuture {}
-// SAFETY: made only from streams that are `Send`; whoever holds it polls it alone.
+// SAFETY: made only from streams that are `Send`; its owner polls it exclusively.
 unsafe impl Send for ExportedStream {}
 
 impl ExportedFuture {
@@ -110,7 +110,7 @@ type Ready = Option<Result<Vec<u8>, Failure>>;
 unsafe extern "C" fn poll_ready(state: *mut c_void, _: *const TenonWaker, out: *mut TenonReply) -> i32 {
     // SAFETY: `state` is the box of `ExportedFuture::ready`, and one thread polls at a time.
     let answer = unsafe { &mut *state.cast::<Ready>() }.take();
-    // None for one who breaks the rule that an answer ends the polling.
+    // None for a caller that polls again after an answer, against the rule.
     let answer = answer.unwrap_or_else(|| Err(crashed()));
     // SAFETY: as in `poll_future`.
     unsafe { out.write(reply(answer)) };
@@ -158,6 +158,6 @@ where
 unsafe extern "C" fn drop_state<F>(state: *mut c_void) {
     // SAFETY: `state` is the box of `new`, given back once.
     let state = unsafe { Box::from_raw(state.cast::<F>()) };
-    // A destructor that panics must not cross; what it leaves behind leaks.
+    // A panic in a destructor must not cross the boundary; remaining data leaks.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(state)));
 }

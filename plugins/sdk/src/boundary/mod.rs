@@ -18,7 +18,7 @@ pub use plugin::{CallToken, Descriptor, descriptor};
 
 use tenon_api::Failure;
 
-/// What a caller sees of a panic (`docs/spec/rpc-eth.md` 3.3).
+/// Error that a caller receives for a panic (`docs/spec/rpc-eth.md` 3.3).
 pub fn crashed() -> Failure {
     Failure::server("method handler crashed")
 }

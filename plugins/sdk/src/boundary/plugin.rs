@@ -37,7 +37,7 @@ unsafe impl Send for CallToken {}
 unsafe impl Sync for CallToken {}
 
 impl CallToken {
-    /// Nobody: the plugin acts on its own account.
+    /// No caller: the plugin acts on its own account.
     pub const NONE: Self = Self(ptr::null());
 }
 
@@ -108,7 +108,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
     Descriptor { plugin, _methods: methods, _subscriptions: subscriptions, _capabilities: capabilities }
 }
 
-/// What `start` gives the host to hold.
+/// The state that `start` returns to the host.
 struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
@@ -224,7 +224,7 @@ unsafe impl Send for HostTable {}
 // SAFETY: as above.
 unsafe impl Sync for HostTable {}
 
-/// Where the panic hook reports to: the host of the instance that started last.
+/// Target of the panic hook: the host of the instance that started last.
 static PANIC_HOST: AtomicPtr<TenonHost> = AtomicPtr::new(ptr::null_mut());
 
 impl HostTable {

@@ -16,7 +16,7 @@ pub(super) fn lend(waker: &Waker) -> TenonWaker {
     TenonWaker { data: std::ptr::from_ref(waker).cast(), vtable: &LENT }
 }
 
-/// `data` is a `Waker` that somebody else owns.
+/// `data` is a `Waker` owned by the caller.
 static LENT: TenonWakerVtable =
     TenonWakerVtable { clone: clone_ours, wake: wake_ours_by_ref, wake_by_ref: wake_ours_by_ref, drop: keep_ours };
 
@@ -73,7 +73,7 @@ pub(super) unsafe fn with_borrowed<T>(waker: *const TenonWaker, poll: impl FnOnc
 static BORROWED: RawWakerVTable =
     RawWakerVTable::new(clone_theirs, wake_theirs_by_ref, wake_theirs_by_ref, keep_theirs);
 
-/// `data` is a boxed `TenonWaker` that is ours to give up.
+/// `data` is a boxed `TenonWaker` that is owned here.
 static OWNED: RawWakerVTable = RawWakerVTable::new(clone_theirs, wake_theirs, wake_theirs_by_ref, drop_theirs);
 
 fn clone_theirs(data: *const ()) -> RawWaker {

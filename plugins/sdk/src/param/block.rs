@@ -1,4 +1,4 @@
-//! How callers name blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
+//! Callers' notation of blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
 
 use alloy_primitives::B256;
 use tenon_api::{BlockId, BlockNumber, BlockTag, Failure};
@@ -62,7 +62,7 @@ fn tag(text: &str) -> Option<BlockTag> {
     }
 }
 
-/// `above` is what is said of a height that is too large.
+/// `above` is the error for a height that is too large.
 fn tag_or_height(text: &str, above: &str) -> Result<BlockId, ArgumentError> {
     if let Some(tag) = tag(text) {
         return Ok(BlockId::Tag(tag));
@@ -81,7 +81,7 @@ const TAGS_AND_HEIGHTS: &str = r#"{"anyOf":[{"type":"string","enum":["earliest",
 
 impl Param for BlockNumberParam {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        // The reference strips quotes when there are some and goes on with what is left.
+        // The reference strips quotes if there are any and continues with the rest.
         let text = raw.quoted().unwrap_or(raw.as_str());
         let is_bare_tag = raw.quoted().is_none() && tag(text).is_some();
         if is_bare_tag {

@@ -91,7 +91,7 @@ pub(super) fn quantity_digits(text: &str) -> Result<&str, &'static str> {
     }
 }
 
-/// The number that hex digits write, at most 64 bits.
+/// The number with these hex digits, at most 64 bits.
 pub(super) fn parse_64_bits(digits: &str) -> Result<u64, &'static str> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(BAD_DIGIT);

@@ -26,7 +26,7 @@ pub(crate) use raw::Values;
 pub enum ArgumentError {
     /// The value is not one of the type: `json: cannot unmarshal <reason> into Go value of type <type>`.
     Mismatch {
-        /// What it is instead, such as `non-string` or `hex string of odd length`.
+        /// Description of the wrong value, such as `non-string` or `hex string of odd length`.
         reason: &'static str,
         /// The reference's name of the type, such as `common.Address`.
         type_name: &'static str,
@@ -82,12 +82,12 @@ pub trait Param: Sized + Send + 'static {
     /// Why not, in the words that follow `invalid argument N: `.
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError>;
 
-    /// What it is when it was not given; none when it must be.
+    /// The default of an omitted argument; none if it is required.
     fn missing() -> Option<Self> {
         None
     }
 
-    /// What the OpenRPC document says of it.
+    /// Its schema in the OpenRPC document.
     fn description() -> ParamDescription {
         ParamDescription::required("{}")
     }
@@ -100,7 +100,7 @@ pub struct ParamDescription {
     pub is_required: bool,
     /// JSON text of its JSON Schema.
     pub schema: &'static str,
-    /// Whether it is a password or a key: the host wipes what it came in, and shows it nowhere.
+    /// Whether it is a password or a key: the host wipes its text, and shows it nowhere.
     pub is_secret: bool,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Arguments<'a> {
     values: Values<'a>,
     /// Position of the next one.
     position: usize,
-    /// How many the method takes.
+    /// Number of parameters that the method takes.
     expected: usize,
     has_ended: bool,
 }

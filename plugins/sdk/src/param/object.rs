@@ -17,7 +17,7 @@ impl<'a> Object<'a> {
     /// `ethapi.TransactionArgs`; `null` has no members.
     ///
     /// # Errors
-    /// When it is not an object.
+    /// If it is not an object.
     pub fn decode(raw: RawArgument<'a>, type_name: &'static str) -> Result<Self, ArgumentError> {
         let structure = type_name.rsplit('.').next().unwrap_or(type_name);
         let mut members = Vec::new();

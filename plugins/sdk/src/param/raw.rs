@@ -22,7 +22,7 @@ impl<'a> RawArgument<'a> {
         self.0 == "null"
     }
 
-    /// What is between the quotes of a string, escapes as they stand; none when it is not a string.
+    /// The text between the quotes of a string, with escapes unchanged; none if it is not a string.
     pub fn quoted(self) -> Option<&'a str> {
         if self.0.len() < 2 { None } else { self.0.strip_prefix('"')?.strip_suffix('"') }
     }
@@ -61,7 +61,7 @@ pub(crate) struct NotJson;
 
 /// Values of an array, or members of an object, one after another.
 pub(crate) struct Values<'a> {
-    /// What has not been read, without blanks before it.
+    /// The unread rest, without leading blanks.
     rest: &'a str,
     close: char,
     is_first: bool,
@@ -118,7 +118,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Where the value that begins at 0 ends.
+/// The end of the value that begins at 0.
 fn end_of_value(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' => end_of_string(bytes, 0),
@@ -154,7 +154,7 @@ fn end_of_value(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the string that begins with the quote at `start` ends.
+/// The end of the string that begins with the quote at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {

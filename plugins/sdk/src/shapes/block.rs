@@ -13,10 +13,10 @@ const HEADER_BYTES: usize = 2000;
 /// Room for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
 
-/// How a block is to be shown.
+/// Options of a block's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockJson<'a> {
-    /// Whose members.
+    /// The profile whose members it has.
     pub profile: Profile,
     /// The block stands in for the pending one: it has no hash, nonce and miner yet.
     pub as_pending: bool,
@@ -110,7 +110,7 @@ impl BlockJson<'_> {
     }
 }
 
-/// What a block object tells beside its transactions and uncles.
+/// Content of a block object besides its transactions and uncles.
 struct BlockFrame<'a> {
     header: &'a SealedHeader,
     size: u64,
@@ -134,7 +134,7 @@ fn native_bytes(header: &Header) -> usize {
     header.native_seal.as_ref().map_or(0, |seal| (seal.validators.len() + seal.penalties.len()) * 2 + 200)
 }
 
-/// What a header object tells beside the header.
+/// Content of a header object besides the header.
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
@@ -143,7 +143,7 @@ struct HeaderMembers {
     as_pending: bool,
 }
 
-/// A header: what a block object tells beside transactions, uncles and size.
+/// A header: a block object without transactions, uncles and size.
 pub fn write_header_of_block(profile: Profile, header: &SealedHeader, as_pending: bool) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(HEADER_BYTES + header.extra_data.len() * 2 + native_bytes(header));
     let members = HeaderMembers { hash: header.hash(), size: None, total_difficulty: None, as_pending };

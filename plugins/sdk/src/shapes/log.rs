@@ -8,7 +8,7 @@ use super::JsonWriter;
 /// Room for the JSON of a log without its data: topics and places.
 pub const LOG_JSON_BYTES: usize = 900;
 
-/// Where a log stands; the fields of [`LocatedLog`] without the log.
+/// Position of a log: the fields of [`LocatedLog`] without the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPlace {
     pub(super) block_number: u64,
@@ -34,7 +34,7 @@ pub fn write_located_log(json: &mut JsonWriter, profile: Profile, located: &Loca
     write_log(json, profile, &located.log, &place);
 }
 
-/// At most how many bytes [`logs_json`] takes.
+/// Maximum length of [`logs_json`]'s text in bytes.
 pub fn logs_json_bytes(logs: &[LocatedLog]) -> usize {
     let data: usize = logs.iter().map(|located| located.log.data.len() * 2).sum();
     data + logs.len() * LOG_JSON_BYTES + 2

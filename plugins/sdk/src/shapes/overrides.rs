@@ -1,4 +1,4 @@
-//! What a call may pretend about accounts and the block (`docs/spec/rpc-eth.md` 4.8).
+//! A call's overrides of accounts and the block (`docs/spec/rpc-eth.md` 4.8).
 
 use alloy_primitives::{Address, B256};
 use tenon_api::messages::{AccountOverride, BlockOverrides};
@@ -21,7 +21,7 @@ impl Param for StateOverridesArgument {
         let object = Object::decode(raw, "ethapi.StateOverride")?;
         let account = |(name, raw): (&str, RawArgument<'_>)| Ok((decode_key(name)?, decode_account(raw)?));
         let mut accounts: Vec<_> = object.members().map(account).collect::<Result<_, _>>()?;
-        // They are kept while the call waits, and a list that grows takes up to twice what it needs.
+        // They are kept while the call waits, and a growing list takes up to twice the memory that it needs.
         accounts.shrink_to_fit();
         Ok(Self(accounts))
     }

@@ -1,4 +1,4 @@
-//! How large an answer about waiting transactions becomes, known before they are asked for.
+//! Sizes of answers about waiting transactions, known before they are loaded.
 
 use tenon_api::{RecoveredTransaction, messages::PooledSummary};
 
@@ -6,16 +6,16 @@ use tenon_api::{RecoveredTransaction, messages::PooledSummary};
 const TRANSACTION_JSON_BYTES: usize = 1200;
 /// Room for the JSON of an item of a list: an address of an access list with the frame of its keys.
 const ITEM_JSON_BYTES: usize = 80;
-/// What an item of a list takes in memory.
+/// Memory of an item of a list.
 const ITEM_BYTES: usize = 48;
 
-/// At most how many bytes a waiting transaction takes as JSON.
+/// Maximum length of a waiting transaction as JSON, in bytes.
 pub fn pooled_json_bytes(pooled: &PooledSummary) -> usize {
     let (input, items) = sizes(pooled);
     input.saturating_mul(2).saturating_add(items.saturating_mul(ITEM_JSON_BYTES)).saturating_add(TRANSACTION_JSON_BYTES)
 }
 
-/// At most how many bytes a waiting transaction takes in memory, and as a message.
+/// Maximum size of a waiting transaction in memory, and as a message, in bytes.
 pub fn pooled_bytes(pooled: &PooledSummary) -> usize {
     let (input, items) = sizes(pooled);
     let fixed = size_of::<RecoveredTransaction>() + 2 * size_of::<tenon_api::Transaction>();

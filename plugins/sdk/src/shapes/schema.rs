@@ -1,4 +1,4 @@
-//! JSON schemas of what methods answer, for the OpenRPC document ([`Table::results`](crate::Table::results)).
+//! JSON schemas of methods' results, for the OpenRPC document ([`Table::results`](crate::Table::results)).
 
 macro_rules! data {
     () => {
@@ -156,11 +156,11 @@ pub const INTEGER: &str = r#"{"type":"integer"}"#;
 pub const NULL: &str = r#"{"type":"null"}"#;
 /// Nothing, or true.
 pub const BOOLEAN_OR_NULL: &str = or_null!(r#"{"type":"boolean"}"#);
-/// An object whose members depend on what was asked.
+/// An object whose members depend on the request.
 pub const OBJECT: &str = r#"{"type":"object"}"#;
 /// The same, or nothing.
 pub const OBJECT_OR_NULL: &str = or_null!(r#"{"type":"object"}"#);
-/// Objects whose members depend on what was asked.
+/// Objects whose members depend on the request.
 pub const OBJECTS: &str = list_of!(r#"{"type":"object"}"#);
 /// A header, or nothing.
 pub const HEADER_OR_NULL: &str = or_null!(header_members!());
@@ -170,7 +170,7 @@ pub const BLOCK_OR_NULL: &str = or_null!(header_members!(
     "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),
     "uncles": list_of!(hash!()),
 ));
-/// Simulated blocks: blocks with what their calls did.
+/// Simulated blocks: blocks with their calls' outcomes.
 pub const SIMULATED_BLOCKS: &str = list_of!(header_members!(
     "size": quantity!(),
     "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),

@@ -1,4 +1,4 @@
-//! Simulations of blocks (`eth_simulateV1`): what is asked, and what is answered.
+//! Simulations of blocks (`eth_simulateV1`): request and answer.
 
 use tenon_api::{
     Failure, FailureCode, Withdrawal,
@@ -11,13 +11,14 @@ use super::{
 };
 use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, RawArgument};
 
-/// Most blocks of a request. An empty one is three characters long and takes 400 bytes, so that they are counted first.
+/// Maximum blocks of a request. An empty one is three characters long and takes 400 bytes, so that they are counted
+/// first.
 const MAX_BLOCKS: usize = 256;
-/// Most calls of a block.
+/// Maximum calls of a block.
 const MAX_CALLS_PER_BLOCK: usize = 5_000;
-/// Most calls of a request.
+/// Maximum calls of a request.
 const MAX_CALLS: usize = 10_000;
-/// go-ethereum's code of what asks for too much.
+/// go-ethereum's error code for a request that is too large.
 const CLIENT_LIMIT_EXCEEDED: FailureCode = FailureCode(-38026);
 
 /// Room for a block, a call, a log without their data.

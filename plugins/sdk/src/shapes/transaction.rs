@@ -8,7 +8,7 @@ use tenon_api::{
 
 use super::JsonWriter;
 
-/// Where a mined transaction stands.
+/// Position of a mined transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionPlace {
     /// Hash of its block.
@@ -84,7 +84,7 @@ fn write_block_of(json: &mut JsonWriter, profile: Profile, place: Option<&Transa
     }
 }
 
-/// `gasPrice` is what was really paid once the block is known, the fee cap before.
+/// `gasPrice` is the price paid once the block is known, the fee cap before.
 fn write_prices(json: &mut JsonWriter, transaction: &Transaction, place: Option<&TransactionPlace>) {
     let price = match place {
         Some(place) => transaction.effective_gas_price(place.base_fee_per_gas),

@@ -32,7 +32,7 @@ impl JsonWriter {
         Self { buffer: Vec::with_capacity(bytes) }
     }
 
-    /// JSON text that somebody else has finished. It is not checked.
+    /// Finished JSON text from elsewhere. It is not checked.
     pub fn from_json(json: String) -> Self {
         Self { buffer: json.into_bytes() }
     }
@@ -47,7 +47,7 @@ impl JsonWriter {
         String::from_utf8(self.buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// How many bytes have been written.
+    /// Number of bytes written.
     pub const fn len(&self) -> usize {
         self.buffer.len()
     }
@@ -163,7 +163,7 @@ impl JsonWriter {
         self.buffer.extend_from_slice(&quoted);
     }
 
-    /// A float in its shortest form; what JSON cannot say becomes `0`.
+    /// A float in its shortest form; values that JSON lacks become `0`.
     pub fn float(&mut self, value: f64) {
         if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 {
             self.raw(&format!("{value:.0}"));

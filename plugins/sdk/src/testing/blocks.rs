@@ -116,7 +116,7 @@ pub(super) const CHAIN_ID: u64 = 31_337;
 /// Gas of every transaction.
 const GAS: u64 = 21_000;
 
-/// An account with what belongs to it.
+/// An account with its code and storage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TestAccount {
     pub(super) account: Account,
@@ -156,7 +156,7 @@ pub(super) struct Blocks {
     /// Of every branch.
     pub(super) made: HashMap<B256, Made>,
     pub(super) canonical: Vec<Made>,
-    /// Most logs in one answer.
+    /// Maximum number of logs in one answer.
     pub(super) most_logs: usize,
 }
 

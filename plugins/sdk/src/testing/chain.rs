@@ -132,7 +132,7 @@ impl Chain {
         removed.iter().for_each(|made| self.publish_logs(made, true));
     }
 
-    /// Puts another branch in the place of what stands above `number`.
+    /// Replaces the blocks above `number` by another branch.
     pub fn reorganise(&self, number: u64, branch: Vec<TestBlock>) {
         self.unwind(number);
         for block in branch {
@@ -140,7 +140,7 @@ impl Chain {
         }
     }
 
-    /// Tells whoever listens to blocks and logs that so many events were missed.
+    /// Tells listeners to blocks and logs that this many events were missed.
     pub fn miss(&self, count: u64) {
         self.fake.publish_missed::<NewHead>(count);
         self.fake.publish_missed::<BlocksUnwound>(count);
@@ -159,7 +159,7 @@ impl Chain {
         self.fake.held(client)
     }
 
-    /// From now on a plugin may keep so many bytes for each client.
+    /// Limits the bytes that a plugin may keep for each client.
     pub fn memory(&self, bytes: usize) {
         drop(self.fake.clone().with_memory(bytes));
     }
@@ -181,7 +181,7 @@ impl Chain {
         lock(&self.failures).entry(R::TOPIC.0).or_default().push_back(failure);
     }
 
-    /// The most logs in one answer. Default: 20 000, as the node's.
+    /// Maximum number of logs in one answer. Default: 20 000, as the node's.
     #[must_use]
     pub fn most_logs(self, most: usize) -> Self {
         lock(&self.blocks).most_logs = most;
@@ -200,12 +200,12 @@ impl Chain {
         lock(&self.space).records()
     }
 
-    /// Moves the clock on; who sleeps that long is woken.
+    /// Advances the clock, and wakes sleepers whose time has come.
     pub fn advance(&self, duration: Duration) {
         self.fake.advance(duration);
     }
 
-    /// What was logged so far.
+    /// The log so far.
     pub fn logged(&self) -> Vec<(LogLevel, String)> {
         self.fake.logged()
     }
@@ -223,7 +223,7 @@ impl Chain {
     /// Runs a future to its end.
     ///
     /// # Panics
-    /// When it waits for an event or a time that the test has not brought about.
+    /// If it waits for an event or a time that the test has not produced.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.fake.run(future)
     }

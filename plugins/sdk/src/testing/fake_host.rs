@@ -56,7 +56,7 @@ struct FakePort {
     /// Bytes that plugins keep, by client, and how many each client may have if that is bounded.
     held: Mutex<HashMap<u64, i64>>,
     memory: Mutex<Option<i64>>,
-    /// Subscribers stay and get what is announced later, and who sleeps waits for [`FakeHost::advance`].
+    /// Subscribers stay and receive later events, and sleepers wait for [`FakeHost::advance`].
     is_live: AtomicBool,
     listeners: Mutex<Vec<(u32, Weak<Mutex<Listener>>)>>,
 }
@@ -68,7 +68,7 @@ struct Clock {
     sleepers: Mutex<Vec<Waker>>,
 }
 
-/// Somebody who listens to an event for as long as the stream is kept.
+/// A listener to an event, as long as the stream is kept.
 #[derive(Default)]
 struct Listener {
     waiting: VecDeque<PreparedEvent>,
@@ -92,10 +92,10 @@ impl FakeHost {
         self
     }
 
-    /// Prepares an event for whoever listens next.
+    /// Prepares an event for the next listener.
     ///
     /// # Panics
-    /// When the event has no encoding.
+    /// If the event has no encoding.
     #[must_use]
     pub fn announce<E: Event>(self, event: &E) -> Self {
         let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
@@ -111,13 +111,13 @@ impl FakeHost {
         host
     }
 
-    /// Announces an event to whoever listens.
+    /// Sends an event to all listeners.
     pub(super) fn publish<E: Event>(&self, event: &E) {
         let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
         self.port.publish(E::TOPIC.0, &frame);
     }
 
-    /// Tells whoever listens that so many events were missed.
+    /// Tells all listeners that this many events were missed.
     pub(super) fn publish_missed<E: Event>(&self, count: u64) {
         self.port.publish(E::TOPIC.0, &Err(Failure::limit(count.to_string())));
     }
@@ -130,7 +130,7 @@ impl FakeHost {
         drop(self.clone().answer(answer));
     }
 
-    /// Prepares the notice that so many events were missed.
+    /// Prepares the notice that this many events were missed.
     #[must_use]
     pub fn announce_missed<E: Event>(self, count: u64) -> Self {
         let missed = Err(Failure::limit(count.to_string()));
@@ -152,7 +152,7 @@ impl FakeHost {
         self
     }
 
-    /// From now on a plugin may keep so many bytes for each client.
+    /// Limits the bytes that a plugin may keep for each client.
     #[must_use]
     pub fn with_memory(self, bytes: usize) -> Self {
         *lock(&self.port.memory) = i64::try_from(bytes).ok();
@@ -184,7 +184,7 @@ impl FakeHost {
     /// Calls a method through the table: raw JSON parameters in, JSON text out.
     ///
     /// # Errors
-    /// What the method answers; `-32601` when the table does not have it.
+    /// The method's answer; `-32601` if the table does not have it.
     pub fn call<S: Send + Sync + 'static>(
         &self,
         table: &Table<S>,
@@ -227,7 +227,7 @@ impl FakeHost {
     /// Runs a future to its end.
     ///
     /// # Panics
-    /// When it waits for something that no other task will bring: with this host everything is ready at once.
+    /// If it waits for something that no other task will provide: with this host everything is ready at once.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut task = TaskContext::from_waker(Waker::noop());
@@ -240,7 +240,7 @@ impl FakeHost {
         panic!("the future waits for something that the fake host does not give");
     }
 
-    /// What was logged so far.
+    /// The log so far.
     pub fn logged(&self) -> Vec<(LogLevel, String)> {
         lock(&self.port.log).clone()
     }

@@ -18,10 +18,10 @@ use crate::{
     context::{Asker, Served},
 };
 
-/// How often work may wake itself before a test gives up on it.
-const MOST_POLLS: usize = 100_000;
+/// Maximum number of times that work may wake itself before the test fails.
+const MAX_POLLS: usize = 100_000;
 
-/// Remembers that somebody was woken.
+/// Records that a task was woken.
 struct Flag(AtomicBool);
 
 impl Wake for Flag {
@@ -55,7 +55,7 @@ impl Chain {
         self.start_with(settings, &[])
     }
 
-    /// Starts a plugin with what the version before handed over.
+    /// Starts a plugin with the state from the version before.
     ///
     /// # Errors
     /// The plugin's reason against it.
@@ -79,12 +79,12 @@ impl<P: Exported> Started<P> {
     /// begins anew, as in a node, but only at the next call of this.
     ///
     /// # Panics
-    /// When it does not come to wait.
+    /// If it never waits.
     pub fn settle(&self) {
         let mut background = self.background.borrow_mut();
         let Some(running) = background.as_mut() else { return };
         let waker = Waker::from(Arc::clone(&running.woken));
-        for _ in 0..MOST_POLLS {
+        for _ in 0..MAX_POLLS {
             if !running.woken.0.swap(false, Ordering::AcqRel) {
                 return;
             }
@@ -113,7 +113,7 @@ impl<P: Exported> Started<P> {
     /// Lets the plugin's own work go on, then calls a method: raw JSON parameters in, JSON text out.
     ///
     /// # Errors
-    /// What the method answers; `-32601` when the table does not have it.
+    /// The method's answer; `-32601` if the table does not have it.
     pub fn call(&self, method: &str, params: &str) -> Result<String, Failure> {
         self.settle();
         let found = P::table().methods.iter().find(|candidate| candidate.name == method);
@@ -140,7 +140,7 @@ impl<P: Exported> Started<P> {
         Ok(TestSubscription { stream: (found.open)(self.context(), params.as_bytes()).into() })
     }
 
-    /// Ends it as its replacement does, and gives what it hands over.
+    /// Ends it like a replacement, and returns its hand-over.
     pub fn stop(self) -> Vec<u8> {
         let state = self.plugin.export_state();
         self.background.borrow_mut().take();
@@ -148,7 +148,7 @@ impl<P: Exported> Started<P> {
         state
     }
 
-    /// Ends it as the death of its process does: nothing of it runs any more, and what it stored is there.
+    /// Ends it like the death of its process: nothing of it runs any more, and its stored data remains.
     pub fn crash(self) {
         drop(self);
     }
@@ -172,7 +172,7 @@ pub struct TestSubscription {
 }
 
 impl TestSubscription {
-    /// What it has sent since it was asked last; the first item of all is empty: the acceptance.
+    /// Items sent since the last call; the very first item is empty: the acceptance.
     pub fn items(&mut self) -> Vec<Result<String, Failure>> {
         let task = TaskContext::from_waker(Waker::noop());
         let next = || match self.stream.poll_item(&task) {

@@ -8,7 +8,7 @@ use tenon_api::{
     messages::{CommitOutcome, CommitRecords, RecordChange, RecordPage, ScanRecords, SpaceUsage},
 };
 
-/// What a space holds.
+/// The content of a space.
 #[derive(Default)]
 pub(super) struct Space {
     records: BTreeMap<Bytes, Bytes>,

@@ -1,4 +1,4 @@
-//! Filling in what a caller leaves out of a transaction: `docs/spec/rpc-eth.md` 12.2.
+//! Fills in omitted fields of a transaction: `docs/spec/rpc-eth.md` 12.2.
 
 use alloy_primitives::U256;
 use tenon_api::{

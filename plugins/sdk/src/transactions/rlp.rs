@@ -115,7 +115,7 @@ fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.extend_from_slice(digits);
 }
 
-/// Length of the RLP of a list whose payload has so many bytes.
+/// Length of the RLP of a list with this payload length.
 pub const fn list_length(payload: usize) -> usize {
     if payload < 56 {
         return payload + 1;

@@ -47,14 +47,14 @@ pub fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Re
     Ok(answer(request, &signed.raw, signature, signed.hash))
 }
 
-/// `{raw, tx}` of a transaction that nobody has signed: its signature is all zeroes.
+/// `{raw, tx}` of an unsigned transaction: its signature is all zeroes.
 pub fn unsigned_json(request: &CallRequest) -> JsonWriter {
     let raw = unsigned_bytes(request);
     let signature = Signature { transaction_type: unsigned_type(request), v: U256::ZERO, r: U256::ZERO, s: U256::ZERO };
     answer(request, &raw, signature, keccak256(&raw))
 }
 
-/// The hash by which the reference names a filled transaction that nobody has signed (`docs/spec/rpc-eth.md` 12.5).
+/// The reference's hash of an unsigned filled transaction (`docs/spec/rpc-eth.md` 12.5).
 pub fn unsigned_hash(request: &CallRequest) -> B256 {
     keccak256(unsigned_bytes(request))
 }

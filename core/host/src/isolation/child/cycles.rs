@@ -1,5 +1,5 @@
-//! A library that is mapped, started, stopped and unmapped over and over, and what it leaves behind each time: for
-//! `tenon module check`. Whatever a library does at its unloading, it does to this process.
+//! Maps, starts, stops and unmaps a library repeatedly and measures what each cycle leaves behind, for `tenon module
+//! check`. Whatever a library does when it is unloaded affects only this process.
 
 use std::{
     fs::File,
@@ -13,19 +13,19 @@ use super::super::wire::Kind;
 use super::{Opening, upstream::Upstream, watchdog::Watch};
 use crate::boundary::live_once;
 
-/// Lives after which everything is there that is there once and for all.
+/// Number of cycles after which all one-time allocations have been made.
 const WARM: u32 = 10;
-/// How long what was left behind may go on after the last one, to fall over if it must.
+/// Time after the last cycle for leftover code to crash.
 const AFTERMATH: Duration = Duration::from_millis(100);
 
-/// What a process holds.
+/// Resources of a process.
 struct Figures {
     threads: u64,
-    /// Of its own, KiB.
+    /// Private memory, KiB.
     memory: u64,
 }
 
-/// Sees what the process holds, also when it may open no file any more.
+/// Measures the process' resources, even when it may no longer open files.
 pub(super) struct Observer {
     status: File,
     maps: File,
@@ -57,7 +57,7 @@ fn text(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Lives through all lives, and tells the node of each and of the end.
+/// Runs all cycles, and reports each of them and the end to the node.
 pub(super) fn run(
     opening: &Opening,
     settings: &str,

@@ -1,8 +1,7 @@
 //! The plugin's process: one thread that runs the plugin, one that watches it.
 //!
-//! It trusts the node and not the plugin. What must always hold: the sandbox is closed before the
-//! library is mapped; every call is answered exactly once and every subscription ended exactly once, also when they
-//! are cancelled.
+//! It trusts the node and not the plugin. Invariants: the sandbox is closed before the library is mapped; every call is
+//! answered exactly once and every subscription ended exactly once, even if cancelled.
 
 mod cycles;
 mod upstream;
@@ -48,10 +47,10 @@ use crate::{
     library_cache::CheckedLibrary,
 };
 
-/// How many descriptors the process may have open at a time.
+/// Maximum number of open descriptors of the process.
 const DESCRIPTORS: u64 = 64;
 
-/// Why the process ends before its time. The node says what it saw of it.
+/// Why the process ends early. The node reports what it observed.
 #[derive(Debug, thiserror::Error)]
 enum ChildError {
     #[error("the socket to the node: {0}")]
@@ -61,10 +60,11 @@ enum ChildError {
 }
 
 /// Runs as a plugin's process: standard input is the socket that [`IsolationOptions::program`] was started with.
-/// Returns when the node says so or has gone. To be called before anything else opens a descriptor or starts a thread.
+/// Returns when the node requests it or has gone. Must be called before anything else opens a descriptor or starts a
+/// thread.
 ///
 /// # Errors
-/// When standard input is no such socket, or the node breaks the rules of the wire.
+/// If standard input is no such socket, or the node breaks the wire protocol.
 ///
 /// [`IsolationOptions::program`]: crate::IsolationOptions::program
 pub fn run_plugin_child() -> io::Result<()> {
@@ -86,9 +86,9 @@ fn run() -> Result<(), ChildError> {
     warnings.extend(system::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")));
     let mut gaps = Vec::from_iter(sandbox::close_files(&opening.library.copy));
     watchdog::start(Arc::clone(&watch), Arc::clone(&upstream), opening.processor_time)?;
-    // From the filter on no limit can be changed.
+    // Once the filter is installed, no limit can be changed.
     system::limit_descriptors(DESCRIPTORS)?;
-    // Threads that are left behind are looked for in the lives; a plugin that serves cannot start any.
+    // Load cycles look for leftover threads; a serving plugin cannot start any.
     gaps.extend(sandbox::close_system_calls(if observer.is_some() { Stage::Living } else { Stage::Mapping }));
     let _runtime = runtime.enter();
     if !take_gaps(gaps, &opening, &upstream, &mut warnings) {
@@ -105,7 +105,8 @@ fn run() -> Result<(), ChildError> {
             return Ok(());
         }
     };
-    // What only mapping needs goes now. A library whose initialisers went round this would still have the first filter.
+    // Remove the permissions that only mapping needs. A library whose initialisers prevented this would still be under
+    // the first filter.
     let gap = sandbox::close_system_calls(Stage::Serving);
     if !take_gaps(gap, &opening, &upstream, &mut warnings) {
         return Ok(());
@@ -134,8 +135,8 @@ fn run() -> Result<(), ChildError> {
     LocalSet::new().block_on(&runtime, serve(child, UnixStream::from_std(socket)?, buffer))
 }
 
-/// Adds what does not hold of the sandbox to the warnings. False when the library may not be started without it: then the node
-/// is told.
+/// Adds the sandbox's gaps to the warnings. Returns false, after notifying the node, if the library must not be started
+/// with them.
 fn take_gaps(
     gaps: impl IntoIterator<Item = Gap>,
     opening: &Opening,
@@ -158,22 +159,22 @@ fn take_gaps(
     true
 }
 
-/// Settings and hand-over.
+/// Reads settings and hand-over.
 fn start_fields(frame: Frame<'_>) -> Result<(String, Vec<u8>), WireError> {
     let mut fields = frame.fields();
     Ok((fields.text()?.to_owned(), fields.rest().to_vec()))
 }
 
-/// What the node says first.
+/// The node's first message.
 struct Opening {
     memory: u64,
     processor_time: Duration,
     library: CheckedLibrary,
-    /// Whether the library is refused where the sandbox does not close.
+    /// Whether to refuse the library if the sandbox cannot be closed.
     needs_sandbox: bool,
-    /// How often it is to be mapped, started, stopped and unmapped; 0 to serve.
+    /// Number of load cycles; 0 to serve.
     lives: u32,
-    /// The methods that are called in each of these.
+    /// The methods to call in each cycle.
     methods: Vec<u32>,
 }
 
@@ -191,7 +192,7 @@ impl Opening {
     }
 }
 
-/// Waits for one frame of a kind.
+/// Waits for a frame of this kind.
 fn receive<T>(
     socket: &mut BlockingSocket,
     buffer: &mut FrameBuffer,
@@ -213,25 +214,25 @@ fn receive<T>(
     }
 }
 
-/// A call or subscription that runs.
+/// A running call or subscription.
 enum Work {
     Call(AbortHandle),
     Subscription(AbortHandle, Arc<Semaphore>),
 }
 
-/// The plugin with what runs in it. One thread owns it.
+/// The plugin with its running work. Owned by one thread.
 struct Child {
     upstream: Arc<Upstream>,
     instance: Arc<dyn PluginInstance>,
     watch: Arc<Watch>,
     processor_time: Duration,
-    /// Whoever takes an entry out sends the last frame for it.
+    /// The code that removes an entry sends the last frame for it.
     work: RefCell<HashMap<u64, Work>>,
-    /// The last list of namespaces; most calls come from the same endpoint.
+    /// The last list of namespaces, cached because most calls come from the same endpoint.
     exposure: RefCell<(String, Exposure)>,
 }
 
-/// Serves until the node says stop or has gone.
+/// Serves until the node requests the stop or has gone.
 async fn serve(child: Rc<Child>, socket: UnixStream, mut buffer: FrameBuffer) -> Result<(), ChildError> {
     let read = async {
         loop {
@@ -254,7 +255,7 @@ async fn serve(child: Rc<Child>, socket: UnixStream, mut buffer: FrameBuffer) ->
         ended = read => ended,
         error = child.upstream.out.pump_in_place(&socket) => Err(error.into()),
     };
-    // What still runs goes before the plugin does.
+    // Drop running work before the plugin.
     for (_, work) in child.work.take() {
         let (Work::Call(task) | Work::Subscription(task, _)) = work;
         task.abort();
@@ -381,20 +382,20 @@ impl Child {
         let params = (!params.is_empty()).then_some(params);
         let mut items = self.watch.over(id, || self.instance.subscribe(kind, params, caller));
         loop {
-            // Closed never: the node's credit is the only bound.
+            // Never closed: the node's credit is the only bound.
             let Ok(permit) = credit.acquire().await else { return };
             permit.forget();
             let Some(item) = poll_fn(|task| self.watch.over(id, || items.poll_item(task))).await else { return };
             let item = item.as_ref().map(AsRef::as_ref);
             self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Kind::Item, item));
-            // A plugin that always has an item must not keep others from running.
+            // A plugin that always has an item must not block others.
             tokio::task::yield_now().await;
         }
     }
 
     /// Ends a call or subscription whose caller has gone.
     fn cancel(&self, id: u64) {
-        // Not there when it has been answered already.
+        // Absent if it has been answered already.
         let work = self.work.borrow_mut().remove(&id);
         match work {
             Some(Work::Call(task)) => {

@@ -1,4 +1,4 @@
-//! The node as the plugin's process sees it: questions go up the socket, answers come down.
+//! The node as seen by the plugin's process: sends requests over the socket and receives answers.
 
 use std::{
     collections::HashMap,
@@ -20,32 +20,32 @@ use super::{
     super::{
         WINDOW,
         outgoing::Outgoing,
-        wire::{Frame, Kind, LARGEST_QUESTION, WireError},
+        wire::{Frame, Kind, MAX_QUESTION, WireError},
     },
     watchdog::Watch,
 };
-use crate::{boundary::Backend, instance::nanos_left, journal::LONGEST_LINE};
+use crate::{boundary::Backend, instance::nanos_left, journal::MAX_LINE};
 
-/// Log lines that wait, in bytes, before further ones are left out.
-const LARGEST_LOG_BACKLOG: usize = 1024 * 1024;
+/// Maximum waiting log lines, in bytes; further ones are dropped.
+const MAX_LOG_BACKLOG: usize = 1024 * 1024;
 
 type Answer = Result<Vec<u8>, Failure>;
 
-/// Who waits for what the node sends.
+/// The receiver of a message from the node.
 enum Waiting {
     Call(oneshot::Sender<Answer>),
-    /// Never fuller than the credit that was given.
+    /// Never holds more than the granted credit.
     Events(mpsc::Sender<Answer>),
 }
 
-/// The way up.
+/// The connection to the node.
 pub(super) struct Upstream {
     pub(super) out: Outgoing,
     socket: UnixStream,
     /// Nothing awaits under the lock.
     waiting: Mutex<HashMap<u64, Waiting>>,
     next: AtomicU64,
-    /// Log lines that were left out.
+    /// Number of dropped log lines.
     left_out: AtomicU64,
 }
 
@@ -60,13 +60,13 @@ impl Upstream {
         })
     }
 
-    /// Writes what the socket takes now.
+    /// Writes as much as the socket accepts now.
     pub(super) fn write_now(&self) {
-        // A socket that has gone is noticed by the reader.
+        // The reader notices a closed socket.
         let _ = self.out.write_now(|bytes| (&self.socket).write(bytes));
     }
 
-    /// Tells the node why the library is not taken.
+    /// Reports to the node why the library is refused.
     pub(super) fn refuse(&self, reason: &str) {
         let most = reason.floor_char_boundary(Kind::Refused.most());
         self.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes().get(..most).unwrap_or_default()));
@@ -79,14 +79,14 @@ impl Upstream {
         self.write_now();
     }
 
-    /// Takes in what the node answered. Answers to cancelled questions are dropped.
+    /// Handles an answer of the node. Answers to cancelled requests are dropped.
     pub(super) fn take(&self, frame: Frame<'_>) -> Result<(), WireError> {
         let mut waiting = self.waiting();
         let ends = frame.kind != Kind::BusItem;
         let receiver = if ends { waiting.remove(&frame.id) } else { None };
         match (receiver, waiting.get(&frame.id)) {
             (Some(Waiting::Call(receiver)), _) if frame.kind == Kind::BusReply => {
-                // An error says that its future has just been dropped.
+                // An error means that its future has just been dropped.
                 let _ = receiver.send(frame.fields().reply()?);
             }
             (None, Some(Waiting::Events(receiver))) => {
@@ -109,14 +109,14 @@ impl Upstream {
     }
 
     fn log_line(&self, level: u32, message: &str) -> bool {
-        let end = message.floor_char_boundary(LONGEST_LINE);
-        self.out.try_push(LARGEST_LOG_BACKLOG, Kind::Log, u64::from(level), |out| {
+        let end = message.floor_char_boundary(MAX_LINE);
+        self.out.try_push(MAX_LOG_BACKLOG, Kind::Log, u64::from(level), |out| {
             out.extend_from_slice(message.get(..end).unwrap_or_default().as_bytes());
         })
     }
 }
 
-/// Cancels the question at the node if it has not been answered.
+/// Cancels the request at the node if it has not been answered.
 struct CancelOnDrop {
     upstream: Arc<Upstream>,
     id: u64,
@@ -133,13 +133,13 @@ impl Drop for CancelOnDrop {
 /// The services of the plugin in this process.
 pub(super) struct UpstreamBackend {
     pub(super) upstream: Arc<Upstream>,
-    /// Tells for which call the plugin asks.
+    /// Says for which call the plugin sends a request.
     pub(super) watch: Arc<Watch>,
 }
 
 impl Backend for UpstreamBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        if frame.len() > LARGEST_QUESTION {
+        if frame.len() > MAX_QUESTION {
             let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
@@ -182,7 +182,7 @@ impl Backend for UpstreamBackend {
         if !self.upstream.log_line(level, message) {
             self.upstream.left_out.fetch_add(1, Ordering::Relaxed);
         }
-        // At once: the process may not live to the end of this call.
+        // Immediately, because the process may not survive this call.
         self.upstream.write_now();
     }
 

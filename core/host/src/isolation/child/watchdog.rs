@@ -1,4 +1,4 @@
-//! Ends the process when the plugin keeps its thread too long, and when the node has gone.
+//! Ends the process if the plugin keeps its thread too long, or if the node has gone.
 
 use std::{
     sync::{
@@ -15,17 +15,17 @@ use super::super::{
 };
 use super::upstream::Upstream;
 
-/// How often the watchdog looks.
+/// Interval of the watchdog's checks.
 const LOOK: Duration = Duration::from_millis(25);
 /// A stretch without processor time (a blocking wait) may last this many times the limit.
 const WAITING_FACTOR: u32 = 3;
 
-/// What the plugin's thread is doing.
+/// Activity of the plugin's thread.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Grows at each entry into the plugin's code and at each return from it: odd while inside.
+    /// Incremented at each entry into the plugin's code and at each return from it: odd while inside.
     sequence: AtomicU64,
-    /// For which call or subscription.
+    /// The call or subscription.
     id: AtomicU64,
 }
 
@@ -39,13 +39,13 @@ impl Watch {
         outcome
     }
 
-    /// The call or subscription whose code the plugin's thread runs, 0 for none. For that thread only.
+    /// The call or subscription whose code the plugin's thread runs, 0 for none. Call from that thread only.
     pub(super) fn current(&self) -> u64 {
         if self.sequence.load(Ordering::Relaxed).is_multiple_of(2) { 0 } else { self.id.load(Ordering::Relaxed) }
     }
 }
 
-/// Starts to watch. `limit` is the processor time of one stretch.
+/// Starts the watchdog. `limit` is the processor time of one stretch.
 pub(super) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration) -> std::io::Result<()> {
     let parent = std::os::unix::process::parent_id();
     let look = move || {

@@ -15,8 +15,8 @@ use crate::opened_chain::OpenedChain;
 
 /// Coins that an epoch pays.
 const REWARD: u64 = 250;
-/// The fewest rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
-const LEAST_EPOCH: u64 = 2;
+/// Minimum rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
+const MIN_EPOCH: u64 = 2;
 
 /// Checks the settings that mean something else on a native network.
 pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
@@ -28,9 +28,9 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
             resolved.origin("dev.chain-id")
         )));
     }
-    if dev.epoch < LEAST_EPOCH {
+    if dev.epoch < MIN_EPOCH {
         let origin = resolved.origin("dev.epoch");
-        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {LEAST_EPOCH} rounds at least")));
+        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {MIN_EPOCH} rounds at least")));
     }
     if dev.profile == DevProfile::NativeV1 && resolved.is_chosen("dev.epoch") {
         let origin = resolved.origin("dev.epoch");
@@ -39,7 +39,7 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Who makes the blocks, whom it belongs to, and the foundation: keys that follow from the mnemonic.
+/// The block maker, its owner, and the foundation: keys derived from the mnemonic.
 pub(super) struct Masternode {
     accounts: Accounts,
     signer: Arc<dyn BlockSigner>,
@@ -65,7 +65,7 @@ impl Masternode {
         self.signer.address()
     }
 
-    /// What it says about every fifteenth block.
+    /// Its signing duty for every fifteenth block.
     pub(super) fn duty(&self) -> SigningDuty {
         SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN)
     }
@@ -73,10 +73,10 @@ impl Masternode {
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a
     /// restart also where their state is pruned by then (`docs/spec/consensus.md` 17).
     ///
-    /// It needs no record of its votes: alone, it votes for nothing but the newest block of its own database, inside the
-    /// next one, and nobody sees a block before the database has it. What was signed and not stored when the process was
-    /// killed has been seen by nobody, and its round is used again. What a power failure may take back is what
-    /// `database.durability` says.
+    /// It needs no record of its votes: alone, it votes only for the newest block of its own database, inside the next
+    /// one, and no block is visible before the database has it. Blocks that were signed and not stored when the process
+    /// was killed were never visible, and their rounds are reused. `database.durability` says what a power failure may
+    /// undo.
     ///
     /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so that this
     /// engine's clock refuses none.
@@ -89,7 +89,7 @@ impl Masternode {
         Ok(Arc::new(engine.sealing_with(Arc::clone(&self.signer))))
     }
 
-    /// Refuses a chain of other masternodes: this node could make no block of it.
+    /// Refuses a chain of other masternodes: this node could make no block for it.
     fn check_network(&self, spec: &ChainSpec, chain: &OpenedChain) -> Result<(), Stop> {
         let genesis = chain.genesis_header()?;
         if spec.chain_id == NATIVE_DEVELOPMENT_CHAIN && v1_masternodes(&genesis.extra_data) == [self.address()] {
@@ -102,7 +102,7 @@ impl Masternode {
         ))
     }
 
-    /// Lines of the banner, with the keys only where everybody knows them.
+    /// Lines of the banner, with the keys only if they are publicly known.
     pub(super) fn banner(&self, spec: &ChainSpec, shows_keys: bool) -> String {
         let mut text = String::from("\nMasternode, its owner (fees and rewards), and the foundation\n");
         if shows_keys {

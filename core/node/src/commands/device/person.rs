@@ -11,7 +11,7 @@ use crate::exit::Stop;
 use crate::log_output;
 use crate::passwords::Passwords;
 
-/// What the terminal shows before a PIN is typed.
+/// The keypad shown before a PIN is typed.
 const KEYPAD: &str = "\
 Look at the device for the digits, and type their positions:
 

@@ -18,7 +18,7 @@ use crate::exit::Stop;
 /// The words of a simulated device unless others are given. Everybody knows them.
 const MNEMONIC: &str = "all all all all all all all all all all all all";
 
-/// How long a device that a fault pulled stays away.
+/// Time until a device unplugged by a fault is plugged in again.
 const AWAY: Duration = Duration::from_secs(1);
 
 pub(super) fn definition() -> Command {

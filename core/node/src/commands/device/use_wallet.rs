@@ -14,7 +14,7 @@ use crate::exit::Stop;
 /// Addresses that are listed at once.
 const MAX_COUNT: u64 = 1000;
 
-/// What every command has that opens a device.
+/// Arguments of every command that opens a device.
 pub(super) fn with_wallet(command: Command) -> Command {
     command.args([device_argument(), udp_argument(), passphrase_argument()])
 }

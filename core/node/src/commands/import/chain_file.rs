@@ -84,7 +84,7 @@ struct Pipe {
 impl Pipe {
     fn start(mut input: impl Read + Send + 'static, is_interrupted: Arc<AtomicBool>) -> Self {
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
-        // Nobody awaits it: it ends with the input, or with the process.
+        // Never joined: it ends with the input, or with the process.
         std::thread::spawn(move || {
             loop {
                 let mut piece = vec![0; BUFFER];

@@ -1,4 +1,4 @@
-//! Where the blocks of a file begin, so that the one that is refused can be found in it.
+//! Positions of a file's blocks, to locate one that is refused.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -23,7 +23,7 @@ impl Places {
         places.push_back((number, offset));
     }
 
-    /// Where the block of this height begins.
+    /// The position of the block of this height.
     pub(super) fn of(&self, number: BlockNumber) -> Option<u64> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.iter().find(|(height, _)| *height == number).map(|(_, offset)| *offset)

@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress of an import: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use tenon_execution::ImportedBlock;
 
 use crate::log_output;
 
-/// How often a rate is computed.
+/// Interval of the rate computation.
 const PERIOD: Duration = Duration::from_millis(500);
-/// How often a line is printed when there is no terminal.
+/// Interval of the lines when there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Counts blocks and tells how it goes.
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// A block was committed or skipped; so many bytes of the files have been read.
+    /// Counts a committed or skipped block; `read` is the number of bytes read from the files.
     pub(super) fn passed(&mut self, block: &ImportedBlock, read: u64) {
         self.now.head = block.number.0;
         if !block.was_known {

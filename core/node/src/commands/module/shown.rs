@@ -1,11 +1,11 @@
-//! What is known of modules, as text for people.
+//! Facts about modules, as text for people.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// What a module asks for and was granted. Of a built-in one that has everything there is nothing to say.
+/// A module's requested and granted capabilities. Empty for a built-in one that has all.
 pub(super) fn permissions(module: &Value) -> String {
     if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
         return String::new();
@@ -36,7 +36,7 @@ pub(super) fn time(seconds: u64) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// When a module that is enabled for a time ends.
+/// The end of a module that is enabled for a limited time.
 fn end(module: &Value) -> Option<(&'static str, String)> {
     let until = module["until"].as_u64()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -176,7 +176,7 @@ fn actor_facts(module: &Value) -> String {
     lines(rows)
 }
 
-/// What went wrong in a module; nothing when nothing did.
+/// A module's faults; empty if there are none.
 fn faults(module: &Value) -> Vec<(&'static str, String)> {
     let faults = &module["faults"];
     let counts = [
@@ -230,7 +230,7 @@ fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, units[power])
 }
 
-/// What a module stores, of what it may store, in a line.
+/// A module's storage use and its limit, in a line.
 fn storage(module: &Value) -> String {
     let usage = &module["storage"];
     let number = |key: &str| usage[key].as_u64().unwrap_or_default();

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use tenon_api::{B256, Bytes, SealedHeader};
 use tenon_chain::{BlockStream, DecodeError, StreamError, decode_sealed_header};
 
-/// Longest header or block.
-const LONGEST: u64 = 64 << 20;
-/// Longest JSON text; it is read whole.
-const LONGEST_JSON: u64 = 256 << 20;
+/// Maximum size of a header or block.
+const MAX_HEADER: u64 = 64 << 20;
+/// Maximum size of a JSON text, which is read whole.
+const MAX_JSON: u64 = 256 << 20;
 
 /// Why a header could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub(super) enum FileProblem {
         index: u64,
         /// Its first byte; none in JSON.
         offset: Option<u64>,
-        /// What is wrong.
+        /// The problem.
         source: DecodeError,
     },
     /// The file failed.
@@ -33,9 +33,9 @@ pub(super) enum FileProblem {
     /// The JSON text.
     #[error("not JSON with headers, in the value that begins at byte {offset}: {source}")]
     Json {
-        /// Where it begins.
+        /// Its offset.
         offset: usize,
-        /// What is wrong with it.
+        /// The problem with it.
         source: serde_json::Error,
     },
     /// A recorded hash that is not the header's.
@@ -81,19 +81,19 @@ enum Source {
 }
 
 impl HeaderFile {
-    /// Looks at the first byte to tell what kind of file it is.
+    /// Detects the kind of file by its first byte.
     pub(super) fn new(reader: Box<dyn Read + Send>) -> Result<Self, FileProblem> {
         let mut reader = BufReader::new(reader);
         let first = reader.fill_buf()?.iter().copied().find(|byte| !byte.is_ascii_whitespace());
         if !matches!(first, Some(b'{' | b'[')) {
             return Ok(Self {
-                source: Source::Rlp(BlockStream::with_bound(Box::new(reader), LONGEST)),
+                source: Source::Rlp(BlockStream::with_bound(Box::new(reader), MAX_HEADER)),
                 index: 0,
                 offsets: Vec::new(),
             });
         }
         let mut text = Vec::new();
-        reader.take(LONGEST_JSON).read_to_end(&mut text)?;
+        reader.take(MAX_JSON).read_to_end(&mut text)?;
         let mut recorded = Vec::new();
         let mut entries = serde_json::Deserializer::from_slice(&text).into_iter::<Entry>();
         loop {
@@ -108,7 +108,7 @@ impl HeaderFile {
         Ok(Self { source: Source::Json(recorded.into_iter()), index: 0, offsets: Vec::new() })
     }
 
-    /// At most `count` headers, none at the end; and why the next one could not be read.
+    /// At most `count` headers, none at the end; and the reason why the next one could not be read.
     pub(super) fn next_batch(&mut self, count: usize) -> (Vec<SealedHeader>, Option<FileProblem>) {
         let mut headers = Vec::new();
         self.offsets.clear();

@@ -161,9 +161,9 @@ fn refused_source(source: &str) -> Failure {
             }
         }
     }
-    const LONGEST: usize = 40;
-    let start: String = source.chars().take(LONGEST).collect();
-    let dots = if source.chars().count() > LONGEST { "…" } else { "" };
+    const MAX_LENGTH: usize = 40;
+    let start: String = source.chars().take(MAX_LENGTH).collect();
+    let dots = if source.chars().count() > MAX_LENGTH { "…" } else { "" };
     Failure::server(format!(
         "tracer {start:?}{dots} is not available: tracers written in JavaScript are not supported, only callTracer, \
          callTracerLegacy, contractTracer, evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, unigramTracer, \

@@ -1,4 +1,4 @@
-//! Waiting for what comes once, beside what comes all the time.
+//! Waits for a rare event beside frequent ones.
 
 use std::{
     future::Future,
@@ -10,64 +10,65 @@ use std::{
     task::{Context, Poll, Wake, Waker, ready},
 };
 
-/// A future that is polled only when it has asked for it.
+/// A future that is polled only after it has woken its task.
 ///
 /// The task of a connection waits for the end of its front-end beside its bytes. The end comes once, the bytes wake the
-/// task for every message, and each look at the end's token would take two locks: 1.4 % of a small request on the socket.
-pub(crate) struct Seldom<F> {
+/// task for every message, and each poll of the end's token would take two locks: 1.4 % of a small request on the
+/// socket.
+pub(crate) struct PolledWhenWoken<F> {
     future: F,
-    bell: Arc<Bell>,
-    /// The bell in the form that the future takes.
-    ringer: Waker,
-    /// Whom the bell wakes, to see without a lock whether that is still the task that polls.
+    wake_flag: Arc<WakeFlag>,
+    /// The inner waker in the form that the future takes.
+    waker: Waker,
+    /// The task to wake. Compared without locking, to skip an update when the same task polls again.
     task: Option<Waker>,
 }
 
-/// What the future has in its hand.
-struct Bell {
-    has_rung: AtomicBool,
-    /// Locked when the polling task changes, and when the bell rings; nothing awaits under the lock.
+/// Waker handed to the inner future.
+struct WakeFlag {
+    is_woken: AtomicBool,
+    /// Locked when the polling task changes, and when the future wakes it; nothing awaits under the lock.
     task: Mutex<Option<Waker>>,
 }
 
-impl<F: Future + Unpin> Seldom<F> {
-    /// Waits for `future`, which is polled for the first time when this is.
+impl<F: Future + Unpin> PolledWhenWoken<F> {
+    /// Creates it. The first poll polls `future`.
     pub(crate) fn new(future: F) -> Self {
-        let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), task: Mutex::default() });
-        Self { future, ringer: Waker::from(Arc::clone(&bell)), bell, task: None }
+        let wake_flag = Arc::new(WakeFlag { is_woken: AtomicBool::new(true), task: Mutex::default() });
+        Self { future, waker: Waker::from(Arc::clone(&wake_flag)), wake_flag, task: None }
     }
 }
 
-impl<F: Future + Unpin> Future for Seldom<F> {
+impl<F: Future + Unpin> Future for PolledWhenWoken<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let is_known = self.task.as_ref().is_some_and(|task| task.will_wake(context.waker()));
         if !is_known {
-            // Before the look at the bell: one that rings in between wakes this task.
-            *self.bell.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+            // Before the flag is checked: a wake in between wakes this task.
+            *self.wake_flag.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
             self.task = Some(context.waker().clone());
         }
-        if !self.bell.has_rung.load(Ordering::Acquire) {
+        if !self.wake_flag.is_woken.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // Before the future is polled: it may ring again while it is.
-        self.bell.has_rung.store(false, Ordering::Release);
-        let Self { future, ringer, bell, .. } = &mut *self;
-        let output = ready!(Pin::new(future).poll(&mut Context::from_waker(ringer)));
-        // Whoever polls on sees what the future makes of that.
-        bell.has_rung.store(true, Ordering::Release);
+        // Before the future is polled, because it may wake again meanwhile.
+        self.wake_flag.is_woken.store(false, Ordering::Release);
+        let Self { future, waker, wake_flag, .. } = &mut *self;
+        let output = ready!(Pin::new(future).poll(&mut Context::from_waker(waker)));
+        // The next poll polls the future again.
+        wake_flag.is_woken.store(true, Ordering::Release);
         Poll::Ready(output)
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::SeqCst);
+        self.is_woken.store(true, Ordering::SeqCst);
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(task) = task {
             task.wake();
@@ -84,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it wakes.
+    /// Counts its wakes.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -103,7 +104,7 @@ mod tests {
     fn a_future_is_polled_once_and_then_only_after_it_has_woken_its_task() {
         let polls = AtomicUsize::new(0);
         let asked_by: Mutex<Option<Waker>> = Mutex::default();
-        let mut waiting = Seldom::new(poll_fn(|context| {
+        let mut waiting = PolledWhenWoken::new(poll_fn(|context| {
             *asked_by.lock().unwrap() = Some(context.waker().clone());
             if polls.fetch_add(1, Ordering::Relaxed) < 2 { Poll::Pending } else { Poll::Ready(7) }
         }));
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn the_task_that_polled_last_is_woken_also_when_the_bell_rang_before() {
         let token = CancellationToken::new();
-        let mut waiting = Seldom::new(Box::pin(token.cancelled()));
+        let mut waiting = PolledWhenWoken::new(Box::pin(token.cancelled()));
         let ((first, first_waker), (second, second_waker)) = (task(), task());
         assert!(waiting.poll_unpin(&mut Context::from_waker(&first_waker)).is_pending());
         assert!(waiting.poll_unpin(&mut Context::from_waker(&second_waker)).is_pending());
@@ -142,15 +143,15 @@ mod tests {
             let token = CancellationToken::new();
             let stopping = token.child_token();
             let waiting = tokio::spawn(async move {
-                let mut stopped = Seldom::new(Box::pin(stopping.cancelled()));
+                let mut stopped = PolledWhenWoken::new(Box::pin(stopping.cancelled()));
                 poll_fn(|context| {
-                    // Wakes itself as bytes do, so that the end meets a poll under way.
+                    // Wakes itself, as bytes do, so that the end occurs during a poll.
                     context.waker().wake_by_ref();
                     stopped.poll_unpin(context)
                 })
                 .await;
-                // And asleep.
-                Seldom::new(Box::pin(stopping.cancelled())).await;
+                // And while asleep.
+                PolledWhenWoken::new(Box::pin(stopping.cancelled())).await;
             });
             tokio::task::yield_now().await;
             token.cancel();

@@ -1,4 +1,4 @@
-//! A time limit that is put off all the time.
+//! A time limit that is restarted often.
 
 use std::{
     pin::Pin,
@@ -8,31 +8,31 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Ends when nothing has happened for a while.
+/// Ends after a period without activity.
 ///
-/// A timer made and destroyed for every wait costs more than a small answer's whole envelope; here one timer
-/// lives as long as its owner and is set anew only when it fires too early.
+/// Creating and dropping a timer for every wait costs more than a small answer's whole envelope; here one timer lives
+/// as long as its owner and is reset only when it fires too early.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct IdleTimeout {
     limit: Duration,
     since: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Patience {
-    /// Begins now.
+impl IdleTimeout {
+    /// Starts now.
     pub(crate) fn new(limit: Duration) -> Self {
         let since = Instant::now();
         Self { limit, since, timer: Box::pin(sleep_until(since + limit)) }
     }
 
-    /// Something has happened; when that was.
+    /// Restarts the period; returns its start.
     pub(crate) fn begin_anew(&mut self) -> std::time::Instant {
         self.since = Instant::now();
         self.since.into_std()
     }
 
-    /// Ready when nothing has happened for the whole limit.
+    /// Ready after a whole period without activity.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.timer.as_mut().poll(context).is_ready() {
             let end = self.since + self.limit;

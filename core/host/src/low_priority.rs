@@ -1,9 +1,9 @@
-//! Work of operations that nobody waits for but the operator: reading, hashing, copying and mapping libraries, starting
-//! processes, tidying up.
+//! Background work of operations, for which only the operator waits: reading, hashing, copying and mapping libraries,
+//! starting processes, tidying up.
 //!
-//! What must always hold: it runs beside the calls of others, never instead of them: on a thread of its own that yields to
-//! every other one, and that ends with the work, so that nothing of a library stays behind in it. Priority alone does not do
-//! that: a thread that computes without a break keeps its processor until the system's next tick, milliseconds later.
+//! Invariant: it runs beside other callers' work, never instead of it: on its own thread, which yields to every other
+//! one and ends with the work, so that nothing of a library stays behind in it. Low priority alone is not enough: a
+//! thread that computes without a break keeps its processor until the system's next tick, milliseconds later.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,11 +14,11 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{HostError, library_file::Steps};
 
-/// How much the thread gives way to others: it has a quarter of a processor that it shares with one busy thread.
+/// Niceness of the thread: it gets a quarter of a processor that it shares with one busy thread.
 const NICE: i32 = 5;
 
-/// Reads files in pieces, and lets others run after each: the longest that a caller waits for it is a piece. It does not
-/// sleep, because a thread that wakes every tenth of a millisecond has the system move the node's own threads about.
+/// Reads files in pieces, and yields after each: a caller waits for it at most one piece. It does not sleep, because a
+/// thread that wakes every tenth of a millisecond makes the system migrate the node's own threads.
 pub(crate) struct InPieces;
 
 impl Steps for InPieces {
@@ -27,21 +27,21 @@ impl Steps for InPieces {
     }
 }
 
-/// Runs work that blocks, at low priority.
+/// Runs blocking work at low priority.
 ///
 /// # Errors
-/// What the work says; [`HostError::Crashed`] when it panicked or there is no thread.
-pub(crate) async fn patiently<T: Send + 'static>(
+/// The work's error; [`HostError::Crashed`] if it panicked or no thread could be started.
+pub(crate) async fn run_at_low_priority<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
     let (sender, receiver) = oneshot::channel();
     let runtime = Handle::current();
     let run = move || {
         let _runtime = runtime.enter();
-        // On Linux of this thread alone. Without it the work is done all the same.
+        // On Linux this affects only this thread. If it fails, the work is done regardless.
         let _ = rustix::process::nice(NICE);
         let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(HostError::Crashed));
-        // An error says that nobody waits, and then nobody needs it.
+        // An error means that the caller has gone and does not need the outcome.
         let _ = sender.send(outcome);
     };
     if let Err(error) = thread::Builder::new().name("modules".to_owned()).spawn(run) {
@@ -51,10 +51,10 @@ pub(crate) async fn patiently<T: Send + 'static>(
     receiver.await.unwrap_or(Err(HostError::Crashed))
 }
 
-/// Runs what blocks at the priority of everybody else: a plugin's own code, and what is to keep that priority.
+/// Runs blocking work at normal priority: a plugin's own code, and processes, which inherit the priority.
 ///
 /// # Errors
-/// What the work says; [`HostError::Crashed`] when it panicked.
+/// The work's error; [`HostError::Crashed`] if it panicked.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
@@ -66,7 +66,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    /// How nice the thread is that asks.
+    /// Niceness of the current thread.
     fn nice() -> i32 {
         rustix::process::getpriority_process(None).unwrap()
     }
@@ -75,8 +75,8 @@ mod tests {
     async fn the_work_gives_way_its_callers_thread_does_not_and_a_panic_is_an_error() {
         let before = nice();
 
-        let inside = patiently(|| Ok((nice(), Handle::try_current().is_ok()))).await.unwrap();
-        let crashed = patiently::<()>(|| panic!("on purpose")).await;
+        let inside = run_at_low_priority(|| Ok((nice(), Handle::try_current().is_ok()))).await.unwrap();
+        let crashed = run_at_low_priority::<()>(|| panic!("on purpose")).await;
 
         assert_eq!(inside, ((before + NICE).min(19), true));
         assert_eq!(nice(), before);
