@@ -335,9 +335,8 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
         with_code(&hex!("5f5b805450600101600156")),
         // JUMPDEST, LOG0(0, 64 KiB), JUMP.
         with_code(&hex!("5b620100005fa05f56")),
-        // MSTORE(2^24, 0), and MSTORE(2^40, 0): one instruction.
+        // MSTORE(2^24, 0): one instruction.
         with_code(&hex!("5f630100000052")),
-        with_code(&hex!("5f6501000000000052")),
         // RETURN(0, 2^30).
         with_code(&hex!("63400000005ff3")),
         // JUMPDEST, CALL of itself with all gas.
@@ -355,6 +354,9 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
         assert!(refused.message.contains("memory"), "{refused}");
         assert_eq!(memory.usage().held, MemoryBudget::unbounded().usage().held);
     }
+    // MSTORE(2^40, 0), whose gas the call does not have: the instruction fails, and no memory is asked for.
+    let unpaid = Call { state_overrides: with_code(&hex!("5f6501000000000052")), ..call(request()) };
+    assert_eq!(node.ask(unpaid).await.unwrap_err().message, "out of gas");
     let small = Call { state_overrides: with_code(&hex!("5f5ff3")), ..call(request()) };
     assert_eq!(node.ask(small).await, Ok(Bytes::new()), "what is small goes on");
 }
