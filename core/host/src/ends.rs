@@ -83,7 +83,14 @@ impl PluginHost {
         };
         self.set_end(name, None);
         tracing::info!(module = name, "enabled for a time that is over");
-        self.conclude(report).await.map(drop)
+        match self.conclude(report).await {
+            // It is disabled all the same, and its end is gone: nothing is tried again.
+            Err(error @ HostError::NotKept { .. }) => {
+                tracing::warn!(module = name, %error, "disabled until the next start only");
+                Ok(())
+            }
+            outcome => outcome.map(drop),
+        }
     }
 
     /// Handles a module that failed before its time was over: it must not be started again.

@@ -131,6 +131,12 @@ pub enum DeviceError {
         /// The most in one exchange.
         max: u32,
     },
+    /// A device that tells of states, or of passphrases typed on it, without end.
+    #[error("trezor: the device sent more than {max} messages about its session in one exchange")]
+    TooManyStates {
+        /// Maximum number in one exchange.
+        max: u32,
+    },
     /// A device that asks for data that there are not.
     #[error("trezor: the device asked for {asked} bytes of data while {left} are left")]
     DataRequest {

@@ -12,6 +12,9 @@ use zeroize::Zeroizing;
 
 use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt};
 
+/// Maximum number of messages in one exchange that are answered without a person: states of the session, and passphrases that are
+/// typed on the device. A device sends one of each; one that goes on would hold its session.
+const MAX_AUTOMATIC_ANSWERS: u32 = 8;
 /// Button requests in one exchange. Signing takes three, long typed data some dozens.
 const MAX_BUTTONS: u32 = 1000;
 
@@ -66,6 +69,7 @@ pub enum Step<T> {
 pub struct Exchange<O> {
     operation: O,
     buttons: u32,
+    automatic_answers: u32,
     asked: Option<Prompt>,
     can_type_passphrase_on_device: bool,
     /// What the device wants to be given at the next `Initialize`, so that it keeps the passphrase.
@@ -75,7 +79,14 @@ pub struct Exchange<O> {
 impl<O: Operation> Exchange<O> {
     /// An exchange for an operation. `can_type_passphrase_on_device` is a capability of the device.
     pub const fn new(operation: O, can_type_passphrase_on_device: bool) -> Self {
-        Self { operation, buttons: 0, asked: None, can_type_passphrase_on_device, learned_state: None }
+        Self {
+            operation,
+            buttons: 0,
+            automatic_answers: 0,
+            asked: None,
+            can_type_passphrase_on_device,
+            learned_state: None,
+        }
     }
 
     /// The request.
@@ -112,12 +123,14 @@ impl<O: Operation> Exchange<O> {
             PassphraseRequest::ID => {
                 let request: PassphraseRequest = decode(message.id, &message.body)?;
                 if request.on_device() {
+                    self.count_automatic_answer()?;
                     return Ok(Step::Send(Outgoing::new(&PassphraseAck::default()), Wait::Person));
                 }
                 let can_be_typed_on_device = self.can_type_passphrase_on_device;
                 Ok(self.ask(Prompt::Passphrase { can_be_typed_on_device }))
             }
             PassphraseStateRequest::ID => {
+                self.count_automatic_answer()?;
                 let mut request: PassphraseStateRequest = decode(message.id, &message.body)?;
                 self.learned_state = request.state.take().map(Zeroizing::new);
                 Ok(Step::Send(Outgoing::new(&PassphraseStateAck {}), Wait::Device))
@@ -132,6 +145,14 @@ impl<O: Operation> Exchange<O> {
                     Progress::Done(result) => Ok(Step::Done(result)),
                 }
             }
+        }
+    }
+
+    fn count_automatic_answer(&mut self) -> Result<(), DeviceError> {
+        self.automatic_answers += 1;
+        match self.automatic_answers > MAX_AUTOMATIC_ANSWERS {
+            true => Err(DeviceError::TooManyStates { max: MAX_AUTOMATIC_ANSWERS }),
+            false => Ok(()),
         }
     }
 
@@ -187,4 +208,27 @@ pub(crate) fn refused(message: &Message) -> Result<DeviceError, DeviceError> {
         text = known.map_or_else(String::new, |known| known.as_str_name().trim_start_matches("Failure_").to_owned());
     }
     Ok(DeviceError::Refused { code: failure.code, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Initialize;
+
+    #[test]
+    fn a_device_that_tells_of_its_session_without_end_is_refused() {
+        let on_device = vec![0x08, 1];
+        for (id, body) in [(PassphraseStateRequest::ID, Vec::new()), (PassphraseRequest::ID, on_device)] {
+            let mut exchange = Exchange::new(Initialize::default(), true);
+            exchange.begin();
+            let message = Message { id, body: body.into() };
+            for _ in 0..MAX_AUTOMATIC_ANSWERS {
+                assert!(matches!(exchange.message(&message), Ok(Step::Send(..))), "{id}");
+            }
+
+            let refused = exchange.message(&message).err();
+
+            assert_eq!(refused, Some(DeviceError::TooManyStates { max: MAX_AUTOMATIC_ANSWERS }), "{id}");
+        }
+    }
 }

@@ -378,6 +378,25 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_meets_another_one_at_the_events_wakes_nobody_and_hears_of_what_is_kept_meanwhile() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (_first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+        let feed = eth.plugin().log_feed.lock().unwrap().upgrade().expect("a feed");
+        // Another task polls the events.
+        let taking = Taking { events: feed.state().events.take(), feed: &feed };
+
+        assert_eq!(second.items(), []);
+        assert!(!feed.state().is_awaited, "the other task has nothing to tell before an event");
+        assert!(feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited, "who must know asks for it");
+
+        feed.state().keep(Delivery::Missed(1));
+        drop(taking);
+        assert_eq!(second.items(), [], "what was missed is asked for, and there is nothing");
+        assert_eq!(feed.state().kept.len(), 1, "it took the event, the first has not");
+    }
+
+    #[test]
     fn one_that_comes_later_is_told_of_later_blocks_only() {
         let chain = Chain::new();
         let eth = start(&chain);

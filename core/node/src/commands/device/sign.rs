@@ -49,7 +49,12 @@ pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     };
     let account = wallet.account_at(&path(matches)).ok_or_else(|| Stop::failure("unknown account"))?;
     let cancel = &mut interrupted();
-    let bytes = if let Some(transaction) = transaction {
+    let bytes = if let Some((transaction, from)) = transaction {
+        if let Some(from) = from.filter(|from| *from != account) {
+            return Err(Stop::Usage(format!(
+                "the transaction is from {from}, and the account at this path is {account}"
+            )));
+        }
         let unsigned = transaction.clone();
         let signature = wallet.sign_transaction(account, transaction, &mut person, cancel).await.map_err(stop)?;
         unsigned.signed(&signature)

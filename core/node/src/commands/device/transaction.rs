@@ -10,6 +10,7 @@ use tenon_device_session::{AccessListItem, Fees, Transaction};
 struct Members {
     #[serde(rename = "type")]
     kind: Option<U256>,
+    from: Option<Address>,
     chain_id: Option<U256>,
     nonce: U256,
     gas: U256,
@@ -32,8 +33,8 @@ struct Item {
     storage_keys: Vec<B256>,
 }
 
-/// Reads a transaction. The error says which member is wrong.
-pub(super) fn read(text: &str) -> Result<Transaction, String> {
+/// Reads a transaction, and its sender where it has one. The error says which member is wrong.
+pub(super) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
     let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} takes 64 bits at most"));
     let chain_id = members.chain_id.map(|id| small("chainId", id)).transpose()?;
@@ -60,7 +61,8 @@ pub(super) fn read(text: &str) -> Result<Transaction, String> {
     if named && chain_id.is_none() {
         return Err("type 2 takes a chainId".into());
     }
-    Ok(Transaction { chain_id, nonce, gas_limit, to: members.to, value: members.value, data, fees })
+    let transaction = Transaction { chain_id, nonce, gas_limit, to: members.to, value: members.value, data, fees };
+    Ok((transaction, members.from))
 }
 
 #[cfg(test)]
@@ -69,9 +71,10 @@ mod tests {
 
     #[test]
     fn reads_both_types() {
-        let legacy = read(r#"{"chainId":50,"nonce":"0x1","gas":"21000","gasPrice":"0x2","to":"0x1d1c328764a41bda0492b66baa30c4a339ff85ef","value":"1000000000000000000"}"#).unwrap();
-        let young = read(r#"{"chainId":"0x227","nonce":0,"gas":90000,"maxFeePerGas":5,"maxPriorityFeePerGas":1,"input":"0x6000","accessList":[{"address":"0x1d1c328764a41bda0492b66baa30c4a339ff85ef"}]}"#).unwrap();
+        let (legacy, from) = read(r#"{"from":"0x1d1c328764a41bda0492b66baa30c4a339ff85ef","chainId":50,"nonce":"0x1","gas":"21000","gasPrice":"0x2","to":"0x1d1c328764a41bda0492b66baa30c4a339ff85ef","value":"1000000000000000000"}"#).unwrap();
+        let (young, none) = read(r#"{"chainId":"0x227","nonce":0,"gas":90000,"maxFeePerGas":5,"maxPriorityFeePerGas":1,"input":"0x6000","accessList":[{"address":"0x1d1c328764a41bda0492b66baa30c4a339ff85ef"}]}"#).unwrap();
 
+        assert_eq!((from.is_some(), none), (true, None));
         assert_eq!((legacy.chain_id, legacy.nonce, legacy.gas_limit), (Some(50), 1, 21_000));
         assert_eq!(legacy.fees, Fees::Legacy { gas_price: U256::from(2) });
         assert_eq!((young.chain_id, young.to, young.data.len()), (Some(551), None, 2));
