@@ -24,12 +24,16 @@ const UNCOUNTED: usize = 64 << 10;
 const STEP: usize = 256 << 10;
 /// The largest gas of which a single instruction buys a few megabytes of memory: 7 MB for 100 million.
 const MODERATE_GAS: u64 = 100_000_000;
-/// A table has room for as much again, and its control bytes.
-const TABLE_FACTOR: usize = 2;
+/// Tables and vectors grow by doubling: the old one lies beside the new one, and the allocator keeps it for a while.
+const GROWTH_FACTOR: usize = 2;
 /// An EVM frame: its stack of 32 KiB, and the rest.
 const FRAME_BYTES: usize = 36 << 10;
-/// Key and value of transient storage, with its control byte.
-const TRANSIENT_BYTES: usize = 104;
+/// A slot of transient storage: key, value, and its share of a table that is seven eighths full.
+const TRANSIENT_SLOT_BYTES: usize = 76;
+/// A slot of storage: key, value, and its share of a table that is seven eighths full.
+const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
+/// An account in a table, beside what it holds.
+const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
 /// Accounts whose slots are added up at a look, in proportion to all of them: the sum costs as much as the looks before it.
 const ACCOUNTS_A_LOOK: usize = 64;
 
@@ -57,9 +61,9 @@ struct Inner {
 #[derive(Default)]
 struct Walk {
     reservation: Option<Reservation>,
-    /// Looks since the slots were added up.
+    /// Looks since the slots of storage and transient storage were added up.
     looks: usize,
-    /// Bytes of slots then.
+    /// Bytes of these slots then.
     slots: usize,
     /// Logs that were added up, and their bytes.
     logs: (usize, usize),
@@ -129,12 +133,11 @@ impl Walk {
         self.depth = self.depth.max(journal.depth);
         self.add_slots(context);
         self.add_logs(context);
-        let accounts = journal.state.capacity() * TABLE_FACTOR * size_of::<Account>();
+        let accounts = (journal.state.capacity() + journal.transient_storage.capacity()) * ACCOUNT_BYTES;
         let buffer = context.local.shared_memory_buffer().try_borrow().map_or(0, |buffer| buffer.capacity());
         [
-            journal.journal.capacity() * size_of::<JournalEntry>(),
-            journal.transient_storage.capacity() * TRANSIENT_BYTES,
-            accounts,
+            journal.journal.capacity() * size_of::<JournalEntry>() * GROWTH_FACTOR,
+            accounts * GROWTH_FACTOR,
             self.slots,
             self.logs.1,
             self.depth * FRAME_BYTES,
@@ -145,15 +148,17 @@ impl Walk {
     }
 
     /// Slots of contracts that the run creates are nowhere else: reverted, they leave the journal, but not their table.
+    /// Transient storage has a table for each account.
     fn add_slots(&mut self, context: &BlockContext) {
-        let state = &context.journaled_state.inner.state;
+        let journal = &context.journaled_state.inner;
         self.looks += 1;
-        if self.looks * ACCOUNTS_A_LOOK < state.len() {
+        if self.looks * ACCOUNTS_A_LOOK < journal.state.len() + journal.transient_storage.len() {
             return;
         }
         self.looks = 0;
-        let slots: usize = state.values().map(|account| account.storage.capacity()).sum();
-        self.slots = slots * (size_of::<EvmStorageSlot>() + 40);
+        let slots: usize = journal.state.values().map(|account| account.storage.capacity()).sum();
+        let transient: usize = journal.transient_storage.values().map(|slots| slots.capacity()).sum();
+        self.slots = (slots * SLOT_BYTES + transient * TRANSIENT_SLOT_BYTES) * GROWTH_FACTOR;
     }
 
     fn add_logs(&mut self, context: &BlockContext) {
@@ -168,9 +173,53 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
+    use revm::{Context, primitives::hardfork::SpecId};
+    use tenon_api::{Account as StoredAccount, Address, B256, BlockNumber, Bytes, StateReader, U256};
     use tenon_bus::MemoryLimits;
 
     use super::*;
+    use crate::block::{BlockState, code_cache::CodeCache};
+
+    struct EmptyState;
+
+    impl StateReader for EmptyState {
+        fn account(&self, _: Address) -> Result<Option<StoredAccount>, StoreError> {
+            Ok(None)
+        }
+
+        fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
+            Ok(U256::ZERO)
+        }
+
+        fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
+            Ok(None)
+        }
+
+        fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn slots_of_transient_storage_are_counted_in_every_account() {
+        let slots = 10_000;
+        for accounts in [1, 100] {
+            let state = BlockState::new(Arc::new(EmptyState), CodeCache::new());
+            let mut context: BlockContext = Context::new(state, SpecId::CANCUN);
+            for slot in 1..=slots {
+                let account = Address::with_last_byte((slot % accounts) as u8);
+                context.journaled_state.inner.tstore(account, U256::from(slot), U256::ONE);
+            }
+            let in_tables: usize =
+                slots as usize * size_of::<(U256, U256)>() + slots as usize * size_of::<JournalEntry>();
+
+            let mut walk = Walk::default();
+
+            // A look may leave slots out, in proportion to the accounts.
+            let bytes = (0..=accounts as usize / ACCOUNTS_A_LOOK).map(|_| walk.bytes_of(&context)).max().unwrap();
+            assert!(bytes > in_tables, "{accounts} accounts: {bytes} bytes of {in_tables}");
+        }
+    }
 
     #[test]
     fn a_run_takes_nothing_while_it_is_small_and_gives_all_back_at_its_end() {

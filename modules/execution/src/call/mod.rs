@@ -93,8 +93,11 @@ impl Calls {
         RunMemory::new(self.memory.clone(), origin, self.limits.call_gas_cap)
     }
 
+    /// The state after a block. What a run over it allocates draws on its client's share.
     pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
-        Ok(self.executor.state_over(self.reader_for(header, caller)?))
+        let mut state = self.executor.state_over(self.reader_for(header, caller)?);
+        state.count_in(self.run_memory(caller.origin()));
+        Ok(state)
     }
 
     /// The state after a block, read for a caller.
