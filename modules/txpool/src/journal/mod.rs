@@ -18,6 +18,7 @@ use std::{
 
 use tenon_api::RecoveredTransaction;
 
+use records::Beginning;
 pub(crate) use records::{read_records, record};
 
 /// When the file has grown by this much it is rotated, bytes.
@@ -94,13 +95,17 @@ impl Journal {
         let file = place::open(path)?;
         let length = file.metadata().map_err(&failed)?.len();
         let found = read_records(&file, take).map_err(&failed)?;
-        if found.whole == 0 && length > 0 && !records::is_begun(&file).map_err(&failed)? {
+        let beginning = match found.whole {
+            0 if length > 0 => records::beginning(&file).map_err(&failed)?,
+            _ => Beginning::Torn,
+        };
+        if beginning == Beginning::Foreign {
             return Err(JournalError::NoJournal { path: path.clone() });
         }
         if found.damaged > 0 {
             tracing::warn!(bytes = found.damaged, journal = %path.display(), "damaged records of the journal were skipped");
         }
-        if !found.is_torn_only(length) {
+        if beginning == Beginning::Damaged || !found.is_torn_only(length) {
             let copy = place::keep_aside(path).map_err(&failed)?;
             tracing::warn!(copy = %copy.display(), "the damaged journal was copied");
         }
@@ -312,6 +317,21 @@ mod tests {
 
         assert_eq!(fs::read(folder.path().join("transactions.journal.damaged-1")).unwrap(), damaged);
         assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_journal_whose_only_record_is_damaged_is_copied_and_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("transactions.journal");
+        let mut damaged = record(b"one");
+        *damaged.last_mut().unwrap() ^= 1;
+        fs::write(&path, &damaged).unwrap();
+
+        let mut journal = Journal::open(&path, |_| panic!("no record")).unwrap();
+        journal.append(b"two").unwrap();
+
+        assert_eq!(read(&path), [b"two".to_vec()]);
+        assert_eq!(fs::read(folder.path().join("transactions.journal.damaged-1")).unwrap(), damaged);
     }
 
     #[test]

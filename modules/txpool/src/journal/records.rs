@@ -54,43 +54,54 @@ impl Found {
     }
 }
 
-/// Whether a file without a whole record may be a journal: it begins with a record that was cut off, or holds zeros alone, as some
-/// file systems leave it when the power fails.
-pub(super) fn is_begun(file: &File) -> io::Result<bool> {
+/// What a file without a whole record seems to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// A record that was cut off, or zeros alone, as some file systems leave them when the power fails.
+    Torn,
+    /// A record of full length whose checksum is wrong.
+    Damaged,
+    /// Something else than a journal.
+    Foreign,
+}
+
+pub(super) fn beginning(file: &File) -> io::Result<Beginning> {
     let mut reader = file;
     reader.seek(SeekFrom::Start(0))?;
     let mut begin = Vec::new();
     reader.take(MAX_RECORD as u64 + 1).read_to_end(&mut begin)?;
-    if is_cut_record(&begin) {
-        return Ok(true);
+    let first = first_record(&begin);
+    if first != Beginning::Foreign {
+        return Ok(first);
     }
     let mut rest = begin;
     while !rest.is_empty() {
         if rest.iter().any(|byte| *byte != 0) {
-            return Ok(false);
+            return Ok(Beginning::Foreign);
         }
         rest.clear();
         reader.take(READ_AT_ONCE as u64).read_to_end(&mut rest)?;
     }
-    Ok(true)
+    Ok(Beginning::Torn)
 }
 
-/// Whether these bytes, all of a file, are the first ones of a longer record.
-fn is_cut_record(bytes: &[u8]) -> bool {
+/// What these bytes, the beginning of a file or all of it, seem to be.
+fn first_record(bytes: &[u8]) -> Beginning {
+    let torn_if = |is_torn| if is_torn { Beginning::Torn } else { Beginning::Foreign };
     let Some((word, rest)) = bytes.split_first_chunk::<WORD>() else {
         // The mark of a checksum stands in the first byte, and no length has more than three.
-        return bytes.first() == Some(&0x80);
+        return torn_if(bytes.first() == Some(&0x80));
     };
     let word = u32::from_be_bytes(*word);
     let length = (word & !CHECKED) as usize;
     if length as u64 > MAX_TRANSACTION_BYTES {
-        return false;
+        return Beginning::Foreign;
     }
     if word & CHECKED != 0 {
-        return rest.len() < CHECKSUM + length;
+        return if rest.len() < CHECKSUM + length { Beginning::Torn } else { Beginning::Damaged };
     }
     let begins_as_transaction = rest.first().is_none_or(|first| matches!(first, 0x01..=0x04 | 0xc0..=0xff));
-    length > 0 && rest.len() < length && begins_as_transaction
+    torn_if(length > 0 && rest.len() < length && begins_as_transaction)
 }
 
 /// Passes every whole record to `take`, in their order. What is damaged in between is skipped, so that it costs no other
