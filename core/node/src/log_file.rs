@@ -54,12 +54,34 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
     };
     let mut builder = RollingFileAppender::builder().rotation(rotation).filename_prefix(name);
     if keep > 0 {
+        if let Some(other) = foreign_file(folder, name).map_err(|error| refused(&error))? {
+            return Err(refused(&format_args!(
+                "log.keep would delete {other} beside it, whose name begins with the same text; choose another name or folder, or \
+                 log.keep 0"
+            )));
+        }
         builder = builder.max_log_files(keep as usize);
     }
     builder.build(folder).map_err(|error| match std::error::Error::source(&error) {
         Some(source) => refused(&format!("{error}: {source}")),
         None => refused(&error),
     })
+}
+
+/// A file beside the log whose name begins like the log's but is no older part of it (`NAME.DATE`). The appender deletes by the
+/// beginning of the name alone.
+fn foreign_file(folder: &Path, name: &str) -> std::io::Result<Option<String>> {
+    for entry in std::fs::read_dir(folder)? {
+        let found = entry?.file_name();
+        let found = found.to_string_lossy();
+        let Some(rest) = found.strip_prefix(name) else { continue };
+        let date = rest.strip_prefix('.').unwrap_or_default();
+        let is_date = !date.is_empty() && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        if !rest.is_empty() && !is_date {
+            return Ok(Some(found.into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Writes a line to the file, if there is one. Never waits.
@@ -114,6 +136,17 @@ mod tests {
         drop(appender(&folder.path().join("node.log"), LogRotation::Never, 0).unwrap());
 
         assert_eq!(names(folder.path()), ["node.log"]);
+    }
+
+    #[test]
+    fn refuses_a_name_whose_rotation_would_delete_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("node.toml"), "settings").unwrap();
+
+        let error = appender(&folder.path().join("node"), LogRotation::Daily, 2).unwrap_err().to_string();
+        appender(&folder.path().join("node"), LogRotation::Daily, 0).unwrap();
+
+        assert!(error.contains("log.keep would delete node.toml beside it"), "{error}");
     }
 
     #[test]
