@@ -266,7 +266,7 @@ section! {
         /// File with these words, in place of `dev.mnemonic`.
         mnemonic_file: Option<PathBuf> = None, "dev.mnemonic-file", "mnemonic-file";
         /// Let HTTP and WebSocket listen on an address that other machines reach. Without it such an address is refused:
-        /// the node signs for whoever reaches it.
+        /// the node signs for everyone who reaches it.
         expose: bool = false, "dev.expose", "dev.expose";
         /// Chain id. Native networks have 5151, the one for which all native rules hold from the first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
@@ -330,7 +330,7 @@ section! {
         unlock: Vec<String> = Vec::new(), "accounts.unlock", "unlock";
         /// File with the passwords of `accounts.unlock`, a line each; the last line holds for all that follow.
         password: Option<PathBuf> = None, "accounts.password", "password";
-        /// Unlock accounts, and sign with unlocked ones, over HTTP and WebSocket without a bearer token too. Whoever reaches the
+        /// Unlock accounts, and sign with unlocked ones, over HTTP and WebSocket without a bearer token too. Everyone who reaches the
         /// port can then spend what they hold.
         allow_insecure_unlock: bool = false, "accounts.allowinsecureunlock", "allow-insecure-unlock";
     }

@@ -27,7 +27,7 @@ impl IdleTimeout {
     }
 
     /// Restarts the period; returns its start.
-    pub(crate) fn begin_anew(&mut self) -> std::time::Instant {
+    pub(crate) fn restart(&mut self) -> std::time::Instant {
         self.since = Instant::now();
         self.since.into_std()
     }

@@ -11,9 +11,9 @@ use crate::{
     chain::{Chain, blocks, genesis, peak_memory},
 };
 
-struct Nobody;
+struct Unobserved;
 
-impl ImportObserver for Nobody {
+impl ImportObserver for Unobserved {
     fn passed(&mut self, _: &ImportedBlock) {}
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let importer = chain.importer();
     let memory_before = peak_memory();
     let began = Instant::now();
-    let summary = importer.import(blocks(&source.chain)?, &mut Nobody)?;
+    let summary = importer.import(blocks(&source.chain)?, &mut Unobserved)?;
     Ok(json!({
         "seconds": began.elapsed().as_secs_f64(),
         "blocks": summary.imported,

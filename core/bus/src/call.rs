@@ -358,7 +358,7 @@ impl Bus {
     /// What the handler answers; `-32601` when the request has no handler; `-32005` at the deadline; `-32000`
     /// `method handler crashed` when the handler panicked.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
-        let handler = self.find(R::TOPIC).ok_or_else(|| nobody(R::NAME))?;
+        let handler = self.find(R::TOPIC).ok_or_else(|| no_handler(R::NAME))?;
         match handler.as_any().downcast_ref::<Handler<R>>() {
             Some(handler) => handler.run(request, context).await,
             None => Err(refusal::<R>(&*handler)),
@@ -423,7 +423,7 @@ impl Bus {
 /// Finds the handler of a frame.
 fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<dyn AnyHandler>, Failure> {
     let handler = handlers.get(&topic);
-    let handler = handler.ok_or_else(|| Failure::server(format!("nobody answers topic {:#06x}", topic.0)))?;
+    let handler = handler.ok_or_else(|| Failure::server(format!("no handler for topic {:#06x}", topic.0)))?;
     if handler.schema() != schema {
         return Err(Failure::server(format!(
             "{} has schema {}, the frame has schema {schema}",
@@ -455,13 +455,13 @@ fn on_pool<R: Request>(
     })
 }
 
-fn nobody(name: &'static str) -> Failure {
+fn no_handler(name: &'static str) -> Failure {
     Failure::server(format!("this node has no module that answers {name}"))
 }
 
 /// The error when the handler in the table is not of the request's type.
 fn refusal<R: Request>(handler: &dyn AnyHandler) -> Failure {
-    handler.suspended().map_or_else(|| nobody(R::NAME), |suspended| suspended.refusal.clone())
+    handler.suspended().map_or_else(|| no_handler(R::NAME), |suspended| suspended.refusal.clone())
 }
 
 fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_refused_by_one_name_is_refused_by_all_and_each_table_is_looked_at_anew() {
+    fn a_method_refused_by_one_name_is_refused_by_all_and_each_table_is_looked_at_again() {
         let exposure = Exposure::of(["a"]).refusing(patterns(&["b_sign*"]));
         let first = [(0, "a_sign", "a_sign"), (1, "b_sign", "a_sign"), (70, "a_call", "a_call")];
         let second = [(0, "a_call", "a_call"), (1, "a_signAll", "a_signAll"), (2, "b_signAll", "a_signAll")];

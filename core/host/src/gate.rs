@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_gate_lets_nobody_in_and_drains_when_the_last_one_leaves() {
+    fn a_closed_gate_lets_no_call_in_and_drains_when_the_last_one_leaves() {
         let gate = Gate::default();
         assert_eq!(gate.enter(Kind::Call), Entry::Inside);
         assert_eq!(gate.enter(Kind::Stream), Entry::Inside);

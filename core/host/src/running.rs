@@ -238,7 +238,7 @@ async fn work_in_background(running: Arc<Running>) {
         if begun.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
+        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it starts again");
         tokio::time::sleep(pause).await;
         pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }

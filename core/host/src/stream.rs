@@ -447,7 +447,7 @@ impl Drop for PluginStream {
     fn drop(&mut self) {
         self.slot.is_over.store(true, Ordering::Release);
         // The life cycle may hold a share of the slot; the plugin's side must end now regardless.
-        self.slot.close(Failure::server("nobody reads it"));
+        self.slot.close(Failure::server("it has no reader"));
     }
 }
 

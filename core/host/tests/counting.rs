@@ -38,7 +38,7 @@ async fn calls_are_counted_by_method_transport_and_end() {
 }
 
 #[tokio::test]
-async fn calls_are_timed_while_somebody_asks_for_it() {
+async fn calls_are_timed_while_a_client_asks_for_it() {
     let test = TestHost::with_misbehaving();
     let router = test.host.router();
     let call = || async { router.call("bad_echo", Some("[\"x\"]"), &Caller::local()).await.map(drop) };

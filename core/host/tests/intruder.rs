@@ -97,7 +97,7 @@ async fn each_grant_opens_what_it_names_and_nothing_else() {
         let router = test.host.router();
         let questions = names(&router, "intruder_attempts").await;
         for name in questions.into_iter().filter(|name| name.contains(": ")) {
-            // Nobody publishes: an event that may be listened to never comes.
+            // Without a publisher an event that may be listened to never comes.
             if (granted, name.as_str()) == (Capability::ReadChain, "ReadChain: events") {
                 continue;
             }
@@ -119,7 +119,7 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     };
-    test.bus.handle_read(set).expect("nobody else answers it");
+    test.bus.handle_read(set).expect("no other handler");
 
     assert_eq!(call(&router, "intruder_forge", "[]").await.as_deref(), Ok("true"));
     let endings = names(&router, "intruder_endings").await;
@@ -130,7 +130,7 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
         serves_again(&router, "intruder_endings").await;
     }
 
-    assert_eq!(heads.load(Ordering::Relaxed), 0, "a frame is checked whoever wrote it");
+    assert_eq!(heads.load(Ordering::Relaxed), 0, "a frame is checked whatever its origin");
 }
 
 /// Seen: a plugin that does not read what it asks for drove the node to gigabytes in seconds.
@@ -142,7 +142,7 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
     let test = host_within(&memory, &[Capability::ReadChain], |processes| processes.pause_at = PAUSE);
     let answer = "x".repeat(100_000);
     let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
-    test.bus.handle_read(config).expect("nobody else answers it");
+    test.bus.handle_read(config).expect("no other handler");
     let router = test.host.router();
 
     let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[2000]").await });
@@ -176,7 +176,7 @@ async fn what_a_plugin_does_not_read_stays_within_its_share_of_the_budget_and_ot
     let test = host_within(&memory, &[Capability::ReadChain], |processes| processes.pause_at = 4 * SHARE);
     let answer = "x".repeat(100_000);
     let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
-    test.bus.handle_read(config).expect("nobody else answers it");
+    test.bus.handle_read(config).expect("no other handler");
     let router = test.host.router();
 
     let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[500]").await });
@@ -201,7 +201,7 @@ async fn a_process_for_which_more_waits_than_may_is_ended_and_says_why() {
     });
     let answer = "x".repeat(3 << 20);
     let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
-    test.bus.handle_read(config).expect("nobody else answers it");
+    test.bus.handle_read(config).expect("no other handler");
     let router = test.host.router();
 
     let failure = call(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;

@@ -298,7 +298,7 @@ async fn the_sandbox_refuses_files_network_threads_and_programs() {
 }
 
 #[tokio::test]
-async fn a_flood_of_log_lines_holds_nobody_up() {
+async fn a_flood_of_log_lines_delays_no_call() {
     let test = host();
     let router = hostile(&test);
 

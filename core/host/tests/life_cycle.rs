@@ -101,7 +101,7 @@ async fn disabling_refuses_new_calls_lets_running_ones_finish_and_closes_subscri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn replacing_under_load_loses_no_call_and_no_state_and_disturbs_nobody() {
+async fn replacing_under_load_loses_no_call_and_no_state_and_disturbs_no_caller() {
     let test = Arc::new(TestHost::new());
     let folder = test.folder.path().to_owned();
     let builds: Vec<_> = (0..3).map(|number| build(&folder, "tenon-test-counter", number)).collect();
@@ -385,7 +385,7 @@ async fn libraries_of_other_users_are_refused_and_nothing_changes() {
     let (inner, stranger) = (test.folder.path().join("hello.so"), Some(4711));
     fs::copy(rust_plugin("tenon-example-hello"), &inner).unwrap();
     if !rustix::process::geteuid().is_root() {
-        // Nobody else can give files away; `library_cache` tests the same with owners that it makes up.
+        // Only root can give files away; `library_cache` tests the same with owners that it makes up.
         assert!(chown(&inner, stranger, None).is_err());
         return;
     }

@@ -35,7 +35,7 @@ impl Log {
             let log = Self::default();
             let writer = log.clone();
             let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-            tracing::subscriber::set_global_default(subscriber).expect("nobody else sets it");
+            tracing::subscriber::set_global_default(subscriber).expect("no other subscriber");
             log
         });
         log.clone()

@@ -123,8 +123,8 @@ async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
     assert_eq!(told, report);
     let twice = test.host.change("base", ModuleChange::Disable, true).await.unwrap_err().to_string();
     assert_eq!(twice, "module base is disabled already");
-    let unknown = test.host.info("nobody").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no module \"nobody\"; there are: bad, base, user");
+    let unknown = test.host.info("unknown").unwrap_err().to_string();
+    assert_eq!(unknown, "there is no module \"unknown\"; there are: bad, base, user");
 
     test.host.change("base", ModuleChange::Enable, true).await.unwrap();
     assert_eq!(version(&test).await, Ok("Tenon/test".to_owned()));
@@ -138,7 +138,7 @@ async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
 }
 
 #[tokio::test]
-async fn a_part_that_fell_over_is_seen_and_enabled_anew() {
+async fn a_part_that_fell_over_is_seen_and_enabled_again() {
     let test = TestHost::new();
     let part = Part::default();
     test.host.add_actor(module("part", &[], &[], &part)).unwrap();
@@ -253,5 +253,5 @@ async fn panics_of_what_a_part_answers_stand_with_the_part() {
 
     let info = test.host.info("facts").unwrap();
     assert_eq!(info.faults.panics, 2);
-    assert!(info.needed_by.is_empty(), "what cannot be stopped tells nobody");
+    assert!(info.needed_by.is_empty(), "what cannot be stopped has no dependants to tell");
 }

@@ -247,7 +247,7 @@ async fn own_work_runs_from_enable_to_disable_and_moves_over_in_a_replacement() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn own_work_that_panics_is_counted_and_begins_anew() {
+async fn own_work_that_panics_is_counted_and_starts_again() {
     for isolation in [Isolation::InProcess, Isolation::Process] {
         let spaces = Arc::new(MemorySpaces::default());
         let test = host_over(&spaces, |_| {});
@@ -261,7 +261,7 @@ async fn own_work_that_panics_is_counted_and_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn own_work_that_fails_begins_anew_and_so_does_that_of_a_killed_process() {
+async fn own_work_that_fails_starts_again_and_so_does_that_of_a_killed_process() {
     let spaces = Arc::new(MemorySpaces::default());
     let test = host_over(&spaces, |_| {});
     test.host.start(&[plan("mine", &keeper(), Isolation::Process, "fails")]).unwrap();

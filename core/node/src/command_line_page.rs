@@ -38,7 +38,7 @@ Log lines go to standard error, results to standard output. A running node write
 ```
 
 The first line of its log says version, chain, head and its age, mode and data folder; the last line of the start where it
-serves. `--log.file` writes the log to files too, which begin anew daily or hourly.
+serves. `--log.file` writes the log to files too, which start again daily or hourly.
 
 Commands over the socket (`tenon module …`) without `--datadir` and `--ipcpath` find the node of this user that runs, or name
 those that do. For that, nodes put a small file into `$XDG_RUNTIME_DIR/tenon`, or `tenon-UID` in the temporary folder.
@@ -134,7 +134,7 @@ Restart=on-failure
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == page(),
-            "docs/command-line.md is stale; write it anew with: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon"
+            "docs/command-line.md is stale; write it again with: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon"
         );
     }
 }

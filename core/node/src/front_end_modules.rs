@@ -69,7 +69,8 @@ impl FrontEnds {
         let stays = self.stays();
         let mut modules = Vec::new();
         if !self.settings.ipc.disabled {
-            let reason = "it is the way to administer: without it nobody could start it again; stop the node instead";
+            let reason =
+                "it is the way to administer: without it there is no way to start it again; stop the node instead";
             let summary = "Answers programs of this machine over the Unix socket, with every namespace.";
             modules.push(module("socket", summary, true, ActorControl::Fixed(reason)));
         }

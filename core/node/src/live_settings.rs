@@ -102,7 +102,7 @@ impl LiveSettings {
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
         if self.is_confined && !host.is_loopback() {
             return Err(Failure::invalid_params(format!(
-                "host {host} is reached by other machines, and a development network signs for whoever reaches it; \
+                "host {host} is reached by other machines, and a development network signs for everyone who reaches it; \
                  start the node with --dev.expose to insist"
             )));
         }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_costs_lines_and_what_was_lost_is_said_once_it_is_read_again() {
+    fn a_pipe_without_a_reader_costs_lines_and_what_was_lost_is_said_once_it_is_read_again() {
         let (mut reader, writer) = io::pipe().unwrap();
         let (mut lines, mut writer) = (Lines::default(), File::from(std::os::fd::OwnedFd::from(writer)));
         let long = [&[b'x'; 10_000][..], b"\n"].concat();

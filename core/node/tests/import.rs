@@ -14,7 +14,7 @@ fn genesis() -> String {
     data("execution-apis/genesis.json").to_str().unwrap().to_owned()
 }
 
-/// The first so many blocks of the recorded chain.
+/// The first `count` blocks of the recorded chain.
 fn first_blocks(count: usize) -> Vec<u8> {
     let chain = recorded_chain();
     let mut stream = BlockStream::new(&chain[..]);

@@ -74,7 +74,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
 }
 
 #[test]
-fn a_stopped_pool_is_named_to_whoever_asks_and_its_dependants_are_told() {
+fn a_stopped_pool_is_named_to_its_callers_and_its_dependants_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let node = RunningNode::start_dev(&["--datadir", folder]);

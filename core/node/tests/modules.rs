@@ -310,7 +310,7 @@ fn names_what_is_wrong_and_fails_with_an_exit_code() {
 
     assert_eq!([&unknown, &own, &outside, &usage].map(|output| output.status.code()), [1, 1, 1, 2].map(Some));
     assert!(text(&unknown.stderr).contains("there is no module \"nothing\"; there are: admin, "));
-    assert!(text(&own.stderr).contains("module admin serves this request, and nobody could bring it back"));
+    assert!(text(&own.stderr).contains("module admin serves this request, and could not be started again"));
     assert!(text(&outside.stderr).contains("/etc/hostname.so: cannot open the library"), "{}", text(&outside.stderr));
     assert!(info.contains("granted     ReadChain, CallEvm") && info.contains("eth_getBalance"), "{info}");
     assert!(over_tcp.contains("the method admin_listModules does not exist/is not available"), "{over_tcp}");

@@ -367,7 +367,7 @@ async fn read_before<R: AsyncRead + Unpin>(
 ) -> io::Result<usize> {
     let Some(silence) = silence else { return reader.read_buf(buffer).await };
     // Time spent on calls or on waiting for free space is not the client's silence.
-    silence.begin_anew();
+    silence.restart();
     let mut read = pin!(reader.read_buf(buffer));
     poll_fn(|context| match read.as_mut().poll(context) {
         Poll::Pending => silence.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into())),

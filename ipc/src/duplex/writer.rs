@@ -100,7 +100,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
         self.stalled = None;
         self.meter.send(count);
         if let Some((_, quiet)) = &mut self.keep_alive {
-            quiet.begin_anew();
+            quiet.restart();
         }
         let mut left = count;
         while let Some(piece) = self.pieces.front_mut() {
@@ -118,7 +118,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
     fn poll_keep_alive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some((message, quiet)) = &mut self.keep_alive else { return Poll::Pending };
         ready!(quiet.poll_end(context));
-        quiet.begin_anew();
+        quiet.restart();
         self.outgoing.push_raw(message.clone());
         Poll::Ready(())
     }

@@ -80,7 +80,7 @@ impl Conversation {
 
     /// Starts the time limit of a request; returns its start.
     pub(crate) fn request_begins(&self) -> Instant {
-        self.request().begin_anew()
+        self.request().restart()
     }
 
     /// Ready when the request has taken too long.

@@ -150,7 +150,7 @@ pub(crate) struct Call {
 }
 
 /// Outcome of checking a request's head.
-#[expect(clippy::large_enum_variant, reason = "taken apart by whoever asked for it, never kept")]
+#[expect(clippy::large_enum_variant, reason = "taken apart by its caller, never kept")]
 enum Verdict {
     /// The complete answer.
     Answered(Answer),
@@ -339,8 +339,8 @@ impl<S: RpcService> HttpSide<S> {
         let text = match read_body(&mut body, self.limits.body_bytes, take).await {
             Ok(text) => text,
             // The client has disconnected: this is not sent.
-            Err(NoBody::Broken) => return status_only(StatusCode::BAD_REQUEST),
-            Err(NoBody::TooMuch(refused)) => {
+            Err(BodyError::Broken) => return status_only(StatusCode::BAD_REQUEST),
+            Err(BodyError::TooMuch(refused)) => {
                 throw_away(body, self.limits.body_bytes);
                 return out_of_memory(refused);
             }
@@ -364,7 +364,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const UNCOUNTED_BODY: usize = 16 << 10;
 
 /// Why the body is missing.
-enum NoBody {
+enum BodyError {
     /// It was not received.
     Broken,
     /// There is no memory for it.
@@ -377,7 +377,7 @@ async fn read_body(
     body: &mut Incoming,
     most: usize,
     take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
-) -> Result<MessageText, NoBody> {
+) -> Result<MessageText, BodyError> {
     let mut memory = None;
     let mut hold = |bytes: usize| match &mut memory {
         _ if bytes <= UNCOUNTED_BODY => Ok(()),
@@ -388,7 +388,7 @@ async fn read_body(
         return Ok(MessageText { bytes: Bytes::new(), memory: None });
     };
     if first.len() >= most || body.is_end_stream() {
-        hold(first.len()).map_err(NoBody::TooMuch)?;
+        hold(first.len()).map_err(BodyError::TooMuch)?;
         return Ok(MessageText { bytes: first.slice(..first.len().min(most)), memory });
     }
     let mut whole = BytesMut::from(&first[..]);
@@ -397,7 +397,7 @@ async fn read_body(
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
             // A growing buffer doubles.
-            hold((2 * whole.capacity()).max(whole.len() + added)).map_err(NoBody::TooMuch)?;
+            hold((2 * whole.capacity()).max(whole.len() + added)).map_err(BodyError::TooMuch)?;
         }
         whole.extend_from_slice(&piece[..added]);
         if piece.len() >= room {
@@ -418,11 +418,11 @@ fn throw_away(mut body: Incoming, most: usize) {
 }
 
 /// `None` at the end.
-async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, NoBody> {
+async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(_)) => return Err(NoBody::Broken),
+            Some(Err(_)) => return Err(BodyError::Broken),
             Some(Ok(frame)) => {
                 if let Ok(piece) = frame.into_data() {
                     return Ok(Some(piece));

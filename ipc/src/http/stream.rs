@@ -100,7 +100,7 @@ impl TimedStream {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.has_moved) {
-            self.reading.begin_anew();
+            self.reading.restart();
         }
         if self.is_in_head {
             // hyper has had the bytes and requests more: the head came in parts, which is rare.

@@ -18,7 +18,7 @@ use crate::{
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const CALL: &str = r#"{"id":1,"method":"test_echo"}"#;
 
-/// A node with so many places on a port of HTTP and WebSocket.
+/// A node with this many places on a port of HTTP and WebSocket.
 async fn start(connections: usize) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
     let limits = HttpLimits { connections, ..HttpLimits::default() };

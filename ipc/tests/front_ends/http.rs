@@ -33,7 +33,7 @@ fn with_limits(limits: HttpLimits) -> HttpSettings {
 async fn a_port_serves_what_it_is_told_to_local_programs_only() {
     let (_silent, address, _) = start(HttpSettings::default()).await;
     let nothing = Client::connect(address).await.post(&[], r#"{"id":1,"method":"eth_open"}"#).await;
-    assert!(nothing.text().contains("does not exist/is not available"), "nobody said what to show");
+    assert!(nothing.text().contains("does not exist/is not available"), "no namespace is exposed by default");
     let (_servers, address, _) = start(HttpSettings { rules: http_rules(&["eth"]), ..HttpSettings::default() }).await;
     assert!(address.ip().is_loopback());
     let mut client = Client::connect(address).await;

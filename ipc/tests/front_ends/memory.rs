@@ -23,7 +23,7 @@ struct Started {
     memory: MemoryBudget,
 }
 
-/// Front-ends whose clients may hold so many bytes each.
+/// Front-ends whose clients may hold this many bytes each.
 async fn start(share: usize) -> Started {
     start_with(share, EnvelopeLimits::default()).await
 }
@@ -51,7 +51,7 @@ impl Started {
     }
 }
 
-/// A request with white space of so many bytes beside its members.
+/// A request with white space of this many bytes beside its members.
 fn padded(id: u64, method: &str, bytes: usize) -> String {
     format!(r#"{{"id":{id},"method":"{method}"{}}}"#, " ".repeat(bytes))
 }

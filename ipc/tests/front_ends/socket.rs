@@ -125,7 +125,7 @@ async fn a_program_that_dies_cancels_its_calls() {
     until(|| context.is_cancelled()).await;
 }
 
-/// Whoever has no room for further calls looks from time to time whether its client is still there: what it looks at
+/// A connection without room for further calls checks from time to time whether its client is still there: what it looks at
 /// later, when it waits for the last calls, must not wait for such a time. The clock stands still here.
 #[tokio::test(start_paused = true)]
 async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
@@ -139,7 +139,7 @@ async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
     service.call_after(0).await;
     service.gate.notify_one();
     let context = service.call_after(1).await;
-    // The system tells of a program that has left something unread, so nobody would have to look.
+    // The system tells of a program that has left something unread, so no check would be needed.
     client.receive().await.unwrap();
 
     drop(client);

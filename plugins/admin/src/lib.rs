@@ -262,7 +262,7 @@ async fn is_own(context: &AdminContext, name: &str) -> Result<bool, Failure> {
 async fn refuse_own(context: &AdminContext, name: &str) -> Result<(), Failure> {
     if is_own(context, name).await? {
         return Err(Failure::server(format!(
-            "module {name} serves this request, and nobody could bring it back; set plugins.{name}.enabled = false and \
+            "module {name} serves this request, and could not be started again; set plugins.{name}.enabled = false and \
              reload the settings instead"
         )));
     }

@@ -203,10 +203,10 @@ mod tests {
         let again = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
         let others: Vec<_> =
             (0..MAX_DOCUMENTS).map(|number| rpc.document(vec![], number.to_string()).unwrap().text.clone()).collect();
-        let anew = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
+        let rebuilt = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
 
-        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &anew));
-        assert_eq!(first.text, anew.text);
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &rebuilt));
+        assert_eq!(first.text, rebuilt.text);
         assert!(others.iter().all(|other| *other != first.text));
         assert_eq!(rpc.documents().len(), MAX_DOCUMENTS);
     }

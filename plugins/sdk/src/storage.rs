@@ -133,7 +133,7 @@ impl Storage {
 /// # let chain = Chain::new();
 /// # let storage = chain.host().storage();
 /// let mut batch = Batch::new();
-/// batch.expect(b"height", None); // somebody else may have begun
+/// batch.expect(b"height", None); // another instance may have begun
 /// batch.put(b"height", b"1");
 /// batch.put(b"sum", b"500");
 /// batch.delete_range(b"old/", b"old0");

@@ -82,7 +82,7 @@ impl<S: Send + Sync + 'static> Table<S> {
     }
 
     /// Says that subscriptions depend on nothing but their arguments, the chain and the events: that a function which
-    /// begins anew sends from then on what the one before would have sent. When the plugin is replaced, the host then
+    /// starts again sends from then on what the one before would have sent. When the plugin is replaced, the host then
     /// opens them again in the new instance and the clients notice nothing; without this they are closed with a notice.
     #[must_use]
     pub const fn lasting_subscriptions(mut self) -> Self {

@@ -29,9 +29,9 @@ pub struct Node {
     _folder: TempDir,
 }
 
-struct Nobody;
+struct Unobserved;
 
-impl ImportObserver for Nobody {
+impl ImportObserver for Unobserved {
     fn passed(&mut self, _: &ImportedBlock) {}
 }
 
@@ -89,7 +89,7 @@ impl Node {
     /// If one is refused.
     pub fn import(&self, blocks: &[Block]) -> ImportSummary {
         let blocks = blocks.iter().cloned().map(Ok::<_, String>);
-        self.importer.import(blocks, &mut Nobody).unwrap_or_else(|error| panic!("{error}"))
+        self.importer.import(blocks, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The height of the head.

@@ -115,7 +115,7 @@ async fn unknown_topics_and_schemas_are_named() {
     let malformed = bus.call_frame(GetClientVersion::TOPIC, 1, &[1], &context).await.unwrap_err();
 
     assert_eq!(unhandled.message, "this node has no module that answers GetSyncStatus");
-    assert_eq!(unknown.message, "nobody answers topic 0x7fff");
+    assert_eq!(unknown.message, "no handler for topic 0x7fff");
     assert_eq!(newer.message, "GetClientVersion has schema 1, the frame has schema 2");
     assert!(malformed.message.starts_with("malformed GetClientVersion request"), "{malformed}");
     assert!(!malformed.message.contains("tenon_api"), "{malformed}");

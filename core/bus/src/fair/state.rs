@@ -384,7 +384,7 @@ impl<W, P> State<W, P> {
         self.clients.retain(|_, client| client.is_active() || (remembers && client.used > least));
     }
 
-    /// No client is active: all begin anew.
+    /// No client is active: all start again.
     fn forget_times(&mut self) {
         if self.clients.len() > MAX_RESTING_CLIENTS {
             return self.clients.clear();

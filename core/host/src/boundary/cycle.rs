@@ -10,15 +10,15 @@ use super::{Backend, Library};
 use crate::{Caller, instance::PluginInstance, library_cache::CheckedLibrary};
 
 /// Backend that refuses everything.
-struct Nobody;
+struct NoBus;
 
-impl Backend for Nobody {
+impl Backend for NoBus {
     fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
-        ExportedFuture::ready(Err(nobody()))
+        ExportedFuture::ready(Err(no_bus()))
     }
 
     fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {
-        ExportedStream::refused(nobody())
+        ExportedStream::refused(no_bus())
     }
 
     fn log(&self, _: u32, _: &str) {}
@@ -28,8 +28,8 @@ impl Backend for Nobody {
     fn stop(&self) {}
 }
 
-fn nobody() -> Failure {
-    Failure::server("nobody answers a plugin that is being checked")
+fn no_bus() -> Failure {
+    Failure::server("a plugin that is being checked has no bus")
 }
 
 /// Runs one load cycle. Calls the methods with these numbers.
@@ -40,7 +40,7 @@ pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) 
     // SAFETY: everything that comes out of the library is dropped in `live`, which returns no part of it.
     let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
     let kinds = plugin.manifest.subscriptions.len();
-    let started = plugin.start_with(Box::new(Nobody), settings, &[]);
+    let started = plugin.start_with(Box::new(NoBus), settings, &[]);
     let outcome = match started {
         Ok(instance) => {
             live(instance, methods, kinds);

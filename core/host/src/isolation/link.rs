@@ -96,7 +96,7 @@ enum Waits {
     Call(oneshot::Sender<Answer>),
     Items(mpsc::Sender<Item>),
     /// The caller has gone; the process must still send the last frame.
-    Nobody,
+    None,
 }
 
 #[derive(Default)]
@@ -304,7 +304,7 @@ impl Link {
             match slot.waits {
                 Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
                 Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items, None))),
-                Waits::Nobody => {}
+                Waits::None => {}
             }
         }
         for (_, work) in self.at_the_bus().drain() {
@@ -468,13 +468,13 @@ impl Link {
                 };
                 // There is a free slot: credit is one less than the slots.
                 let _ = sender.try_send(Item::counted(Err(failure), &self.items, None));
-                slot.waits = Waits::Nobody;
+                slot.waits = Waits::None;
                 drop(slots);
                 self.out.push(Kind::Cancel, frame.id, |_| {});
                 Ok(())
             }
             Waits::Items(_) => Err(WireError::TooManyItems(frame.id)),
-            Waits::Nobody => Ok(()),
+            Waits::None => Ok(()),
             Waits::Call(_) => Err(WireError::NotAsked(frame.id)),
         }
     }
@@ -500,7 +500,7 @@ impl Link {
     fn cancel(&self, id: u64) {
         let mut slots = self.slots();
         let Some(slot) = slots.taken.get_mut(&id) else { return };
-        slot.waits = Waits::Nobody;
+        slot.waits = Waits::None;
         drop(slots);
         self.out.push(Kind::Cancel, id, |_| {});
     }
@@ -622,7 +622,7 @@ impl Link {
         let mut slots = self.slots();
         for (id, slot) in &mut slots.taken {
             if matches!(slot.waits, Waits::Call(_)) && slot.since.elapsed() > self.limits.longest_call {
-                late.push((*id, std::mem::replace(&mut slot.waits, Waits::Nobody)));
+                late.push((*id, std::mem::replace(&mut slot.waits, Waits::None)));
             }
         }
         drop(slots);

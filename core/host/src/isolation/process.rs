@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_the_system_holds_is_collected_when_it_ends_and_nobody_waits() {
+    fn a_process_that_the_system_holds_is_collected_when_it_ends_without_a_waiter() {
         let child = sleeping();
         let process = child.id();
         // With a timeout of zero it is mostly still running at the only check, like one that the system holds.

@@ -168,7 +168,7 @@ fn a_file_that_is_written_between_check_and_copy_is_refused_also_when_its_time_i
 }
 
 #[test]
-fn a_copy_whose_content_is_not_what_its_name_says_is_made_anew() {
+fn a_copy_whose_content_is_not_what_its_name_says_is_made_again() {
     let place = Place::new();
     let path = place.write("good.so");
     let copy = place.cache.take(&path, None).unwrap().copy;
@@ -229,7 +229,7 @@ fn a_build_that_comes_back_finds_its_copy_and_what_is_mapped_is_kept() {
     let again = place.cache.take(&path, None).unwrap();
 
     assert_ne!(first.hash, second.hash);
-    assert_eq!((again, inode()), (first.clone(), before), "the same file, which nobody wrote again");
+    assert_eq!((again, inode()), (first.clone(), before), "the same file, not written again");
     assert_eq!(place.copies().len(), 2);
 }
 

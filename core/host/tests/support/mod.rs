@@ -89,7 +89,7 @@ impl TestHost {
     /// Answers the node's version on the bus.
     pub(crate) fn answer_version(&self) {
         let answer = |_: tenon_api::messages::GetClientVersion, _: &CallContext| Ok("Tenon/test".to_owned());
-        self.bus.handle_read(answer).expect("nobody else answers it");
+        self.bus.handle_read(answer).expect("no other handler");
     }
 }
 

@@ -135,7 +135,7 @@ fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
     for (key, is_enabled, address) in [("http.addr", http.enabled, http.addr), ("ws.addr", ws.enabled, ws.addr)] {
         if is_refused(is_enabled, address) {
             return Err(Stop::Usage(format!(
-                "{key} ({}): {address} is reached by other machines, and a development network signs for whoever reaches \
+                "{key} ({}): {address} is reached by other machines, and a development network signs for everyone who reaches \
                  it; leave it out, or give --dev.expose to insist",
                 resolved.origin(key)
             )));

@@ -102,9 +102,10 @@ fn signers(subject: &Subject) -> Check {
     candidates.sort_unstable();
     let (is_passed, about) = match (candidates.len(), signers == candidates) {
         (_, true) => (true, "the candidates of the validator contract".to_owned()),
-        (0, _) => {
-            (false, "but the validator contract has no candidate; the first epoch after would have nobody".into())
-        }
+        (0, _) => (
+            false,
+            "but the validator contract has no candidate; the first epoch after would have no masternode".into(),
+        ),
         // The reference takes it; the second epoch is drawn from the contract.
         (count, false) => (true, format!("other than the {count} candidates of the validator contract")),
     };

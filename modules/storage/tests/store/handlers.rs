@@ -206,8 +206,8 @@ async fn state_is_read_after_the_named_block() {
     let after = ask(&bus, account(BlockId::LATEST)).await.unwrap();
 
     assert_eq!((before.balance, after.balance), (U256::from(5), U256::from(6)));
-    let nobody = GetAccount { address: address(77), block: BlockId::LATEST };
-    assert_eq!(ask(&bus, nobody).await, Ok(Account::default()));
+    let unknown = GetAccount { address: address(77), block: BlockId::LATEST };
+    assert_eq!(ask(&bus, unknown).await, Ok(Account::default()));
     let slot = |number| GetStorage { address: address(1), slot: word(1), block: BlockId::number(number) };
     assert_eq!(ask(&bus, slot(1)).await, Ok(U256::from(7)));
     assert_eq!(ask(&bus, slot(2)).await, Ok(U256::ZERO));

@@ -17,7 +17,7 @@ use crate::{
 const MAX_STEP: u64 = 1_024;
 /// With more transfers than this a step is made again with fewer blocks: a batch has a bound.
 const MAX_TRANSFERS: usize = 4_000;
-/// How many records are removed at a time when the index begins anew.
+/// How many records are removed at a time when the index starts again.
 const REMOVED_AT_A_TIME: u64 = 5_000;
 
 type FollowContext = Context<Erc20Index>;
@@ -77,7 +77,7 @@ async fn read_cursor(storage: &Storage) -> Result<Option<Cursor>, Failure> {
     Ok(storage.get(keys::CURSOR).await?.and_then(|record| Cursor::decode(&record)))
 }
 
-/// Where to go on; anew when there is no index yet, or one of other tokens.
+/// Where to continue; from the start when there is no index yet, or one of other tokens.
 async fn begin(context: &FollowContext, storage: &Storage) -> Result<Cursor, Failure> {
     let fingerprint = fingerprint(&context.settings);
     let settings = storage.get(keys::SETTINGS).await?;
@@ -88,7 +88,7 @@ async fn begin(context: &FollowContext, storage: &Storage) -> Result<Cursor, Fai
     let from = context.settings.from;
     let first = context.header(BlockNumber(from)).await?;
     let first = first.ok_or_else(|| Failure::server(format!("settings: the chain has no block {from} yet")))?;
-    context.host().log(LogLevel::Info, &format!("the index begins anew after block {from}"));
+    context.host().log(LogLevel::Info, &format!("the index starts again after block {from}"));
     // The cursor goes first, so that what is left of the old index is never taken for one.
     storage.delete(keys::CURSOR).await?;
     remove_all(storage).await?;

@@ -52,7 +52,7 @@ pub(crate) fn decode_balance(record: Option<&Bytes>) -> U256 {
 }
 
 /// Builds the batch that counts these transfers, or takes them back, and moves the cursor. It expects the old cursor: when
-/// somebody else has moved it, nothing is changed.
+/// another task has moved it, nothing is changed.
 pub(crate) async fn batch(
     storage: &Storage,
     transfers: &[Transfer],

@@ -154,7 +154,7 @@ pub(crate) struct Status {
     head: Quantity,
     /// Whether the two are one.
     is_caught_up: bool,
-    /// Why following stopped last; it begins anew by itself.
+    /// Why following stopped last; it starts again by itself.
     problem: Option<String>,
     tokens: Vec<TokenStatus>,
     storage: SpaceUsage,

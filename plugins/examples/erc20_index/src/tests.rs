@@ -61,7 +61,7 @@ fn all(index: &Started<Erc20Index>, method: &str, holder: Option<Address>, limit
     }
 }
 
-/// Everything that the index says, compared with all logs of the chain, counted anew.
+/// Everything that the index says, compared with all logs of the chain, counted again.
 fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let head = chain.head();
     let filter = LogFilter { addresses: vec![TOKEN], topics: vec![vec![transfer::topic()]] };

@@ -103,7 +103,7 @@ impl FakeHost {
         self
     }
 
-    /// A host whose events go on: what is published reaches whoever listens at that moment, and time passes by
+    /// A host whose events go on: what is published reaches every listener at that moment, and time passes by
     /// [`FakeHost::advance`] only.
     pub(super) fn live() -> Self {
         let host = Self::default();

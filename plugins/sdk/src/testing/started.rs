@@ -76,7 +76,7 @@ impl<P: Exported> Started<P> {
     }
 
     /// Lets the plugin's own work go on until it waits for something that the test has to bring about. After an error it
-    /// begins anew, as in a node, but only at the next call of this.
+    /// starts again, as in a node, but only at the next call of this.
     ///
     /// # Panics
     /// If it never waits.

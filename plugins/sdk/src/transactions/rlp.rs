@@ -48,7 +48,7 @@ impl<'a> Item<'a> {
         self.is_list.then_some(items)
     }
 
-    /// Whether this list has fewer items than so many; looks at no more than it must, as a sender chooses how many there are.
+    /// Whether this list has fewer items than `count`. Reads no further: the sender chooses how many there are.
     pub fn has_fewer_items_than(&self, count: usize) -> Option<bool> {
         let mut rest = self.payload;
         for _ in 0..count {

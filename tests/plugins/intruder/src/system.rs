@@ -177,7 +177,7 @@ pub(crate) const ENDINGS: &[(&str, Attempt)] = &[
     ("send a frame that is too long for its kind", || send(&frame(0x8b, 3, &[b'x'; 5000]))),
     ("send a frame of no kind", || send(&frame(0x7f, 0, &[]))),
     ("answer a call that is not its own", || send(&frame(0x84, 999_999, &[0; 8]))),
-    ("send an item that nobody waits for", || send(&frame(0x85, 999_999, &[0; 8]))),
+    ("send an item of a stream that does not exist", || send(&frame(0x85, 999_999, &[0; 8]))),
     ("describe itself again", || send(&frame(0x81, 0, &[0; 64]))),
     ("say again that it has started", || send(&frame(0x83, 0, &[0; 8]))),
     ("play the node", || send(&frame(0x02, 0, &[0; 8]))),

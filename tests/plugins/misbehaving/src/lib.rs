@@ -71,7 +71,7 @@ fn table() -> Table<Misbehaving> {
         .read("bad_namespaces", &[], "Says what its caller sees.", namespaces)
         .read("bad_timeLeft", &[], "Says whether there is a deadline.", time_left)
         .read("bad_client", &[], "Says which client asks.", client)
-        .method("bad_hold", &["bytes"], "Keeps so many bytes for its caller.", hold)
+        .method("bad_hold", &["bytes"], "Keeps this many bytes for its caller.", hold)
         .method("bad_release", &[], "Keeps nothing any more.", release)
         .read("bad_dropped", &[], "Says how much was dropped before its end.", dropped)
         .method("bad_unwritable", &[], "Answers with what has no JSON form.", unwritable)

@@ -14,18 +14,18 @@ impl Queries {
     /// A block's signers and finality. For most blocks the next block with a number that is a multiple of 15 counts:
     /// only those are signed.
     pub(super) fn block_signers(&self, block: BlockId) -> Result<BlockSigners, Failure> {
-        let nobody = BlockSigners { signers: Some(Vec::new()), finality: 0 };
-        let Some(header) = tenon_chain::resolve_block(&*self.chain, block)? else { return Ok(nobody) };
+        let none = BlockSigners { signers: Some(Vec::new()), finality: 0 };
+        let Some(header) = tenon_chain::resolve_block(&*self.chain, block)? else { return Ok(none) };
         let heights = &self.settings.heights;
         let of_epoch = match self.canonical_header(self.next_signed(header.number, heights.tip2019))? {
             Some(counted) => self.masternodes_of(&counted)?,
             None => Vec::new(),
         };
         if of_epoch.is_empty() || header.number == 0 {
-            return Ok(nobody);
+            return Ok(none);
         }
         let Some(signed) = self.canonical_header(self.next_signed(header.number, heights.tip_signing))? else {
-            return Ok(nobody);
+            return Ok(none);
         };
         let signers = self.signers(&signed)?;
         let is_on_same_branch = self.canonical_header(header.number)?.is_some_and(|own| own.hash() == header.hash());

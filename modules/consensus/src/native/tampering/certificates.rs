@@ -106,7 +106,7 @@ const CERTIFICATES: [(&str, CertificateChange, &str); 22] = [
         "[VerifyBlockInfo] chain block's round does not match from blockInfo at hash: PARENT and block round: ROUND, blockInfo Round: 0",
     ),
     (
-        "a later gap number and nobody's signature",
+        "a later gap number and no signature of a masternode",
         |certificate, _| {
             certificate.gap_number += 900;
             certificate.signatures.clear();

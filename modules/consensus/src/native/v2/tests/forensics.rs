@@ -188,7 +188,7 @@ fn two_votes_of_one_signer_in_one_round_are_reported_once() {
 
     assert_eq!(observe(&first, signer), None);
     assert_eq!(observe(&first, signer), None, "the same once more");
-    assert_eq!(observe(&second, address_of(&key(2))), None, "somebody else");
+    assert_eq!(observe(&second, address_of(&key(2))), None, "another signer");
     assert_eq!(observe(&vote(block(2, 10), 1), signer), None, "another round");
     let proof = observe(&second, signer).unwrap();
     assert_eq!(observe(&vote(block(3, 9), 1), signer), None, "proven already");
