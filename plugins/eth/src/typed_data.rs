@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use alloy_dyn_abi::TypedData;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tenon_sdk::prelude::*;
 
 use crate::{EthContext, sending::require_account};
@@ -26,20 +26,41 @@ const MAX_VALUES: usize = 20_000;
 
 /// The data comes as an object, or as its JSON text.
 pub(crate) async fn sign(context: EthContext, address: Address, Json(data): Json<Value>) -> Result<Bytes, Failure> {
-    let data = read(data).map_err(|reason| Failure::invalid_params(format!("invalid argument 1: {reason}")))?;
+    let hashes = hash(data).map_err(|reason| Failure::invalid_params(format!("invalid argument 1: {reason}")))?;
     require_account(&context, Some(address)).await?;
-    let domain = data.domain.separator();
-    let message = match data.primary_type == DOMAIN_TYPE {
-        true => None,
-        false => {
-            Some(data.hash_struct().map_err(|error| Failure::invalid_params(format!("invalid argument 1: {error}")))?)
-        }
-    };
+    let Hashes { domain, message } = hashes;
     context.call(SignTypedData { address, domain, message, password: None }).await
 }
 
+/// What a signature is over (EIP-712, `hashStruct`).
+#[derive(Debug, PartialEq, Eq)]
+struct Hashes {
+    domain: B256,
+    /// None when the domain itself is the message.
+    message: Option<B256>,
+}
+
+/// Hashes typed data within the limits. A domain that declares its type is hashed by that type, as every other structure is; one that
+/// does not has those of the five standard members that are given.
+fn hash(data: Value) -> Result<Hashes, String> {
+    let mut data = read(data)?;
+    let given = data.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
+    let mut data: TypedData = serde_json::from_value(data).map_err(|error| format!("json: {error}"))?;
+    let message = match data.primary_type == DOMAIN_TYPE {
+        true => None,
+        false => Some(data.hash_struct().map_err(|error| error.to_string())?),
+    };
+    if !data.resolver.contains_type_name(DOMAIN_TYPE) {
+        data.domain = serde_json::from_value(given).map_err(|error| format!("json: domain: {error}"))?;
+        return Ok(Hashes { domain: data.domain.separator(), message });
+    }
+    (data.primary_type, data.message) = (DOMAIN_TYPE.to_owned(), given);
+    let domain = data.hash_struct().map_err(|error| format!("domain: {error}"))?;
+    Ok(Hashes { domain, message })
+}
+
 /// Reads typed data within the limits. A few declarations could otherwise stand for more members than fit into memory.
-fn read(data: Value) -> Result<TypedData, String> {
+fn read(data: Value) -> Result<Value, String> {
     let data = match data {
         Value::String(text) => serde_json::from_str(&text).map_err(|error| format!("json: {error}"))?,
         data => data,
@@ -48,7 +69,7 @@ fn read(data: Value) -> Result<TypedData, String> {
     if let Some(types) = data.get("types").and_then(Value::as_object) {
         check_types(types)?;
     }
-    serde_json::from_value(data).map_err(|error| format!("json: {error}"))
+    Ok(data)
 }
 
 /// JSON nests no deeper than its parser allows, so that recursion is bounded here.
@@ -119,13 +140,78 @@ fn expand<'a>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn refusal(types: Value, message: Value) -> String {
         let data = json!({ "types": types, "primaryType": "T0", "domain": {}, "message": message });
         read(data).err().unwrap_or_default()
+    }
+
+    /// Data whose message is empty, so that the domain alone makes the hash.
+    fn of_domain(declared: Value, domain: Value) -> Result<Hashes, String> {
+        let types = match declared {
+            Value::Null => json!({}),
+            declared => json!({ "EIP712Domain": declared }),
+        };
+        hash(json!({ "types": types, "primaryType": "EIP712Domain", "domain": domain, "message": {} }))
+    }
+
+    fn struct_hash(kind: &str, words: &[B256]) -> B256 {
+        let words: Vec<u8> = words.iter().flat_map(|word| word.0).collect();
+        keccak256([&keccak256(kind)[..], &words].concat())
+    }
+
+    #[test]
+    fn a_domain_is_hashed_by_the_type_that_it_declares() {
+        let chain = B256::with_last_byte(51);
+        let both = json!({ "chainId": 51, "name": "Tenon", "region": "north" });
+        let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let of = |kind: &str, words: &[B256]| Ok(Hashes { domain: struct_hash(kind, words), message: None });
+
+        let none = of_domain(json!([]), both.clone());
+        let turned = of_domain(json!([member("chainId", "uint256"), member("name", "string")]), both.clone());
+        let own = of_domain(json!([member("region", "string")]), both.clone());
+        let standard = of_domain(Value::Null, both.clone());
+        let missing = of_domain(json!([member("salt", "bytes32")]), both);
+
+        assert_eq!(none, of("EIP712Domain()", &[]));
+        assert_eq!(turned, of("EIP712Domain(uint256 chainId,string name)", &[chain, keccak256("Tenon")]));
+        assert_eq!(own, of("EIP712Domain(string region)", &[keccak256("north")]));
+        assert_eq!(standard, of("EIP712Domain(string name,uint256 chainId)", &[keccak256("Tenon"), chain]));
+        assert!(missing.as_ref().is_err_and(|error| error.starts_with("domain: ")), "{missing:?}");
+    }
+
+    /// The example of EIP-712.
+    #[test]
+    fn the_mail_of_the_proposal_has_its_hashes() {
+        let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let data = json!({
+            "types": {
+                "EIP712Domain": [member("name", "string"), member("version", "string"), member("chainId", "uint256"),
+                    member("verifyingContract", "address")],
+                "Person": [member("name", "string"), member("wallet", "address")],
+                "Mail": [member("from", "Person"), member("to", "Person"), member("contents", "string")],
+            },
+            "primaryType": "Mail",
+            "domain": { "name": "Ether Mail", "version": "1", "chainId": 1,
+                "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC" },
+            "message": {
+                "from": { "name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826" },
+                "to": { "name": "Bob", "wallet": "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB" },
+                "contents": "Hello, Bob!",
+            },
+        });
+
+        let hashes = hash(data).unwrap();
+
+        assert_eq!(
+            hashes.domain,
+            "0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f".parse::<B256>().unwrap()
+        );
+        assert_eq!(
+            hashes.message,
+            Some("0xc52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e".parse::<B256>().unwrap())
+        );
     }
 
     fn structure(members: impl IntoIterator<Item = String>) -> Value {
