@@ -141,7 +141,7 @@ impl Walk {
             self.slots,
             self.logs.1,
             self.depth * FRAME_BYTES,
-            buffer,
+            buffer * GROWTH_FACTOR,
         ]
         .into_iter()
         .fold(0, usize::saturating_add)
