@@ -372,7 +372,10 @@ def test_calls_that_take_memory_while_they_run(node):
         with watched(node, f"calls that grow by {what}", RUNS):
             def run(_):
                 with wire.UnixSocket(node, timeout=300) as connection:
-                    return wire.code_of(wire.ask(connection, text))
+                    # A large message may be refused before it is sent whole.
+                    with contextlib.suppress(wire.Hung):
+                        connection.send_message(text)
+                    return wire.code_of(json.loads(connection.receive()))
 
             with concurrent.futures.ThreadPoolExecutor(4) as threads:
                 answers = list(threads.map(run, range(RUNS)))

@@ -38,7 +38,7 @@ pub(crate) fn usage() -> Option<AllocatorUsage> {
     })
 }
 
-/// Starts a thread of the allocator that returns unused pages within ten seconds. Without it they are only returned at
+/// Starts a thread of the allocator that returns unused pages within a second (`.cargo/config.toml`). Without it they are only returned at
 /// the next allocation in the same arena, which after a burst may never come.
 ///
 /// For the node's own process only: one that may start no threads (a plugin's) must not call this.
