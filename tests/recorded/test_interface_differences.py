@@ -95,10 +95,13 @@ def no_network(node):
     assert not {"id", "enode", "ip"} & set(node.call("admin_nodeInfo"))
 
 
-def no_pending_logs(node):
+def pending_logs_when_asked(node):
+    # Nothing waits in the pool of this node; pending logs themselves are tested in plugins/eth.
     assert node.call("eth_getLogs", {"fromBlock": "pending", "toBlock": "pending"}) == []
     logs = node.call("eth_getLogs", {"fromBlock": "earliest", "toBlock": "pending"})
     assert logs and all(log["blockHash"] for log in logs)
+    watched = node.call("eth_newFilter", {"fromBlock": "pending", "toBlock": "pending"})
+    assert node.call("eth_getFilterChanges", watched) == []
 
 
 def no_profiles(node):
@@ -118,7 +121,7 @@ CHECKS = [
     signed_transaction,
     no_work,
     no_network,
-    no_pending_logs,
+    pending_logs_when_asked,
     no_profiles,
     no_files_for_callers,
     set_head_result,
