@@ -27,7 +27,7 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<Vec<B256>, Failure> {
         let (block, parent) = self.block_and_parent(BlockId::hash(request.block))?;
-        let state = self.counted_state_after(&parent, caller)?;
+        let state = self.state_after(&parent, caller)?;
         let mut execution = self.open_again(&block, &parent, state, self.chain.trie(), caller)?;
         let mut roots = Vec::with_capacity(block.transactions.len());
         for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
@@ -56,13 +56,6 @@ impl Calls {
         let parent = self.chain.header(header.parent_hash)?;
         let missing = || Failure::server(format!("parent {} not found", header.parent_hash));
         Ok((block, parent.ok_or_else(missing)?))
-    }
-
-    /// The state after a block; what a run keeps of it counts for the caller.
-    fn counted_state_after(&self, parent: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
-        let mut state = self.state_after(parent, caller)?;
-        state.count_in(self.run_memory(caller.origin()));
-        Ok(state)
     }
 
     /// A block before its first transaction, with all steps that it had when it came.
