@@ -203,8 +203,8 @@ section! {
         /// Calls, traces and scans that may wait for a thread, half of them those of one client. More are refused: where the queue
         /// is full, those of the client that has most.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
-        /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`). A bare name lies in the
-        /// data folder; a file that is named without a folder lies in the first.
+        /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`, `debug_traceBlockFromFile`). A
+        /// bare name lies in the data folder; a file that is named without a folder, and every profile, lies in the first.
         files: Vec<String> = words(&["files"]), "rpc.files", "rpc.files";
         /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";

@@ -1,5 +1,6 @@
 """`docs/interface-differences.md`: every row of the page matches the node's behaviour."""
 
+import json
 import re
 
 import pytest
@@ -10,17 +11,15 @@ from tenon_node import ROOT, RpcError
 PAGE = ROOT / "docs" / "interface-differences.md"
 CONTRACT = "0x" + "0c" * 20
 PROFILES = {
-    "debug_blockProfile": ["file", 1],
-    "debug_cpuProfile": ["file", 1],
-    "debug_goTrace": ["file", 1],
-    "debug_mutexProfile": ["file", 1],
-    "debug_startCPUProfile": ["file"],
-    "debug_startGoTrace": ["file"],
-    "debug_stopCPUProfile": [],
-    "debug_stopGoTrace": [],
-    "debug_writeBlockProfile": ["file"],
-    "debug_writeMemProfile": ["file"],
-    "debug_writeMutexProfile": ["file"],
+    "debug_blockProfile": [1],
+    "debug_cpuProfile": [1],
+    "debug_goTrace": [1],
+    "debug_mutexProfile": [1],
+    "debug_startCPUProfile": [],
+    "debug_startGoTrace": [],
+    "debug_writeBlockProfile": [],
+    "debug_writeMemProfile": [],
+    "debug_writeMutexProfile": [],
 }
 
 
@@ -95,19 +94,46 @@ def no_network(node):
     assert not {"id", "enode", "ip"} & set(node.call("admin_nodeInfo"))
 
 
-def no_pending_logs(node):
+def pending_logs_when_asked(node):
+    # Nothing waits in the pool of this node; pending logs themselves are tested in plugins/eth.
     assert node.call("eth_getLogs", {"fromBlock": "pending", "toBlock": "pending"}) == []
     logs = node.call("eth_getLogs", {"fromBlock": "earliest", "toBlock": "pending"})
     assert logs and all(log["blockHash"] for log in logs)
+    watched = node.call("eth_newFilter", {"fromBlock": "pending", "toBlock": "pending"})
+    assert node.call("eth_getFilterChanges", watched) == []
 
 
-def no_profiles(node):
+def profiles_in_their_folder(node):
     for method, params in PROFILES.items():
-        assert error_of(node, method, *params), method
+        for elsewhere in ("/tmp/profile", "../profile", "deeper/profile", "~/profile"):
+            assert "rpc.files" in error_of(node, method, elsewhere, *params), method
+    written = {name: [name, *PROFILES[name]] for name in ("debug_cpuProfile", "debug_blockProfile", "debug_mutexProfile")}
+    for method, params in written.items():
+        assert node.call(method, *params) is None
+        assert (node.datadir / "files" / method).read_bytes().startswith(b"\x1f\x8b"), method
+    assert "in progress" in error_of(node, "debug_stopCPUProfile")
 
 
-def no_files_for_callers(node):
-    assert "debug_traceBlock" in error_of(node, "debug_traceBlockFromFile", "file")
+def trace_events(node):
+    node.call("debug_startGoTrace", "trace.json")
+    node.call("eth_blockNumber")
+    node.call("debug_stopGoTrace")
+    trace = json.loads((node.datadir / "files" / "trace.json").read_text())
+    assert any(event["ph"] == "X" for event in trace["traceEvents"])
+
+
+def no_collector(node):
+    assert "garbage collector" in error_of(node, "debug_setGCPercent", 50)
+
+
+def files_in_their_folders(node):
+    assert "rpc.files" in error_of(node, "debug_traceBlockFromFile", "/etc/passwd")
+    number = block_with_transaction(node)
+    folder = node.datadir / "files"
+    folder.mkdir(exist_ok=True)
+    (folder / "block.rlp").write_bytes(bytes.fromhex(node.call("debug_getBlockRlp", number)))
+    traced = node.call("debug_traceBlockFromFile", "block.rlp", {"tracer": "callTracer"})
+    assert traced == node.call("debug_traceBlockByNumber", hex(number), {"tracer": "callTracer"})
 
 
 # In the order of the page; checks that change the chain come last.
@@ -118,9 +144,11 @@ CHECKS = [
     signed_transaction,
     no_work,
     no_network,
-    no_pending_logs,
-    no_profiles,
-    no_files_for_callers,
+    pending_logs_when_asked,
+    profiles_in_their_folder,
+    trace_events,
+    no_collector,
+    files_in_their_folders,
     set_head_result,
 ]
 

@@ -651,6 +651,51 @@ fn debug_frames(frames: &mut Frames) {
     frames.request(ListThreads, vec![thread]);
     frames.request(SetLogLevel { level: 3 }, ());
     frames.request(SetLogModules { modules: vec![("tenon_storage".to_owned(), 5)] }, ());
+    reexecution_frames(frames);
+}
+
+fn reexecution_frames(frames: &mut Frames) {
+    frames.request(GetIntermediateRoots { block: HASH }, vec![HASH]);
+    let witness = ExecutionWitness {
+        headers: vec![sealed()],
+        codes: vec![Bytes::from_static(&[1])],
+        nodes: vec![Bytes::from_static(&[2])],
+    };
+    frames.request(GetExecutionWitness { block: BlockId::LATEST }, witness);
+    let account = DumpedAccount {
+        address: ADDRESS,
+        account: Account { nonce: 1, balance: wei(2), code_hash: HASH, storage_root: HASH },
+        code: Bytes::new(),
+        slots: vec![(HASH, wei(3))],
+    };
+    let range = GetAccountRange {
+        block: BlockId::LATEST,
+        start: Bytes::from_static(&[0x80]),
+        limit: 4,
+        with_code: false,
+        with_storage: true,
+    };
+    frames.request(range, AccountRange { root: HASH, accounts: vec![account], next: Some(HASH) });
+    let file = || "cpu.pprof".to_owned();
+    let steps = [
+        ProfileStep::StartCpu { file: file() },
+        ProfileStep::StopCpu,
+        ProfileStep::Cpu { file: file(), seconds: 3 },
+        ProfileStep::WriteHeap { file: file() },
+        ProfileStep::SetBlockingRate { nanoseconds: -1 },
+        ProfileStep::WriteBlocking { file: file() },
+        ProfileStep::Blocking { file: file(), seconds: 3 },
+        ProfileStep::SetLockFraction { fraction: 5 },
+        ProfileStep::WriteLocks { file: file() },
+        ProfileStep::Locks { file: file(), seconds: 3 },
+        ProfileStep::StartSpans { file: file() },
+        ProfileStep::StopSpans,
+        ProfileStep::Spans { file: file(), seconds: 3 },
+    ];
+    for step in steps {
+        frames.request(RecordProfile { step }, ());
+    }
+    frames.request(ReadRequestFile { name: "block.rlp".to_owned(), limit: 5 }, Bytes::from_static(&[0xc0]));
 }
 
 fn event_frames(frames: &mut Frames) {

@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{Failure, Request, Topic, codec};
 
-use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered};
+use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered, spans};
 
 /// Why a handler was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +67,7 @@ impl<R: Request> Handler<R> {
 
 fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
     guarded(R::NAME, || {
+        let _span = spans::span("read", R::NAME);
         panic_if_ordered("read", R::NAME);
         function(request, context)
     })
@@ -79,6 +80,7 @@ fn attempted<R: Request>(
 ) -> Option<Result<R::Reply, Failure>> {
     // A panic is returned as an error; the request is not retried elsewhere.
     let attempt = || {
+        let _span = spans::span("read", R::NAME);
         panic_if_ordered("read", R::NAME);
         attempt(request, context)
     };
@@ -447,6 +449,7 @@ fn on_pool<R: Request>(
         // Catches the panic here too: the pool does not know the request's name.
         let job = move |context: &CallContext| {
             guarded(R::NAME, || {
+                let _span = spans::span("job", R::NAME);
                 panic_if_ordered("pool", R::NAME);
                 function(request, context)
             })

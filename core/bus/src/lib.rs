@@ -33,6 +33,8 @@ mod fair;
 mod memory;
 mod ordered_panic;
 mod origin;
+pub mod spans;
+pub mod waits;
 mod work;
 
 pub use call::{Bus, RegisterError, handler_panics};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use tempfile::NamedTempFile;
-use tenon_api::messages::{ExportChain, ImportChain};
+use tenon_api::messages::{ExportChain, ImportChain, ReadRequestFile};
 use tenon_api::{BlockNumber, ChainReader, Failure};
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_config::Settings;
@@ -88,6 +88,12 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
+/// Maximum length of a profile's name, bytes.
+const MAX_NAME: usize = 128;
+
+/// Maximum number of files in the folder when a profile adds one.
+const MAX_FILES: usize = 256;
+
 /// Folders in which requests may name files.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFolders {
@@ -148,6 +154,37 @@ impl RequestFolders {
         }
     }
 
+    /// A file for a profile: a name without a folder, in the first folder, which is created if it is missing.
+    ///
+    /// # Errors
+    /// If the name says anything else, if something other than a file has it, or if the folder is full.
+    pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, Failure> {
+        let is_bare = Path::new(name).file_name().is_some_and(|file| file == name) && !name.starts_with(['~', '.']);
+        let is_plain = name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+        if !is_bare || !is_plain {
+            return Err(Failure::server(format!(
+                "{}: profiles are written into the first folder of the setting rpc.files: give a name of at most \
+                 {MAX_NAME} bytes without a folder",
+                name.chars().take(MAX_NAME).collect::<String>()
+            )));
+        }
+        let path = self.to_write(name)?;
+        let first = self.folders.first().map(|folder| folder.join(name)).unwrap_or_default();
+        match fs::symlink_metadata(&first) {
+            Ok(found) if found.is_file() => return Ok(path),
+            Ok(_) => return Err(not_a_file(&first)),
+            Err(_) => {}
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let entries =
+            fs::read_dir(folder).map_err(|error| Failure::server(format!("{}: {error}", folder.display())))?;
+        if entries.take(MAX_FILES).count() == MAX_FILES {
+            let text = format!("{}: has {MAX_FILES} files already: remove some", folder.display());
+            return Err(Failure::limit(text));
+        }
+        Ok(path)
+    }
+
     /// Opens a file to read. Pipes and devices, which could block a thread for ever, are refused.
     fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), Failure> {
         let path = self.place(name)?;
@@ -166,7 +203,7 @@ fn not_a_file(path: &Path) -> Failure {
     Failure::server(format!("{}: not a file", path.display()))
 }
 
-/// Answers [`ExportChain`] and [`ImportChain`].
+/// Answers [`ExportChain`], [`ImportChain`] and [`ReadRequestFile`].
 ///
 /// # Errors
 /// [`RegisterError`] when another module answers one of them already.
@@ -178,11 +215,45 @@ pub(crate) fn register(
     writer: ChainHandle,
 ) -> Result<(), RegisterError> {
     let readable = folders.clone();
+    bus.handle_work(work, move |request: ReadRequestFile, caller: &CallContext| {
+        read_whole(&readable, &request, caller)
+    })?;
+    let readable = folders.clone();
     bus.handle_work(work, move |request: ImportChain, caller: &CallContext| {
         let (path, source) = readable.to_read(&request.path)?;
         writer.import_blocks(source, &path.display(), caller)
     })?;
     bus.handle_work(work, move |request: ExportChain, caller: &CallContext| export(&folders, &*chain, &request, caller))
+}
+
+/// Maximum length of a file that a request may read whole, bytes.
+const MAX_REQUEST_FILE: u64 = 64 << 20;
+
+/// Bytes that are read between two looks at the caller.
+const READ_AT_A_TIME: u64 = 1 << 20;
+
+fn read_whole(
+    folders: &RequestFolders,
+    request: &ReadRequestFile,
+    caller: &CallContext,
+) -> Result<tenon_api::Bytes, Failure> {
+    let (path, mut source) = folders.to_read(&request.name)?;
+    let most = request.limit.min(MAX_REQUEST_FILE);
+    let mut content = Vec::new();
+    loop {
+        if caller.should_stop() {
+            return Err(Failure::limit("request timed out"));
+        }
+        let read = source.by_ref().take(READ_AT_A_TIME).read_to_end(&mut content);
+        let read =
+            read.map_err(|error| Failure::server(format!("could not read file: {}: {error}", path.display())))?;
+        if content.len() as u64 > most {
+            return Err(Failure::limit(format!("{}: longer than {most} bytes", path.display())));
+        }
+        if read == 0 {
+            return Ok(content.into());
+        }
+    }
 }
 
 fn export(
@@ -294,6 +365,56 @@ mod tests {
             assert!(refused.contains("to the node") || refused.contains("these folders only"), "{name}: {refused}");
         }
         assert!(folders.place(&parent.path().join("chain.rlp").display().to_string()).is_ok());
+    }
+
+    #[test]
+    fn profiles_have_bare_names_and_replace_files_only() {
+        let parent = tempfile::tempdir().unwrap();
+        let folders = folders(parent.path());
+        let first = parent.path().canonicalize().unwrap().join("first");
+        fs::write(first.join("old"), "x").unwrap();
+        symlink(first.join("old"), first.join("link")).unwrap();
+
+        for name in ["new", "old", "cpu.pprof"] {
+            assert_eq!(folders.for_profile(name), Ok(first.join(name)));
+        }
+        let long = "x".repeat(MAX_NAME + 1);
+        let absolute = first.join("new").display().to_string();
+        let names =
+            ["", ".", "..", ".hidden", "~", "~/x", "../x", "deeper/x", "x/", "/etc/x", "link", "deeper", "a\nb"];
+        for name in names.into_iter().chain([long.as_str(), absolute.as_str()]) {
+            assert!(folders.for_profile(name).is_err(), "{name:?}");
+        }
+
+        for number in 0..MAX_FILES {
+            fs::write(first.join(format!("file-{number}")), "").unwrap();
+        }
+        assert!(folders.for_profile("new").unwrap_err().message.contains("files already"));
+        assert!(folders.for_profile("old").is_ok(), "nothing is added");
+    }
+
+    #[test]
+    fn a_file_is_read_whole_unpacked_and_never_beyond_its_limit() {
+        let parent = tempfile::tempdir().unwrap();
+        let folders = folders(parent.path());
+        let content = vec![7_u8; 3 << 20];
+        fs::write(parent.path().join("first/plain"), &content).unwrap();
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(&content).unwrap();
+        fs::write(parent.path().join("first/packed.gz"), packed.finish().unwrap()).unwrap();
+        let read = |name: &str, limit: usize| {
+            let request = ReadRequestFile { name: name.to_owned(), limit: limit as u64 };
+            read_whole(&folders, &request, &CallContext::new())
+        };
+
+        for name in ["plain", "packed.gz"] {
+            assert_eq!(read(name, content.len()).unwrap(), content, "{name}");
+            let refused = read(name, content.len() - 1).unwrap_err();
+            assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED, "{name}: {}", refused.message);
+        }
+        assert!(read("missing", 1).is_err());
+        assert!(read("../first/plain", 1 << 30).is_ok(), "a path that stays inside");
+        assert!(read("/etc/passwd", 1 << 30).unwrap_err().message.contains("these folders only"));
     }
 
     #[test]

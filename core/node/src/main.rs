@@ -48,6 +48,7 @@ mod passwords;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;
+mod profiles;
 mod reference_words;
 mod reload;
 mod rules_in_force;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{
-    Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAvailability,
-    GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
-    GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
-    GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
-    GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
-    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate,
-    SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
+    Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAccountRange,
+    GetAvailability, GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
+    GetDatabaseProperty, GetExecutionWitness, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetIntermediateRoots,
+    GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus,
+    GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage,
+    GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead,
+    SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -51,6 +51,7 @@ const STORAGE_REQUESTS: &[Topic] = &[
     DumpAccounts::TOPIC,
     GetModifiedAccounts::TOPIC,
     GetPreimage::TOPIC,
+    GetAccountRange::TOPIC,
     CompactDatabase::TOPIC,
     GetLogs::TOPIC,
     GetTransactionProof::TOPIC,
@@ -64,6 +65,8 @@ const EXECUTION_REQUESTS: &[Topic] = &[
     CreateAccessList::TOPIC,
     Simulate::TOPIC,
     GetStorageRange::TOPIC,
+    GetIntermediateRoots::TOPIC,
+    GetExecutionWitness::TOPIC,
     Trace::TOPIC,
     SuggestTip::TOPIC,
     SuggestGasPrice::TOPIC,

@@ -39,8 +39,8 @@ use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
 use crate::sealing::{BlockMaking, OneMasternode};
 use crate::{
-    development_log, node_facts, plugin_folder, pool_settings, process_facts, sealing, service_manager, start_lines,
-    wallets,
+    development_log, node_facts, plugin_folder, pool_settings, process_facts, profiles, sealing, service_manager,
+    start_lines, wallets,
 };
 
 /// Time limit for actors and tasks to finish accepted work.
@@ -127,6 +127,7 @@ impl Node {
         let health = Health::new(health_parts(&settings, &folder, &chain, &engine, &role, &supervisor));
         node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
         process_facts::register(&bus, &work)?;
+        profiles::register(&bus, RequestFolders::of(&settings))?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
         let writer =
             start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;

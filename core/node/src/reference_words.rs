@@ -11,8 +11,8 @@ const NO_DEVICES: &str =
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
 const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
-const NO_PROFILES: &str = "figures of the running node are served with --metrics; debug_memStats and debug_stacks show memory \
-                           and threads";
+const NO_PROFILES: &str = "figures of the running node are served with --metrics; debug_cpuProfile, debug_goTrace and \
+                           debug_memStats show what it does";
 const ONE_CACHE: &str = "--cache is the one budget of cached records";
 const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything lies in --datadir";
 

@@ -145,7 +145,8 @@ impl<M: Send + 'static> Mailbox<M> {
         if matches!(self.health.get().state, ActorState::Failed { .. } | ActorState::Stopped) {
             return Err(self.gone());
         }
-        self.recipient.try_send(Envelope::Message(message)).map_err(|error| match error {
+        self.recipient.try_send(Envelope::Message(message, tenon_bus::waits::wait_began())).map_err(|error| match error
+        {
             actix::dev::SendError::Full(_) => Failure::limit(format!("{} is busy: its mailbox is full", self.name)),
             actix::dev::SendError::Closed(_) => self.gone(),
         })

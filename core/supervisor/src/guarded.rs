@@ -9,14 +9,18 @@ use std::{
 
 use actix::{ActorContext, Context, Handler, Supervised};
 use tenon_api::Failure;
+use tenon_bus::{
+    spans,
+    waits::{self, WaitPlace},
+};
 use tokio::sync::oneshot;
 
 use crate::actor::{Actor, ActorOptions, ActorState, HealthCell};
 
 /// An item of a mailbox.
 pub(crate) enum Envelope<M> {
-    /// For the actor.
-    Message(M),
+    /// For the actor; when it was sent, if waits are sampled.
+    Message(M, Option<Instant>),
     /// The node stops: the actor cleans up and reports that it has.
     Stop(oneshot::Sender<()>),
 }
@@ -165,9 +169,12 @@ impl<A: Actor> Handler<Envelope<A::Message>> for Guarded<A> {
 
     fn handle(&mut self, envelope: Envelope<A::Message>, context: &mut Self::Context) {
         match envelope {
-            Envelope::Message(message) => {
+            Envelope::Message(message, sent) => {
                 let (was_alive, name) = (self.inner.is_some(), self.name);
+                let (function, file, line) = ("tenon_supervisor::Mailbox", file!(), line!());
+                waits::record_wait(sent, WaitPlace { function, subject: name, file, line });
                 let handle = |inner: &mut A| {
+                    let _span = spans::span("actor", name);
                     tenon_bus::panic_if_ordered("actor", name);
                     inner.handle(message);
                 };

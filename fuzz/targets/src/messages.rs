@@ -48,7 +48,8 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
         SetMinTip GetSealing SetSealing StartSealing SignTypedData CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
-        SuggestGasPrice GetAvailability GetForkSchedule Simulate;
+        SuggestGasPrice GetAvailability GetForkSchedule Simulate
+        GetIntermediateRoots GetExecutionWitness GetAccountRange ReadRequestFile RecordProfile;
     events
         BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tenon_api::{
     ChainReader, ConsensusEngine,
     messages::{
-        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange, SetHead,
-        Simulate, SuggestGasPrice, SuggestTip, Trace,
+        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetExecutionWitness, GetFeeHistory, GetIntermediateRoots,
+        GetNextBlockFees, GetStorageRange, SetHead, Simulate, SuggestGasPrice, SuggestTip, Trace,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -66,6 +66,10 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| own.intermediate_roots(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetExecutionWitness, caller| own.execution_witness(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
     let own = calls.clone();

@@ -360,3 +360,34 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
     let small = Call { state_overrides: with_code(&hex!("5f5ff3")), ..call(request()) };
     assert_eq!(node.ask(small).await, Ok(Bytes::new()), "what is small goes on");
 }
+
+#[tokio::test]
+async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let contract = address!("c200000000000000000000000000000000000000");
+    // Gives back BLOBBASEFEE.
+    let code = Some(Bytes::from(hex!("4a5f5260205ff3")));
+    let overrides = vec![(contract, AccountOverride { code, ..AccountOverride::default() })];
+    // A versioned hash begins with 1.
+    let mut hash = B256::ZERO;
+    hash[0] = 1;
+    // Nobody has coins of this sender.
+    let request = |cap: Option<u64>| CallRequest {
+        from: Some(Address::repeat_byte(0xcc)),
+        to: Some(contract),
+        blob_versioned_hashes: Some(vec![hash]),
+        max_fee_per_blob_gas: cap.map(U256::from),
+        ..CallRequest::default()
+    };
+
+    for cap in [None, Some(0)] {
+        let asked = Call { state_overrides: overrides.clone(), ..call(request(cap)) };
+        assert_eq!(node.ask(asked).await.unwrap()[..], B256::ZERO[..], "{cap:?}");
+        let asked = EstimateGas { state_overrides: overrides.clone(), ..estimate(request(cap)) };
+        assert!(node.ask(asked).await.is_ok(), "{cap:?}");
+    }
+    let asked = Call { state_overrides: overrides, ..call(request(Some(1))) };
+    let refused = node.ask(asked).await.unwrap_err();
+    assert!(refused.message.contains("insufficient funds"), "{}", refused.message);
+}

@@ -235,8 +235,14 @@ async fn overrides_that_contradict_one_another_are_refused() {
     assert!(ask(node, unknown).await.is_err());
 }
 
-#[tokio::test]
-async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
+/// A recorded native chain behind the handlers of this crate.
+struct NativeChain {
+    chain: MemoryChain,
+    bus: Bus,
+    _supervisor: Supervisor,
+}
+
+fn native_chain() -> NativeChain {
     let recorded = RecordedChain::read("native/chains/reorg.genesis.json.gz", "native/chains/reorg-a.rlp.gz", None);
     let spec = Arc::clone(&recorded.genesis.spec);
     let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
@@ -254,6 +260,12 @@ async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
     let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
     let pool = WorkPool::new("execution", 2, 16);
     register(&bus, reader, spec, engine, &pool, ExecutionLimits::default(), handle).unwrap();
+    NativeChain { chain, bus, _supervisor: supervisor }
+}
+
+#[tokio::test]
+async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
+    let NativeChain { chain, bus, _supervisor } = native_chain();
     let random = with_code(&hex!("4460005260206000f3"));
     let wanted = vec![with_overrides(block(vec![transfer(9), to_contract()]), vec![rich(), random]), block(vec![])];
 
@@ -266,4 +278,63 @@ async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
     assert_eq!(simulated[0].calls[0].gas_used, 21_000);
     assert!(simulated[0].calls.iter().all(|call| call.failure.is_none()), "{:?}", simulated[0].calls);
     assert_eq!(simulated[1].stored.block.header.state_root, header.state_root, "an empty block changes nothing");
+}
+
+#[tokio::test]
+async fn a_transaction_that_a_native_block_does_not_execute_has_its_log_and_counts_it() {
+    const SIGNERS: Address = address!("0000000000000000000000000000000000000089");
+    /// LOG0 of nothing.
+    const LOG: [u8; 5] = hex!("5f5fa05f00");
+    let NativeChain { bus, _supervisor, .. } = native_chain();
+    let price = Some(U256::from(100_000_000_000_u64));
+    let call = |to| CallRequest {
+        from: Some(RICH),
+        to: Some(to),
+        gas: Some(100_000),
+        gas_price: price,
+        ..CallRequest::default()
+    };
+    let rich = account(RICH, |account| account.balance = Some(U256::from(10).pow(U256::from(20))));
+    let wanted = vec![call(SIGNERS), call(CONTRACT), call(SIGNERS)];
+    let wanted = vec![with_overrides(block(wanted), vec![rich, with_code(&LOG)])];
+
+    let asked = Simulate { validates: true, ..simulation(wanted) };
+    let simulated = bus.call(asked, &CallContext::new()).await.unwrap();
+
+    let logs: Vec<_> = calls(&simulated).iter().map(|call| &call.logs[..]).collect();
+    let places: Vec<_> =
+        logs.iter().map(|logs| logs.iter().map(|log| (log.index, log.log.address)).collect::<Vec<_>>()).collect();
+    let expected: [Vec<(u64, Address)>; 3] = [vec![(0, SIGNERS)], vec![(1, CONTRACT)], vec![(2, SIGNERS)]];
+    assert_eq!(places, expected);
+    assert!(logs[0][0].log.topics.is_empty() && logs[0][0].log.data.is_empty());
+    assert_eq!(calls(&simulated)[0].gas_used, 0, "it was executed");
+}
+
+#[tokio::test]
+async fn blobs_without_a_price_are_free_unless_rules_are_asked_for() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    // Gives back BLOBBASEFEE.
+    let price_of_blobs = hex!("4a5f5260205ff3");
+    // A versioned hash begins with 1.
+    let mut hash = B256::ZERO;
+    hash[0] = 1;
+    let with_blob = |cap: Option<u64>| CallRequest {
+        blob_versioned_hashes: Some(vec![hash]),
+        max_fee_per_blob_gas: cap.map(U256::from),
+        ..to_contract()
+    };
+    let run = |wanted, validates| {
+        let poor = account(RICH, |account| account.balance = Some(U256::ZERO));
+        let overrides = if validates { rich() } else { poor };
+        let blocks = vec![with_overrides(block(wanted), vec![overrides, with_code(&price_of_blobs)])];
+        Simulate { validates, ..simulation(blocks) }
+    };
+
+    let free = ask(&node, run(vec![with_blob(None), with_blob(Some(0)), to_contract()], false)).await.unwrap();
+    assert!(calls(&free).iter().all(|call| call.failure.is_none()), "{:?}", calls(&free));
+    let prices: Vec<U256> = calls(&free).iter().map(|call| U256::from_be_slice(&call.returned)).collect();
+    assert_eq!(prices, [U256::ZERO, U256::ZERO, U256::from(1)], "the price stays with the block");
+    assert!(ask(&node, run(vec![with_blob(Some(1))], false)).await.is_err(), "a price is paid, and nobody has coins");
+    assert!(ask(&node, run(vec![with_blob(None)], true)).await.is_err(), "by the rules blobs cost");
 }

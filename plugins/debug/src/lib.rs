@@ -13,7 +13,9 @@ mod base64;
 mod database;
 mod print;
 mod process;
+mod profiles;
 mod raw;
+mod reexecution;
 mod state;
 mod trace;
 mod trace_chain;
@@ -21,26 +23,15 @@ mod trace_chain;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicI64;
-
 use tenon_sdk::{prelude::*, shapes::schema};
 
-/// The running plugin; it keeps nothing of the chain.
-pub struct Debug {
-    /// The last value of `debug_setGCPercent`.
-    collector_target: AtomicI64,
-}
-
-impl Default for Debug {
-    fn default() -> Self {
-        // Go's initial value.
-        Self { collector_target: AtomicI64::new(100) }
-    }
-}
+/// The running plugin; it keeps nothing.
+#[derive(Default)]
+pub struct Debug;
 
 impl Plugin for Debug {
     fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
-        Ok(Self::default())
+        Ok(Self)
     }
 }
 
@@ -75,10 +66,25 @@ impl Param for Height {
     }
 }
 
+/// Schema of `debug_accountRange`.
+const ACCOUNT_RANGE: &str = concat!(
+    r#"{"type":"object","required":["root","accounts"],"properties":{"#,
+    r#""root":{"type":"string","pattern":"^[0-9a-f]{64}$"},"#,
+    r#""accounts":{"type":"object","additionalProperties":{"type":"object","#,
+    r#""required":["balance","nonce","root","codeHash","address","key"]}},"next":{"type":"string"}}}"#
+);
+
+/// Schema of `debug_executionWitness`.
+const EXECUTION_WITNESS: &str = concat!(
+    r#"{"type":"object","required":["headers","codes","state","keys"],"properties":{"#,
+    r#""headers":{"type":"array","items":{"type":"object"}},"#,
+    r#""codes":{"type":"array","items":{"type":"string"}},"state":{"type":"array","items":{"type":"string"}},"#,
+    r#""keys":{"type":"null"}}}"#
+);
+
 /// JSON schemas of the results that methods write themselves.
 const RESULTS: &[(&str, &str)] = &[
     ("debug_storageRangeAt", schema::OBJECT),
-    ("debug_setGCPercent", schema::INTEGER),
     ("debug_dumpBlock", schema::OBJECT),
     ("debug_memStats", schema::OBJECT),
     ("debug_gcStats", schema::OBJECT),
@@ -87,6 +93,8 @@ const RESULTS: &[(&str, &str)] = &[
     ("debug_traceBlockByHash", schema::OBJECTS),
     ("debug_traceBlockByNumber", schema::OBJECTS),
     ("debug_getBadBlocks", schema::OBJECTS),
+    ("debug_accountRange", ACCOUNT_RANGE),
+    ("debug_executionWitness", EXECUTION_WITNESS),
     ("debug_getRawReceipts", r#"{"type":"array","items":{"type":"string"}}"#),
     // By tracer: an object for most, a list or a number for some.
     ("debug_traceTransaction", r#"{"type":["object","array","number","null"]}"#),
@@ -126,6 +134,12 @@ fn with_states(table: Table<Debug>) -> Table<Debug> {
             "Accounts that blocks changed.",
             state::modified_by_hash,
         )
+        .slow_read(
+            "debug_accountRange",
+            &["block", "start", "maxResults", "noCode", "noStorage", "incompletes"],
+            "Accounts after a block, in the order of the state trie.",
+            reexecution::account_range,
+        )
         .slow_read("debug_preimage", &["hash"], "What has this keccak256.", state::preimage)
         .read("debug_getBadBlocks", &[], "The newest blocks that were refused.", bad_blocks::list)
         .read("debug_dbGet", &["key"], "A record by the reference's key.", database::get)
@@ -139,7 +153,12 @@ fn with_process(table: Table<Debug>) -> Table<Debug> {
         .read("debug_gcStats", &[], "Collections: there is no collector.", process::collections)
         .read("debug_stacks", &[], "What the node's threads do.", process::stacks)
         .method("debug_freeOSMemory", &[], "Without effect: memory is given back anyway.", process::free_memory)
-        .method("debug_setGCPercent", &["percent"], "Kept, without effect.", process::set_collector_target)
+        .method(
+            "debug_setGCPercent",
+            &["percent"],
+            "Refused: there is no garbage collector.",
+            process::set_collector_target,
+        )
         .method("debug_verbosity", &["level"], "How much is logged, 0 to 5.", process::set_verbosity)
         .method("debug_vmodule", &["patterns"], "What logs more than the rest.", process::set_modules)
 }
@@ -148,33 +167,45 @@ fn with_profiles(table: Table<Debug>) -> Table<Debug> {
     const FILE: [&str; 1] = ["file"];
     const TIMED: [&str; 2] = ["file", "seconds"];
     table
-        .method("debug_startCPUProfile", &TIMED, "Not built in; says what serves instead.", process::cpu_profile)
-        .method("debug_cpuProfile", &TIMED, "Not built in; says what serves instead.", process::cpu_profile)
-        .method("debug_stopCPUProfile", &[], "Not built in.", process::stop_cpu_profile)
-        .method("debug_startGoTrace", &TIMED, "Not built in; says what serves instead.", process::runtime_trace)
-        .method("debug_goTrace", &TIMED, "Not built in; says what serves instead.", process::runtime_trace)
-        .method("debug_stopGoTrace", &[], "Not built in.", process::stop_runtime_trace)
-        .method("debug_writeMemProfile", &FILE, "Not built in.", process::heap_profile)
-        .method("debug_blockProfile", &TIMED, "Not built in; says what serves instead.", process::wait_profile)
-        .method("debug_mutexProfile", &TIMED, "Not built in; says what serves instead.", process::wait_profile)
-        .method("debug_writeBlockProfile", &TIMED, "Not built in.", process::wait_profile)
-        .method("debug_writeMutexProfile", &TIMED, "Not built in.", process::wait_profile)
-        .method("debug_setBlockProfileRate", &["rate"], "Without effect.", process::set_profile_rate)
-        .method("debug_setMutexProfileFraction", &["rate"], "Without effect.", process::set_profile_rate)
+        .method("debug_startCPUProfile", &FILE, "Begins to sample what uses the processor.", profiles::start_cpu)
+        .slow_method("debug_stopCPUProfile", &[], "Ends that and writes the profile.", profiles::stop_cpu)
+        .slow_method("debug_cpuProfile", &TIMED, "Samples what uses the processor for a time.", profiles::cpu)
+        .method("debug_startGoTrace", &FILE, "Begins to record spans of the node's threads.", profiles::start_spans)
+        .slow_method("debug_stopGoTrace", &[], "Ends that and writes trace events.", profiles::stop_spans)
+        .slow_method("debug_goTrace", &TIMED, "Records spans for a time.", profiles::spans)
+        .slow_method("debug_writeMemProfile", &FILE, "Writes what holds memory.", profiles::write_heap)
+        .slow_method("debug_blockProfile", &TIMED, "Samples waits for a time.", profiles::blocking)
+        .slow_method("debug_mutexProfile", &TIMED, "Samples waits for locks for a time.", profiles::locks)
+        .slow_method("debug_writeBlockProfile", &FILE, "Writes what was waited for.", profiles::write_blocking)
+        .slow_method("debug_writeMutexProfile", &FILE, "Writes which locks were waited for.", profiles::write_locks)
+        .method("debug_setBlockProfileRate", &["rate"], "Samples waits, by time.", profiles::set_blocking_rate)
+        .method("debug_setMutexProfileFraction", &["rate"], "Samples waits for locks.", profiles::set_lock_fraction)
 }
 
 fn with_traces(table: Table<Debug>) -> Table<Debug> {
     table
         .slow_read("debug_traceTransaction", &["hash", "options"], "Replays a transaction.", trace::transaction)
         .slow_read("debug_traceBlock", &["block", "options"], "Replays a block given as RLP.", trace::raw_block)
-        .read(
+        .slow_read(
             "debug_traceBlockFromFile",
             &["file", "options"],
-            "Refused: the node opens no files for its callers.",
+            "Replays a block given as RLP in a file of the folders for requests.",
             trace::block_from_file,
         )
         .slow_read("debug_traceBlockByHash", &["hash", "options"], "Replays a block.", trace::block_by_hash)
         .slow_read("debug_traceBlockByNumber", &["block", "options"], "Replays a block.", trace::block_by_number)
+        .slow_read(
+            "debug_intermediateRoots",
+            &["hash", "options"],
+            "State roots after each transaction of a block.",
+            reexecution::intermediate_roots,
+        )
+        .slow_read(
+            "debug_executionWitness",
+            &["block"],
+            "What executing a block reads: headers, code and trie nodes.",
+            reexecution::execution_witness,
+        )
         .slow_read("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)
 }
 

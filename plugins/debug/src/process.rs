@@ -1,9 +1,7 @@
-//! The node's process: memory, threads, log, profiles. `docs/spec/rpc-node.md` 4.4, 4.5.
+//! The node's process: memory, threads, log. `docs/spec/rpc-node.md` 4.4, 4.5.
 //!
-//! The reference is written in Go. Values that only Go's runtime has are answered as empty, and profiles are refused
-//! with the name of an alternative rather than made up.
-
-use std::sync::atomic::Ordering;
+//! The reference is written in Go. What only Go's runtime has is refused by name; members of the answers that it alone
+//! could fill are 0.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -66,7 +64,7 @@ pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure>
     Ok(json)
 }
 
-/// `debug_gcStats`: there is no collector.
+/// `debug_gcStats`: nothing was ever collected, since there is no collector.
 pub(crate) async fn collections(_context: DebugContext) -> Result<JsonWriter, Failure> {
     let nothing = concat!(
         r#"{"LastGC":"1970-01-01T00:00:00Z","NumGC":0,"PauseTotal":0,"#,
@@ -99,10 +97,9 @@ pub(crate) async fn free_memory(_context: DebugContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `debug_setGCPercent`: stored and returned, without effect, since there is no collector.
-pub(crate) async fn set_collector_target(context: DebugContext, percent: Integer) -> Result<RawJson, Failure> {
-    let before = context.plugin().collector_target.swap(percent.0, Ordering::Relaxed);
-    Ok(RawJson(before.to_string()))
+/// `debug_setGCPercent`.
+pub(crate) async fn set_collector_target(_context: DebugContext, _percent: Integer) -> Result<(), Failure> {
+    Err(Failure::server("debug_setGCPercent: this node has no garbage collector whose target could be set"))
 }
 
 /// `debug_verbosity`: 0 nothing to 5 everything, as in the seed; the reference's scale differs.
@@ -142,57 +139,6 @@ fn module_path(pattern: &str) -> Option<String> {
     }
     let path = parts.join("::");
     Some(if path.starts_with("tenon") { path } else { format!("tenon_{path}") })
-}
-
-/// Error for stopping a profile that is not running.
-const NO_CPU_PROFILE: &str = "CPU profiling not in progress";
-const NO_TRACE: &str = "trace not in progress";
-
-/// `debug_startCPUProfile`, `debug_cpuProfile`.
-pub(crate) async fn cpu_profile(
-    _context: DebugContext,
-    _file: String,
-    _seconds: Option<Number>,
-) -> Result<(), Failure> {
-    Err(Failure::server("CPU profiling is not built into this node; sample the process from outside, as with perf"))
-}
-
-/// `debug_stopCPUProfile`.
-pub(crate) async fn stop_cpu_profile(_context: DebugContext) -> Result<(), Failure> {
-    Err(Failure::server(NO_CPU_PROFILE))
-}
-
-/// `debug_startGoTrace`, `debug_goTrace`.
-pub(crate) async fn runtime_trace(
-    _context: DebugContext,
-    _file: String,
-    _seconds: Option<Number>,
-) -> Result<(), Failure> {
-    Err(Failure::server("there is no Go runtime to trace; debug_verbosity and debug_vmodule tell what the node does"))
-}
-
-/// `debug_stopGoTrace`.
-pub(crate) async fn stop_runtime_trace(_context: DebugContext) -> Result<(), Failure> {
-    Err(Failure::server(NO_TRACE))
-}
-
-/// `debug_writeMemProfile`.
-pub(crate) async fn heap_profile(_context: DebugContext, _file: String) -> Result<(), Failure> {
-    Err(Failure::server("heap profiling is not enabled: this node's allocator is built without it"))
-}
-
-/// `debug_blockProfile`, `debug_mutexProfile`, `debug_writeBlockProfile`, `debug_writeMutexProfile`.
-pub(crate) async fn wait_profile(
-    _context: DebugContext,
-    _file: String,
-    _seconds: Option<Number>,
-) -> Result<(), Failure> {
-    Err(Failure::server("waits are not recorded by this node; debug_stacks tells where its threads wait"))
-}
-
-/// `debug_setBlockProfileRate`, `debug_setMutexProfileFraction`: without effect, since waits are not recorded.
-pub(crate) async fn set_profile_rate(_context: DebugContext, _rate: Integer) -> Result<(), Failure> {
-    Ok(())
 }
 
 #[cfg(test)]

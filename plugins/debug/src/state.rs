@@ -97,14 +97,19 @@ fn write_account(json: &mut JsonWriter, dumped: &DumpedAccount) {
 }
 
 /// Hexadecimal without prefix.
-fn digits(bytes: impl AsRef<[u8]>) -> String {
+pub(crate) fn digits(bytes: impl AsRef<[u8]>) -> String {
     let nibbles = bytes.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
     nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
 }
 
+/// A slot's value as bytes without leading zeros.
+pub(crate) fn stored_value(value: U256) -> Vec<u8> {
+    value.to_be_bytes_trimmed_vec()
+}
+
 /// A number as stored in the storage trie.
 fn rlp_of_number(value: U256) -> Vec<u8> {
-    let bytes = value.to_be_bytes_trimmed_vec();
+    let bytes = stored_value(value);
     match bytes.as_slice() {
         [byte] if *byte < 0x80 => bytes,
         _ => {

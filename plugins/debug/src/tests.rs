@@ -8,7 +8,7 @@ use tenon_sdk::testing::FakeHost;
 use super::*;
 
 fn call(host: &FakeHost, method: &str, params: &str) -> Result<Value, Failure> {
-    let answer = host.call(&table(), &Arc::new(Debug::default()), method, params)?;
+    let answer = host.call(&table(), &Arc::new(Debug), method, params)?;
     Ok(serde_json::from_str(&answer).expect("JSON"))
 }
 
@@ -352,11 +352,113 @@ fn settings_of_the_log_are_checked_before_the_node_hears_of_them() {
 }
 
 #[test]
-fn what_cannot_be_profiled_says_what_serves_instead() {
-    let methods = ["debug_startCPUProfile", "debug_goTrace", "debug_writeMemProfile", "debug_mutexProfile"];
-    for method in methods {
-        let refused = call(&FakeHost::new(), method, r#"["profile"]"#).err();
-        assert!(refused.is_some_and(|failure| failure.code == FailureCode::SERVER), "{method}");
+fn profiles_are_recorded_by_the_node() {
+    let file = || "profile".to_owned();
+    let cases = [
+        ("debug_startCPUProfile", r#"["profile"]"#, ProfileStep::StartCpu { file: file() }),
+        ("debug_stopCPUProfile", "[]", ProfileStep::StopCpu),
+        ("debug_cpuProfile", r#"["profile",3]"#, ProfileStep::Cpu { file: file(), seconds: 3 }),
+        ("debug_writeMemProfile", r#"["profile"]"#, ProfileStep::WriteHeap { file: file() }),
+        ("debug_setBlockProfileRate", "[-1]", ProfileStep::SetBlockingRate { nanoseconds: -1 }),
+        ("debug_writeBlockProfile", r#"["profile"]"#, ProfileStep::WriteBlocking { file: file() }),
+        ("debug_blockProfile", r#"["profile",3]"#, ProfileStep::Blocking { file: file(), seconds: 3 }),
+        ("debug_setMutexProfileFraction", "[5]", ProfileStep::SetLockFraction { fraction: 5 }),
+        ("debug_writeMutexProfile", r#"["profile"]"#, ProfileStep::WriteLocks { file: file() }),
+        ("debug_mutexProfile", r#"["profile",3]"#, ProfileStep::Locks { file: file(), seconds: 3 }),
+        ("debug_startGoTrace", r#"["profile"]"#, ProfileStep::StartSpans { file: file() }),
+        ("debug_stopGoTrace", "[]", ProfileStep::StopSpans),
+        ("debug_goTrace", r#"["profile",3]"#, ProfileStep::Spans { file: file(), seconds: 3 }),
+    ];
+    for (method, params, step) in cases {
+        let host = FakeHost::new().answer(move |request: RecordProfile| match request.step == step {
+            true => Ok(()),
+            false => Err(Failure::server(format!("{:?}", request.step))),
+        });
+        assert_eq!(call(&host, method, params), Ok(Value::Null), "{method}");
+    }
+}
+
+#[test]
+fn the_target_of_a_collector_that_is_not_there_is_refused_by_name() {
+    let refused = call(&FakeHost::new(), "debug_setGCPercent", "[50]").expect_err("no collector");
+    assert!(refused.message.starts_with("debug_setGCPercent: "), "{}", refused.message);
+}
+
+#[test]
+fn a_block_in_a_file_is_traced_like_one_that_is_given() {
+    let host = tracing_host().answer(|request: ReadRequestFile| match request.name.as_str() {
+        "block.rlp" => Ok(Bytes::from_static(&[0xf9, 1])),
+        name => Err(Failure::server(format!("{name}: elsewhere"))),
+    });
+
+    let traced = call(&host, "debug_traceBlockFromFile", r#"["block.rlp",{"tracer":"callTracer"}]"#);
+
+    assert_eq!(traced, Ok(json!({"target": "raw 0xf901", "options": r#"{"tracer":"callTracer"}"#})));
+    let refused = call(&host, "debug_traceBlockFromFile", r#"["/etc/passwd"]"#);
+    assert_eq!(refused, Err(Failure::server("/etc/passwd: elsewhere")));
+}
+
+#[test]
+fn roots_inside_a_block_are_a_list() {
+    let host = FakeHost::new().answer(|request: GetIntermediateRoots| Ok(vec![request.block, B256::ZERO]));
+    let hash = B256::repeat_byte(7);
+
+    let roots = call(&host, "debug_intermediateRoots", &format!(r#"["{hash}",{{"reexec":128}}]"#));
+
+    assert_eq!(roots, Ok(json!([hash, B256::ZERO])));
+}
+
+#[test]
+fn a_witness_has_the_form_of_go_ethereum() {
+    let host = FakeHost::new().answer(|request: GetExecutionWitness| {
+        assert_eq!(request.block, BlockId::number(3));
+        let (codes, nodes) = (vec![Bytes::from_static(&[0x60])], vec![Bytes::from_static(&[0xc0])]);
+        Ok(ExecutionWitness { headers: vec![head(2).header.clone()], codes, nodes })
+    });
+
+    let witness = call(&host, "debug_executionWitness", r#"["0x3"]"#).expect("a witness");
+
+    assert_eq!(witness["headers"][0]["number"], "0x2");
+    assert_eq!(witness["headers"][0]["requestsHash"], Value::Null);
+    assert_eq!((&witness["codes"], &witness["state"]), (&json!(["0x60"]), &json!(["0xc0"])));
+    assert_eq!(witness.get("keys"), Some(&Value::Null));
+    let refused = call(&host, "debug_executionWitness", r#"["pending"]"#).expect_err("the pending block");
+    assert_eq!(refused.code, FailureCode::INVALID_PARAMS);
+}
+
+#[test]
+fn a_range_of_accounts_has_the_form_of_go_ethereum() {
+    let host = FakeHost::new().answer(|request: GetAccountRange| {
+        assert_eq!((request.limit, &request.start[..]), (256, &[0x80][..]));
+        assert_eq!((request.with_code, request.with_storage), (false, true));
+        let account = DumpedAccount {
+            address: Address::repeat_byte(0xab),
+            account: Account { nonce: 1, balance: U256::from(20), code_hash: B256::ZERO, storage_root: B256::ZERO },
+            code: Bytes::new(),
+            slots: vec![(B256::with_last_byte(1), U256::from(0x0102))],
+        };
+        Ok(AccountRange { root: B256::ZERO, accounts: vec![account], next: Some(B256::repeat_byte(0xff)) })
+    });
+
+    for limit in ["0", "-1", "256", "100000"] {
+        let params = format!(r#"["latest","0x80",{limit},true,false,false]"#);
+        let range = call(&host, "debug_accountRange", &params).expect("a range");
+
+        let address = Address::repeat_byte(0xab);
+        let expected = json!({
+            "root": "0".repeat(64),
+            "accounts": {address.to_checksum(None): {
+                "balance": "20",
+                "nonce": 1,
+                "root": B256::ZERO,
+                "codeHash": B256::ZERO,
+                "storage": {B256::with_last_byte(1).to_string(): "0102"},
+                "address": address,
+                "key": keccak256(address),
+            }},
+            "next": ::base64::engine::Engine::encode(&::base64::engine::general_purpose::STANDARD, [0xff; 32]),
+        });
+        assert_eq!(range, expected);
     }
 }
 
@@ -389,7 +491,7 @@ fn chain_host() -> FakeHost {
 
 #[test]
 fn a_range_of_blocks_is_traced_with_a_notification_for_each_that_has_transactions() {
-    let items = chain_host().subscribe(&table(), &Arc::new(Debug::default()), "traceChain", r#"["earliest","latest"]"#);
+    let items = chain_host().subscribe(&table(), &Arc::new(Debug), "traceChain", r#"["earliest","latest"]"#);
 
     let items: Vec<Value> = items
         .into_iter()
@@ -417,7 +519,7 @@ fn a_range_that_is_none_is_refused_in_the_words_of_the_reference() {
         (r#"["0x1","0x9"]"#, "not find end block 9"),
     ];
     for (params, expected) in cases {
-        let items = chain_host().subscribe(&table(), &Arc::new(Debug::default()), "traceChain", params);
+        let items = chain_host().subscribe(&table(), &Arc::new(Debug), "traceChain", params);
         assert_eq!(items, [Err(Failure::server(expected))], "{params}");
     }
 }

@@ -169,13 +169,18 @@ pub(crate) async fn raw_block(
     trace(&context, TraceTarget::RawBlock(block.0), TraceOptions::text(options)).await
 }
 
-/// A file name would reveal to callers which files exist on the node's machine.
+/// Maximum length of a file with a block, bytes: several times the longest block.
+const MAX_BLOCK_FILE: u64 = 32 << 20;
+
+/// The node opens files in the folders of its setting `rpc.files` only. The file holds the block's RLP, as
+/// `admin_exportChain` writes it; further blocks after the first are ignored.
 pub(crate) async fn block_from_file(
-    _context: DebugContext,
-    _file: String,
-    _options: Option<TraceOptions>,
+    context: DebugContext,
+    file: String,
+    options: Option<TraceOptions>,
 ) -> Result<JsonWriter, Failure> {
-    Err(Failure::server("the node opens no files for its callers; give the block's bytes to debug_traceBlock"))
+    let block = context.call(ReadRequestFile { name: file, limit: MAX_BLOCK_FILE }).await?;
+    trace(&context, TraceTarget::RawBlock(block), TraceOptions::text(options)).await
 }
 
 /// The block is required, as in the seed, the reference and go-ethereum.

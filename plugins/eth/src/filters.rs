@@ -94,8 +94,7 @@ pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
     let filter = context.filters.get(context.host().now(), &id, false)?;
     let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };
     let profile = crate::profile(&context).await?;
-    let logs = logs::find(&context, profile, &criteria).await?;
-    logs::write(&context, profile, &logs)
+    logs::answer(&context, profile, &criteria).await
 }
 
 fn hashes_json(hashes: &[B256]) -> JsonWriter {

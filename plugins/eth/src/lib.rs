@@ -27,6 +27,7 @@ mod log_feed;
 mod logs;
 mod mining;
 mod native;
+mod pending_logs;
 mod registry;
 mod results;
 mod sending;

@@ -2,14 +2,17 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{logs_json, logs_json_bytes},
+    shapes::{JsonWriter, LOG_JSON_BYTES, logs_json, logs_json_bytes, write_located_log, write_pending_log},
 };
 
 use crate::{
     Answer, EthContext,
     changes::logs_bytes,
     criteria::{Criteria, Scope},
+    pending_logs,
 };
+
+const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
 
 /// Logs and their answer up to this size are not counted: their call already accounts for them.
 const UNCOUNTED_BYTES: usize = 64 << 10;
@@ -21,8 +24,32 @@ pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer 
     if criteria.filter.topics.len() > MAX_TOPICS {
         return Err(Failure { code: range_error_code(profile), ..Failure::server("exceed max topics") });
     }
-    let logs = find(&context, profile, &criteria).await?;
-    write(&context, profile, &logs)
+    answer(&context, profile, &criteria).await
+}
+
+/// The logs that match the criteria now: those of the chain, and those that are pending if the range ends there.
+pub(crate) async fn answer(context: &EthContext, profile: Profile, criteria: &Criteria) -> Answer {
+    let logs = find(context, profile, criteria).await?;
+    let pending = match criteria.scope {
+        Scope::Range { to: PENDING, .. } => pending_logs::find(context, &criteria.filter).await?,
+        Scope::Range { .. } | Scope::Block(_) => Vec::new(),
+    };
+    if pending.is_empty() {
+        return write(context, profile, &logs);
+    }
+    let data: usize = pending.iter().map(|log| log.data.len() * 2).sum();
+    let bytes = logs_json_bytes(&logs).saturating_add(data).saturating_add(pending.len() * LOG_JSON_BYTES);
+    let _memory = context.hold(logs_bytes(&logs).saturating_add(bytes))?;
+    let mut json = JsonWriter::with_capacity(bytes);
+    json.begin_list();
+    for log in &logs {
+        write_located_log(&mut json, profile, log);
+    }
+    for log in &pending {
+        write_pending_log(&mut json, log);
+    }
+    json.end_list();
+    Ok(json)
 }
 
 /// The answer with these logs, if there is memory for it: it is counted before it is written.
@@ -81,9 +108,8 @@ async fn numbers(
     // One head for both ends, so that they are consistent.
     let head = context.call(GetHead).await?;
     let code = range_error_code(profile);
-    const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
     match (from, to) {
-        // No block is pending, so it has no logs.
+        // The chain has none of them.
         (PENDING, PENDING) => return Ok(None),
         (PENDING, _) => return Err(Failure { code, ..Failure::server("invalid block range") }),
         _ => {}

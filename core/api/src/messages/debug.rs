@@ -171,3 +171,150 @@ pub struct SetLogModules {
     pub modules: Vec<(String, u8)>,
 }
 request!(SetLogModules => (), topic 0x090a, Administer);
+
+/// The state root after each transaction of a block (`debug_intermediateRoots`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetIntermediateRoots {
+    /// The block, of any branch.
+    pub block: B256,
+}
+request!(GetIntermediateRoots => Vec<B256>, topic 0x090b, CallEvm);
+
+/// What a block's execution reads (`debug_executionWitness`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetExecutionWitness {
+    /// The block.
+    pub block: BlockId,
+}
+request!(GetExecutionWitness => ExecutionWitness, topic 0x090c, CallEvm);
+
+/// What a block's execution reads: enough to execute the block without a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionWitness {
+    /// The parent's header, and those of older blocks whose hashes are read. Ascending by height, without gaps.
+    pub headers: Vec<Arc<SealedHeader>>,
+    /// Code of the contracts that are executed or looked at, ascending by content.
+    pub codes: Vec<Bytes>,
+    /// RLP of trie nodes of the parent's state, accounts' and storage's together, ascending by content.
+    pub nodes: Vec<Bytes>,
+}
+
+/// Accounts of a state in the order of the state trie, so ascending by the hash of their address
+/// (`debug_accountRange`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetAccountRange {
+    /// The block after which the state is read.
+    pub block: BlockId,
+    /// The first hash, or a prefix of it.
+    pub start: Bytes,
+    /// Maximum number of accounts. Fewer are returned when their slots are many.
+    pub limit: u64,
+    /// Whether to return code.
+    pub with_code: bool,
+    /// Whether to return slots.
+    pub with_storage: bool,
+}
+request!(GetAccountRange => AccountRange, topic 0x090d, ReadChain);
+
+/// Some accounts of a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountRange {
+    /// The state's root.
+    pub root: B256,
+    /// The accounts, ascending by the hash of their address.
+    pub accounts: Vec<DumpedAccount>,
+    /// Hash of the next account's address; `None` after the last account.
+    pub next: Option<B256>,
+}
+
+/// Content of a file in the folders for requests (setting `rpc.files`), unpacked if its name ends in `.gz`
+/// (`debug_traceBlockFromFile`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRequestFile {
+    /// Its name.
+    pub name: String,
+    /// Maximum length of the content, bytes; a longer file is an error.
+    pub limit: u64,
+}
+request!(ReadRequestFile => Bytes, topic 0x090e, Administer);
+
+/// Records what the node's process does, into files of the first folder for requests (setting `rpc.files`). The timed
+/// steps answer when the file is written, and stop when their caller leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordProfile {
+    /// What is done.
+    pub step: ProfileStep,
+}
+request!(RecordProfile => (), topic 0x090f, Administer);
+
+/// A step of recording a profile. Files are named without a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProfileStep {
+    /// Begins to sample what uses the processor (`debug_startCPUProfile`).
+    StartCpu {
+        /// The file.
+        file: String,
+    },
+    /// Ends that and writes the file (`debug_stopCPUProfile`).
+    StopCpu,
+    /// Both, with a pause between (`debug_cpuProfile`).
+    Cpu {
+        /// The file.
+        file: String,
+        /// The pause.
+        seconds: u64,
+    },
+    /// Writes which functions hold memory, if the allocator was started for it (`debug_writeMemProfile`).
+    WriteHeap {
+        /// The file.
+        file: String,
+    },
+    /// Samples one wait for each so many nanoseconds of waiting; 0 or less ends it (`debug_setBlockProfileRate`).
+    SetBlockingRate {
+        /// The rate.
+        nanoseconds: i64,
+    },
+    /// Writes what has been waited for (`debug_writeBlockProfile`).
+    WriteBlocking {
+        /// The file.
+        file: String,
+    },
+    /// Samples all waits for a time, then writes (`debug_blockProfile`).
+    Blocking {
+        /// The file.
+        file: String,
+        /// The time.
+        seconds: u64,
+    },
+    /// Samples one in so many waits for locks; 0 ends it, less changes nothing (`debug_setMutexProfileFraction`).
+    SetLockFraction {
+        /// The fraction's denominator.
+        fraction: i64,
+    },
+    /// Writes which locks have been waited for (`debug_writeMutexProfile`).
+    WriteLocks {
+        /// The file.
+        file: String,
+    },
+    /// Samples all waits for locks for a time, then writes (`debug_mutexProfile`).
+    Locks {
+        /// The file.
+        file: String,
+        /// The time.
+        seconds: u64,
+    },
+    /// Begins to record spans (`debug_startGoTrace`).
+    StartSpans {
+        /// The file.
+        file: String,
+    },
+    /// Ends that and writes the file (`debug_stopGoTrace`).
+    StopSpans,
+    /// Both, with a pause between (`debug_goTrace`).
+    Spans {
+        /// The file.
+        file: String,
+        /// The pause.
+        seconds: u64,
+    },
+}

@@ -15,7 +15,7 @@ mod state;
 use std::{
     fmt,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -26,7 +26,10 @@ use tokio::sync::oneshot;
 use attempts::Attempts;
 use state::{Arrival, Granted, JobId, Refusal, State};
 
-use crate::{ClientId, Origin, PluginId};
+use crate::{
+    ClientId, Origin, PluginId,
+    waits::{self, WaitPlace},
+};
 
 /// How long a client waits without a place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
@@ -168,7 +171,10 @@ impl FairQueue {
                 let _leaves = LeavesQueue { inner: &self.inner, job, share };
                 // A job that waits has asked for it.
                 let Some(receiver) = granted else { return Err(NoPlace::Displaced) };
-                self.wait(share, receiver, deadline).await
+                let began = waits::wait_began();
+                let place = self.wait(share, receiver, deadline).await;
+                waits::record_wait(began, wait_place("tenon_bus::FairQueue::enter", "a place of the pool", line!()));
+                place
             }
         }
     }
@@ -210,9 +216,20 @@ impl Drop for LeavesQueue<'_> {
     }
 }
 
+/// A place of this file where something waits.
+const fn wait_place(function: &'static str, subject: &'static str, line: u32) -> WaitPlace {
+    WaitPlace { function, subject, file: file!(), line }
+}
+
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State<Waiter, Arc<Parked>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let attempt = || match self.state.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let wait = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        waits::lock(wait_place("tenon_bus::FairQueue", "its lock", line!()), attempt, wait)
     }
 
     fn note_contention(&self, state: &State<Waiter, Arc<Parked>>) {
@@ -339,7 +356,10 @@ impl Turn {
             }
         }
         self.inner.grant_all();
-        if !parked.wait(is_unwanted) {
+        let began = waits::wait_began();
+        let goes_on = parked.wait(is_unwanted);
+        waits::record_wait(began, wait_place("tenon_bus::Place::give_way", "its turn", line!()));
+        if !goes_on {
             let mut state = self.inner.lock();
             // The caller has gone: the job runs to its end without a place.
             state.leave_parking(self.job, self.share);

@@ -11,7 +11,8 @@ use revm::{
     },
 };
 use tenon_api::{
-    AccountChange, Block, BlockNumber, Header, Log, Receipt, ReceiptOutcome, Transaction, TransactionType, TrieReader,
+    AccountChange, Block, BlockNumber, Failure, Header, Log, Receipt, ReceiptOutcome, Transaction, TransactionType,
+    TrieReader,
 };
 use tenon_chain::{ChainSpec, TrieUpdate};
 
@@ -342,6 +343,17 @@ impl<I> BlockExecution<I> {
         let cumulative_gas_used = self.gas_used;
         self.receipts.push(Receipt { transaction_type, outcome, cumulative_gas_used, gas_used, logs });
         Ok(())
+    }
+
+    /// The state root after the transactions so far, as a receipt before Byzantium would have it.
+    ///
+    /// # Errors
+    /// The database failed, or has no trie for the parent's state.
+    pub(crate) fn root_so_far(&mut self) -> Result<B256, Failure> {
+        self.intermediate_root().map_err(|rejection| match rejection {
+            TransactionRejection::Store(error) => error.into(),
+            rejection => Failure::server(rejection.to_string()),
+        })
     }
 
     fn outcome(&mut self, has_succeeded: bool) -> Result<ReceiptOutcome, TransactionRejection> {

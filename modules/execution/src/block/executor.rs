@@ -7,6 +7,7 @@ use tenon_api::{
     AccountChange, BlockCommit, BlockNumber, ChainReader, ConsensusEngine, Header, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, TrieNodeWrite, TriePosition,
 };
+use tenon_bus::spans;
 use tenon_chain::{ChainSpec, TrieUpdate};
 
 use super::{
@@ -112,6 +113,7 @@ impl Executor {
         parent: &SealedHeader,
         state: BlockState,
     ) -> Result<ExecutedBlock, ExecutionError> {
+        let _span = spans::span("block", "execute");
         self.check_size(&block)?;
         let author = engine.author(&block.header)?;
         let trie = (chain.trie(), parent.state_root);
@@ -135,6 +137,7 @@ impl Executor {
         executed: ExecutedBlock,
         parent: &SealedHeader,
     ) -> Result<BlockCommit, ExecutionError> {
+        let _span = spans::span("block", "state root");
         let ExecutedBlock { block, outcome } = executed;
         let mut changes = self.state_changes(chain, parent, &outcome.state)?;
         compare(block.number(), "state root", changes.root, block.header.state_root)?;
@@ -167,6 +170,11 @@ impl Executor {
     /// A state for execution.
     pub(crate) fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, self.codes.clone())
+    }
+
+    /// A state for execution that asks the reader below it for all code, even for code that others executed lately.
+    pub(crate) fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
+        BlockState::new(parent, CodeCache::new())
     }
 
     /// The chain's rules.

@@ -73,7 +73,7 @@ pub(crate) fn prepare(
     let native = is_native.then(|| NativeTerms::new(request, header.header().base_fee_per_gas, rules.spec_id()));
     let transaction = match &native {
         Some(terms) => native_message_env(request, spec.chain_id, terms, calls.limits.call_gas_cap)?,
-        None => message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?,
+        None => message_env(request, spec.chain_id, rules.spec_id(), calls.limits.call_gas_cap)?,
     };
     waive_fees_of_free_calls(&transaction, &mut block);
     let prices = spec.native.as_ref();
@@ -129,13 +129,13 @@ fn relax_for_calls(rules: &mut BlockRules) {
     rules.cfg.max_blobs_per_tx = None;
 }
 
-/// A call without a price sees a base fee of zero, as in go-ethereum.
+/// A call without a price sees a base fee of zero, as in go-ethereum; likewise blobs.
 fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
     if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
         block.basefee = 0;
     }
-    let is_without_blobs = transaction.blob_hashes.is_empty() && transaction.max_fee_per_blob_gas == 0;
-    if let Some(blob) = block.blob_excess_gas_and_price.as_mut().filter(|_| is_without_blobs) {
+    let is_without_blob_price = transaction.max_fee_per_blob_gas == 0;
+    if let Some(blob) = block.blob_excess_gas_and_price.as_mut().filter(|_| is_without_blob_price) {
         blob.blob_gasprice = 0;
     }
 }
@@ -144,13 +144,7 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 ///
 /// # Errors
 /// Contradictory or invalid members, with go-ethereum's texts.
-fn message_env(
-    request: &CallRequest,
-    chain_id: u64,
-    spec_id: SpecId,
-    block: &BlockEnv,
-    gas_cap: u64,
-) -> Result<TxEnv, Failure> {
+fn message_env(request: &CallRequest, chain_id: u64, spec_id: SpecId, gas_cap: u64) -> Result<TxEnv, Failure> {
     check_consistency(request, chain_id)?;
     let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
     let (gas_price, tip) = prices(request, has_base_fee)?;
@@ -170,7 +164,8 @@ fn message_env(
         chain_id: Some(chain_id),
         access_list: access_list(request.access_list.as_deref().unwrap_or_default()),
         blob_hashes: request.blob_versioned_hashes.clone().unwrap_or_default(),
-        max_fee_per_blob_gas: blob_price(request, block)?,
+        // Blobs without a price are free, as in go-ethereum.
+        max_fee_per_blob_gas: request.max_fee_per_blob_gas.map(as_price).transpose()?.unwrap_or_default(),
         authorization_list: authorizations(request.authorization_list.as_deref().unwrap_or_default()),
     })
 }
@@ -223,17 +218,6 @@ fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> Transa
         TransactionType::AccessList
     } else {
         TransactionType::Legacy
-    }
-}
-
-/// The blob fee cap; by default what the block demands.
-fn blob_price(request: &CallRequest, block: &BlockEnv) -> Result<u128, Failure> {
-    match request.max_fee_per_blob_gas {
-        Some(wei) => price(wei).map_err(Failure::server),
-        None if request.blob_versioned_hashes.is_some() => {
-            Ok(block.blob_excess_gas_and_price.map_or(0, |blob| blob.blob_gasprice))
-        }
-        None => Ok(0),
     }
 }
 

@@ -3,12 +3,15 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use alloy_primitives::U256;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tenon_api::{
     Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, ConsensusEngine, Head, InsertOutcome, RecoveredBlock,
     SealedHeader,
 };
-use tenon_bus::Bus;
+use tenon_bus::{
+    Bus, spans,
+    waits::{self, WaitPlace},
+};
 use tenon_chain::{ChainSpec, SignerRules};
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
@@ -81,12 +84,21 @@ impl Importer {
     /// # Errors
     /// See [`Importer::insert`].
     pub fn insert_recovered(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
-        let _writing = self.writing.lock();
+        let _writing = self.lock_writing();
         self.insert_exclusively(block)
+    }
+
+    /// Takes the write lock; waiting for it can be sampled.
+    pub(super) fn lock_writing(&self) -> MutexGuard<'_, ()> {
+        let (file, line) = (file!(), line!());
+        let place =
+            WaitPlace { function: "tenon_execution::Importer", subject: "the lock of the write path", file, line };
+        waits::lock(place, || self.writing.try_lock(), || self.writing.lock())
     }
 
     /// Like [`Importer::insert_recovered`], for a caller that holds the write lock.
     pub(super) fn insert_exclusively(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
+        let _span = spans::span("block", "insert");
         if self.chain.canonical_hash(block.number())? == Some(block.hash()) {
             return Ok(InsertOutcome::Known);
         }
@@ -179,7 +191,7 @@ impl Importer {
     /// # Errors
     /// [`ImportError::Store`] if there is no such block or its state was pruned.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
-        let _writing = self.writing.lock();
+        let _writing = self.lock_writing();
         if number > self.chain.head().number() {
             return Err(tenon_api::StoreError::UnknownBlock { what: number.to_string() }.into());
         }

@@ -125,7 +125,7 @@ impl Importer {
         groups: &mut Groups,
         progress: &mut Progress<'_>,
     ) -> Result<(), ImportError> {
-        let writing = self.writing.lock();
+        let writing = self.lock_writing();
         let (to_commit, commits) = bounded(COMMITS_AHEAD);
         // Contains at most the blocks sent for committing.
         let (done, committed) = unbounded();

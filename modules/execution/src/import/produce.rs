@@ -38,7 +38,7 @@ impl Importer {
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
     ) -> Result<Arc<RecoveredBlock>, ImportError> {
-        let _writing = self.writing.lock();
+        let _writing = self.lock_writing();
         let parent = Arc::clone(&self.chain.head().header);
         let draft = self.draft(&parent, attributes)?;
 

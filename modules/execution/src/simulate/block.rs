@@ -30,6 +30,8 @@ pub(super) struct OpenBlock {
     transactions: Vec<Arc<Transaction>>,
     senders: Vec<Address>,
     calls: Vec<SimulatedCall>,
+    /// The block's blob price; a call that is free of it sees another.
+    pub(super) blobs: Option<BlobExcessGasAndPrice>,
 }
 
 impl Simulation<'_> {
@@ -43,6 +45,7 @@ impl Simulation<'_> {
         let author = self.author_of(&header, overrides.fee_recipient);
         let mut block = self.open(header, author, state_overrides)?;
         self.set_context(&mut block, &overrides);
+        block.blobs = block.execution.evm_mut().ctx.block.blob_excess_gas_and_price;
         block.execution.run_opening_calls();
         for call in calls {
             self.check_time()?;
@@ -133,7 +136,14 @@ impl Simulation<'_> {
         )?;
         execution.root_receipts_on(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
         execution.evm_mut().precompiles.apply(&moved);
-        Ok(OpenBlock { header, execution, transactions: Vec::new(), senders: Vec::new(), calls: Vec::new() })
+        Ok(OpenBlock {
+            header,
+            execution,
+            transactions: Vec::new(),
+            senders: Vec::new(),
+            calls: Vec::new(),
+            blobs: None,
+        })
     }
 
     /// Who is paid for the block. A native chain's header has no seal here that would say it.
@@ -163,7 +173,7 @@ impl Simulation<'_> {
 
     /// Ends the block with its last steps, computes its roots and makes it the parent of the next one.
     fn close(&mut self, block: OpenBlock, withdrawals: Option<Vec<Withdrawal>>) -> Result<SimulatedBlock, Failure> {
-        let OpenBlock { mut header, execution, transactions, senders, calls } = block;
+        let OpenBlock { mut header, execution, transactions, senders, calls, blobs: _ } = block;
         header.withdrawals_root = withdrawals.as_deref().map(tenon_chain::withdrawals_root);
         let draft = tenon_chain::assemble_block(tenon_chain::seal(header.clone()), Vec::new(), Vec::new(), withdrawals);
         let rewards = self.rewards(&draft)?;

@@ -39,7 +39,8 @@ impl LogRecorder {
         std::mem::take(&mut self.finished)
     }
 
-    fn record(&mut self, log: Log) {
+    /// Adds a log of the innermost frame that is running, or of the transaction.
+    pub(super) fn record(&mut self, log: Log) {
         let index = self.next_index;
         self.next_index += 1;
         match self.frames.last_mut() {

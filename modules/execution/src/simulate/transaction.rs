@@ -6,6 +6,7 @@ use revm::{
         ContextTr, TxEnv,
         result::{ExecutionResult, HaltReason},
     },
+    context_interface::block::BlobExcessGasAndPrice,
     primitives::TxKind,
 };
 use tenon_api::{
@@ -102,6 +103,12 @@ impl Simulation<'_> {
             && transaction.max_priority_fee_per_gas().is_zero()
     }
 
+    /// Whether a call with blobs that offers nothing for them need not pay for them.
+    fn is_free_of_blob_fee(&self, transaction: &Transaction) -> bool {
+        let TransactionPayload::Blob { max_fee_per_blob_gas, .. } = &transaction.payload else { return false };
+        !self.rules.validates && max_fee_per_blob_gas.is_zero()
+    }
+
     /// Makes a transaction ready for the EVM; none when the block does not execute it.
     ///
     /// Without validation, a native chain's call is a message as in `eth_call`: no list of denied addresses, no sponsor,
@@ -124,7 +131,13 @@ impl Simulation<'_> {
                 Prepared::Executed { env, fees, blob_gas } => Message { env, fees, blob_gas },
             }
         };
-        block.execution.evm_mut().ctx.cfg.disable_base_fee = self.is_free(transaction);
+        let blobs = block.blobs.map(|blobs| match self.is_free_of_blob_fee(transaction) {
+            true => BlobExcessGasAndPrice { blob_gasprice: 0, ..blobs },
+            false => blobs,
+        });
+        let context = &mut block.execution.evm_mut().ctx;
+        context.cfg.disable_base_fee = self.is_free(transaction);
+        context.block.blob_excess_gas_and_price = blobs;
         message.env.chain_id = transaction.chain_id;
         Ok(Some(message))
     }
@@ -159,7 +172,11 @@ fn run_intercepted(
 ) -> Result<SimulatedCall, Failure> {
     let done = block.execution.run_transaction(transaction, sender);
     done.map_err(|rejection| failures::rejected(rejection, transaction.gas_limit))?;
-    Ok(SimulatedCall { returned: Bytes::new(), logs: Vec::new(), gas_used: 0, max_gas_used: 0, failure: None })
+    // No contract makes the receipt's log, so the recorder has not seen it.
+    let logs = block.execution.receipts().last().map(|receipt| receipt.logs.clone()).unwrap_or_default();
+    let recorder = &mut block.execution.evm_mut().inspector;
+    logs.into_iter().for_each(|log| recorder.record(log));
+    Ok(SimulatedCall { returned: Bytes::new(), logs: recorder.take(), gas_used: 0, max_gas_used: 0, failure: None })
 }
 
 fn simulated_call(

@@ -9,10 +9,12 @@ mod interruptible_json;
 mod native_replay;
 mod options;
 mod recording;
+mod reexecution;
 mod reference;
 mod replay;
 mod storage_range;
 mod struct_log;
+mod witness;
 
 pub(crate) use recording::{RecordingMemory, TraceShare};
 

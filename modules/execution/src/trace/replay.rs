@@ -347,8 +347,8 @@ pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transacti
 ///
 /// # Errors
 /// The transaction is not valid in the block, the caller has gone, or the database failed.
-pub(super) fn execute_member(
-    execution: &mut BlockExecution<TraceInspector>,
+pub(super) fn execute_member<I>(
+    execution: &mut BlockExecution<I>,
     transaction: &Transaction,
     sender: Address,
     name: fmt::Arguments<'_>,
@@ -403,7 +403,7 @@ pub(super) fn too_large(limits: &ExecutionLimits) -> Failure {
     ))
 }
 
-fn genesis_is_not_traceable() -> Failure {
+pub(super) fn genesis_is_not_traceable() -> Failure {
     Failure::server("genesis is not traceable")
 }
 

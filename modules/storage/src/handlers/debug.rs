@@ -1,12 +1,14 @@
 //! Whole states, differences between two, preimages of hashes, and the engine's statistics (`messages/debug.rs`, 0x0900
-//! to 0x0905).
+//! to 0x0905, 0x090d).
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
-use alloy_primitives::{Address, Bytes, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
     ChainReader, Failure, StateReader, StoreError,
-    messages::{AccountDump, DumpAccounts, DumpedAccount, GetModifiedAccounts, GetPreimage},
+    messages::{
+        AccountDump, AccountRange, DumpAccounts, DumpedAccount, GetAccountRange, GetModifiedAccounts, GetPreimage,
+    },
 };
 use tenon_bus::CallContext;
 
@@ -19,6 +21,9 @@ use crate::{
     },
 };
 
+/// Accounts read from the database together when they are ordered by hash.
+const ADDRESSES_AT_A_TIME: usize = 1024;
+
 /// Levels of a column's files.
 const LEVELS: usize = 7;
 
@@ -29,6 +34,13 @@ impl From<ListingError> for ReadError {
             ListingError::Cancelled => Failure::limit("request timed out").into(),
         }
     }
+}
+
+/// Parts of a dumped account that are wanted.
+#[derive(Clone, Copy)]
+struct Parts {
+    with_code: bool,
+    with_storage: bool,
 }
 
 impl Answers {
@@ -66,17 +78,100 @@ impl Answers {
     }
 
     fn dumped(&self, address: Address, state: &dyn StateReader) -> Result<Option<DumpedAccount>, ReadError> {
+        self.dumped_parts(address, state, Parts { with_code: true, with_storage: true })
+    }
+
+    fn dumped_parts(
+        &self,
+        address: Address,
+        state: &dyn StateReader,
+        parts: Parts,
+    ) -> Result<Option<DumpedAccount>, ReadError> {
         let Some(account) = state.account(address)? else { return Ok(None) };
+        let slots = if parts.with_storage { self.slots_with_values(address, state)? } else { Vec::new() };
+        let code = if parts.with_code { state.code(account.code_hash)? } else { Some(Bytes::new()) };
+        let code = code.ok_or_else(|| corrupt(format!("code {}", account.code_hash)))?;
+        Ok(Some(DumpedAccount { address, account, code, slots }))
+    }
+
+    /// The nonzero slots of an account.
+    fn slots_with_values(&self, address: Address, state: &dyn StateReader) -> Result<Vec<(B256, U256)>, ReadError> {
         let most = self.limits.dump_records;
         let slots = listing::slots(&self.store.shared, address, most)?.ok_or_else(|| {
             Failure::limit(format!("account {address:x} has more than {most} slots: its state is too large to dump"))
         })?;
         let values = slots.into_iter().map(|slot| Ok((slot, state.storage(address, slot)?)));
         let slots = values.filter(|slot| !matches!(slot, Ok((_, value)) if value.is_zero()));
-        let slots = slots.collect::<Result<Vec<_>, StoreError>>()?;
-        let missing = || corrupt(format!("code {}", account.code_hash));
-        let code: Bytes = state.code(account.code_hash)?.ok_or_else(missing)?;
-        Ok(Some(DumpedAccount { address, account, code, slots }))
+        Ok(slots.collect::<Result<Vec<_>, StoreError>>()?)
+    }
+
+    pub(super) fn account_range(
+        &self,
+        request: &GetAccountRange,
+        context: &CallContext,
+    ) -> Result<AccountRange, Failure> {
+        again_after_reorganisation(|| {
+            let (header, state) = self.canonical_state_of(request.block)?;
+            let most = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
+            let mut found = self.first_by_hash(&*state, &request.start, most.saturating_add(1), context)?;
+            let mut range = AccountRange { root: header.state_root, ..AccountRange::default() };
+            let mut taken = 0;
+            while let Some((hash, address)) = found.pop_first() {
+                let is_full = range.accounts.len() == most || taken > self.limits.dump_records;
+                if is_full {
+                    range.next = Some(hash);
+                    break;
+                }
+                if context.should_stop() {
+                    return Err(ListingError::Cancelled.into());
+                }
+                let parts = Parts { with_code: request.with_code, with_storage: request.with_storage };
+                if let Some(account) = self.dumped_parts(address, &*state, parts)? {
+                    taken += 1 + account.slots.len();
+                    range.accounts.push(account);
+                }
+            }
+            Ok(range)
+        })
+    }
+
+    /// The first accounts of a state from a hash on, by the hash of their address. No index is in this order, so every
+    /// address is hashed.
+    fn first_by_hash(
+        &self,
+        state: &dyn StateReader,
+        start: &[u8],
+        count: usize,
+        context: &CallContext,
+    ) -> Result<BTreeMap<B256, Address>, ReadError> {
+        let mut first = BTreeMap::new();
+        let (mut from, mut hashed) = (Some(Address::ZERO), 0);
+        while let Some(begin) = from {
+            if context.should_stop() {
+                return Err(ListingError::Cancelled.into());
+            }
+            let addresses = listing::addresses(&self.store.shared, begin, ADDRESSES_AT_A_TIME)?;
+            hashed += addresses.len();
+            let most = self.limits.preimage_keys;
+            if hashed > most {
+                let text = format!("the database has more than {most} accounts: too many to be ordered by hash");
+                return Err(Failure::limit(text).into());
+            }
+            for address in &addresses {
+                let hash = keccak256(address);
+                let is_beyond = first.len() == count && first.last_key_value().is_some_and(|(last, _)| hash > *last);
+                if hash.as_slice() < start || is_beyond || state.account(*address)?.is_none() {
+                    continue;
+                }
+                first.insert(hash, *address);
+                if first.len() > count {
+                    first.pop_last();
+                }
+            }
+            from =
+                addresses.last().filter(|_| addresses.len() == ADDRESSES_AT_A_TIME).and_then(|last| following(*last));
+        }
+        Ok(first)
     }
 
     pub(super) fn modified_accounts(

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use tenon_api::{
     Failure, Request, StoreError,
     messages::{
-        ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAvailability, GetBlock,
-        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange, GetAvailability,
+        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
         GetForkSchedule, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof,
         GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionInBlock, GetTransactionProof,
     },
@@ -128,6 +128,7 @@ pub fn register(
         answers.modified_accounts(&request, context)
     })?;
     work::<GetPreimage>(bus, pool, &answers, |answers, request, context| answers.preimage(&request, context))?;
+    work::<GetAccountRange>(bus, pool, &answers, |answers, request, context| answers.account_range(&request, context))?;
     work::<CompactDatabase>(bus, pool, &answers, |answers, _, context| answers.compact(context))?;
     let (trying, own) = (Arc::clone(&answers), Arc::clone(&answers));
     bus.handle_attempt::<GetLogs>(

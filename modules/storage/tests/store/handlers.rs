@@ -6,10 +6,10 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{
     Account, BlockId, BlockNumber, BlockTag, ChainReader, ChainWriter, Failure, FailureCode, LogFilter, Request,
     messages::{
-        BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetBlock,
-        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetHead,
-        GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction,
-        GetTransactionInBlock, GetTransactionProof, LogRange, Profile, StoredBlock,
+        BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange,
+        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage,
+        GetTransaction, GetTransactionInBlock, GetTransactionProof, LogRange, Profile, StoredBlock,
     },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
@@ -364,6 +364,45 @@ async fn a_past_state_is_dumped_in_pages() {
     assert!(before.iter().all(|account| account.address != address(9)), "an account of later");
     assert!(after.iter().any(|account| account.address == address(9)));
     assert!(after.windows(2).all(|pair| pair[0].address < pair[1].address));
+}
+
+#[tokio::test]
+async fn a_range_of_accounts_follows_the_order_of_the_state_trie() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let range = async |block: u64, start: Vec<u8>, limit: u64, parts: bool| {
+        let (block, start) = (BlockId::number(block), start.into());
+        let request = GetAccountRange { block, start, limit, with_code: parts, with_storage: parts };
+        ask(&bus, request).await.unwrap()
+    };
+    let mut dumped =
+        ask(&bus, DumpAccounts { block: BlockId::number(3), from: alloy_primitives::Address::ZERO, limit: 1000 })
+            .await
+            .unwrap();
+    dumped.accounts.sort_by_cached_key(|account| alloy_primitives::keccak256(account.address));
+
+    let whole = range(3, vec![], 1000, true).await;
+    assert_eq!((whole.root, whole.next), (dumped.root, None));
+    assert_eq!(whole.accounts, dumped.accounts);
+    assert!(whole.accounts.len() > 1);
+
+    let (mut paged, mut start) = (Vec::new(), Some(vec![]));
+    while let Some(first) = start {
+        let page = range(3, first, 1, true).await;
+        assert_eq!(page.accounts.len(), 1);
+        paged.extend(page.accounts);
+        start = page.next.map(|next| next.to_vec());
+    }
+    assert_eq!(paged, whole.accounts);
+
+    let second = alloy_primitives::keccak256(whole.accounts[1].address);
+    let prefix = range(3, second[..2].to_vec(), 1, false).await;
+    assert_eq!(prefix.accounts[0].address, whole.accounts[1].address);
+    let bare = range(3, vec![], 1000, false).await;
+    assert!(bare.accounts.iter().all(|account| account.code.is_empty() && account.slots.is_empty()));
+    let before = range(1, vec![], 1000, false).await;
+    assert!(before.accounts.iter().all(|account| account.address != address(9)), "an account of later");
+    assert_eq!(range(3, vec![0xff; 32], 1000, false).await.accounts, []);
 }
 
 #[tokio::test]

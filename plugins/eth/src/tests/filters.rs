@@ -275,3 +275,96 @@ fn syncing_announces_its_beginning_and_end() {
     );
     assert_eq!(texts, ["", started, "false"]);
 }
+
+/// A waiting transaction of a sender.
+fn waiting(sender: u8, nonce: u64, gas_limit: u64) -> RecoveredTransaction {
+    let transaction = Transaction {
+        hash: B256::repeat_byte(sender),
+        chain_id: None,
+        nonce,
+        gas_limit,
+        to: Some(Address::repeat_byte(1)),
+        value: U256::ZERO,
+        input: Bytes::new(),
+        payload: TransactionPayload::Legacy { gas_price: U256::from(3) },
+        signature: TransactionSignature { v: 27, r: U256::from(1), s: U256::from(2) },
+    };
+    RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) }
+}
+
+/// A node whose head takes 100 gas, with these waiting transactions; each logs its sender.
+fn with_pool(waits: Vec<RecoveredTransaction>, is_refused: bool) -> FakeHost {
+    let summary: Vec<_> = waits.iter().map(PooledSummary::from).collect();
+    let Chain { node, .. } = chain();
+    node.answer(|_: GetHead| {
+        let header = Header { gas_limit: 100, number: 10, ..Header::default() };
+        let header = Arc::new(SealedHeader::new_unchecked(header, hash_of(10)));
+        Ok(Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None }))
+    })
+    .answer(move |_: GetPoolSummary| Ok(PoolSummary { pending: summary.clone(), queued: vec![] }))
+    .answer(move |request: GetPoolContent| {
+        let pending = waits.iter().filter(|waits| Some(waits.sender) == request.sender).cloned().collect();
+        Ok(PoolContent { pending, queued: vec![] })
+    })
+    .answer(move |request: Simulate| {
+        assert_eq!((request.base, request.validates), (BlockId::hash(hash_of(10)), false));
+        if is_refused {
+            return Err(Failure::server("insufficient funds"));
+        }
+        let calls = request.blocks[0].calls.iter().enumerate().map(|(index, call)| {
+            assert!(call.gas_price.is_none());
+            let sender = call.from.unwrap_or_default();
+            let log = Log { address: sender, topics: vec![B256::repeat_byte(2)], data: Bytes::new() };
+            let logs = vec![SimulatedLog { index: index as u64, log }];
+            SimulatedCall { returned: Bytes::new(), logs, gas_used: 0, max_gas_used: 0, failure: None }
+        });
+        let block =
+            Block { header: (*sealed(11)).clone(), transactions: vec![], ommers: vec![], withdrawals: None, size: 0 };
+        let block = Arc::new(RecoveredBlock { block, senders: vec![] });
+        let stored = StoredBlock { block, total_difficulty: U256::ZERO, is_canonical: false };
+        Ok(vec![SimulatedBlock { stored, calls: calls.collect() }])
+    })
+}
+
+#[test]
+fn a_range_that_ends_at_pending_has_the_pools_logs_without_places() {
+    let node = with_pool(vec![waiting(5, 0, 40), waiting(5, 1, 40), waiting(6, 0, 40)], false);
+    let eth = plugin(&node);
+    let ask = |criteria: Value| call_on(&node, &eth, "eth_getLogs", &json!([criteria]).to_string()).expect("logs");
+
+    let only = ask(json!({"fromBlock": "pending", "toBlock": "pending"}));
+    let log = json!({
+        "address": Address::repeat_byte(5),
+        "topics": [B256::repeat_byte(2)],
+        "data": "0x",
+        "blockNumber": null,
+        "transactionHash": null,
+        "transactionIndex": null,
+        "blockHash": null,
+        "logIndex": null,
+        "removed": false,
+    });
+    assert_eq!(only, json!([log, log]), "a block has no gas for the third");
+
+    let both = ask(json!({"fromBlock": "0xa", "toBlock": "pending"}));
+    assert_eq!((&both[0]["blockNumber"], &both[1]), (&json!("0xa"), &log));
+    let filtered = ask(json!({"fromBlock": "pending", "toBlock": "pending", "topics": [B256::ZERO]}));
+    assert_eq!(filtered, json!([]));
+    let latest = ask(json!({"fromBlock": "0xa", "toBlock": "latest"}));
+    assert_eq!(latest.as_array().map(Vec::len), Some(1));
+    let id = call_on(&node, &eth, "eth_newFilter", r#"[{"fromBlock":"latest","toBlock":"pending"}]"#).expect("an id");
+    let of_filter = call_on(&node, &eth, "eth_getFilterLogs", &json!([id]).to_string()).expect("logs");
+    assert_eq!(of_filter[1], log);
+}
+
+#[test]
+fn a_range_that_ends_at_pending_ends_at_the_head_where_nothing_waits_or_can_be_simulated() {
+    for node in
+        [with_pool(vec![], false), with_pool(vec![waiting(5, 0, 40)], true), with_pool(vec![waiting(5, 0, 400)], false)]
+    {
+        let logs = call_on(&node, &plugin(&node), "eth_getLogs", r#"[{"fromBlock":"0xa","toBlock":"pending"}]"#);
+        let logs = logs.expect("logs");
+        assert_eq!(logs.as_array().map(Vec::len), Some(1));
+        assert_eq!(logs[0]["blockNumber"], "0xa");
+    }
+}

@@ -1,6 +1,6 @@
 //! Blocks, uncles and headers (`docs/spec/rpc-eth.md` 6.1, 6.2, `docs/spec/conformance.md` 3.2).
 
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{B256, U256};
 use tenon_api::{
     Header, NativeSeal, SealedHeader, Withdrawal,
     messages::{BlockOutline, Profile, StoredBlock},
@@ -311,8 +311,8 @@ fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Hea
     json.key("requestsHash").optional_data(header.requests_hash);
 }
 
-/// Standard alphabet with padding.
-fn base64(bytes: &Bytes) -> String {
+/// Base64 of bytes: standard alphabet with padding, as Go writes byte slices in JSON.
+pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -339,7 +339,7 @@ mod tests {
             [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (&[0xff, 0xfe, 0xfd, 0xfc], "//79/A==")];
 
         for (bytes, expected) in cases {
-            assert_eq!(base64(&Bytes::copy_from_slice(bytes)), expected);
+            assert_eq!(base64(bytes), expected);
         }
     }
 }

@@ -51,8 +51,18 @@ pub fn logs_json(profile: Profile, logs: &[LocatedLog]) -> JsonWriter {
     json
 }
 
-/// A log and its place. The native profile gives no block time.
-pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, place: &LogPlace) {
+/// A log of a transaction that is in no block yet: its place is null.
+pub fn write_pending_log(json: &mut JsonWriter, log: &Log) {
+    write_content(json, log);
+    for name in ["blockNumber", "transactionHash", "transactionIndex", "blockHash", "logIndex"] {
+        json.key(name).null();
+    }
+    json.key("removed").boolean(false);
+    json.end_object();
+}
+
+/// Opens a log's object with what its contract said.
+fn write_content(json: &mut JsonWriter, log: &Log) {
     json.begin_object();
     json.key("address").data(log.address);
     json.key("topics");
@@ -62,6 +72,11 @@ pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, plac
     }
     json.end_list();
     json.key("data").data(&log.data);
+}
+
+/// A log and its place. The native profile gives no block time.
+pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, place: &LogPlace) {
+    write_content(json, log);
     json.key("blockNumber").quantity(place.block_number);
     json.key("transactionHash").data(place.transaction_hash);
     json.key("transactionIndex").quantity(place.transaction_index);

@@ -1,0 +1,59 @@
+//! Samples of what uses the processor.
+
+use std::time::{Instant, SystemTime};
+
+use pprof::{ProfilerGuard, ProfilerGuardBuilder, Symbol};
+use tenon_api::Failure;
+
+use super::pprof_file::{Place, ProfileBuilder};
+
+/// Samples a second of processor time, as in the reference.
+const FREQUENCY: i32 = 100;
+
+/// Nanoseconds of processor time for which a sample stands.
+const PERIOD: i64 = 1_000_000_000 / FREQUENCY as i64;
+
+/// Libraries in which no stack is taken, since taking one there may wait for a lock that the interrupted thread has.
+const NOT_SAMPLED: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
+
+/// A running recording. Dropping it ends it.
+pub(super) struct CpuRecording {
+    sampler: ProfilerGuard<'static>,
+    began: SystemTime,
+    since: Instant,
+}
+
+impl CpuRecording {
+    /// Begins to sample.
+    ///
+    /// # Errors
+    /// If the system gives no timer, or something else samples already.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let sampler = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&NOT_SAMPLED).build();
+        let sampler = sampler.map_err(|error| Failure::server(format!("CPU profiling: {error}")))?;
+        Ok(Self { sampler, began: SystemTime::now(), since: Instant::now() })
+    }
+
+    /// Ends the recording; returns the file's content. Takes seconds: names of functions are looked up here.
+    ///
+    /// # Errors
+    /// If the samples cannot be read.
+    pub(super) fn finish(self) -> Result<Vec<u8>, Failure> {
+        let report = self.sampler.report().build();
+        let report = report.map_err(|error| Failure::server(format!("CPU profiling: {error}")))?;
+        let mut profile = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        profile.taken(self.began, self.since.elapsed(), ("cpu", "nanoseconds"), PERIOD);
+        drop(self.sampler);
+        for (stack, count) in &report.data {
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            let frames: Vec<Vec<Place>> = stack.frames.iter().map(|frame| frame.iter().map(place).collect()).collect();
+            let values = vec![count, count.saturating_mul(PERIOD)];
+            profile.sample(&frames, values, &[("thread", &stack.thread_name)]);
+        }
+        profile.finish()
+    }
+}
+
+fn place(symbol: &Symbol) -> Place {
+    Place { function: symbol.name(), file: symbol.filename().into_owned(), line: symbol.lineno() }
+}

@@ -1,0 +1,281 @@
+//! Profiles of the node's process, written into the first folder for requests (`messages/debug.rs`, 0x090f;
+//! `docs/spec/rpc-node.md` 4.5).
+//!
+//! What uses the processor is sampled by a signal, what holds memory is known to the allocator, waits and spans are
+//! counted where they happen (`tenon_bus::waits`, `tenon_bus::spans`). One recording of a kind runs at a time; all end
+//! with their caller or at a maximum time, and what they keep is bounded.
+
+mod cpu;
+mod pprof_file;
+mod trace_events;
+mod wait_profile;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+use tenon_api::Failure;
+use tenon_api::messages::{ProfileStep, RecordProfile};
+use tenon_bus::waits::{self, WaitKind};
+use tenon_bus::{Bus, CallContext, RegisterError, spans};
+
+use crate::chain_files::RequestFolders;
+use cpu::CpuRecording;
+
+/// Maximum of the timed steps, seconds, and maximum time of a recording that is never stopped.
+const MAX_SECONDS: u64 = 600;
+
+/// Maximum length of a profile, bytes.
+const MAX_PROFILE: usize = 256 << 20;
+
+/// The recordings of this process.
+struct Profiles {
+    folders: RequestFolders,
+    /// Locked to begin or end a recording; nothing awaits under it.
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    cpu: Option<Recording<CpuRecording>>,
+    /// The bus keeps the spans.
+    spans: Option<Recording<()>>,
+    /// Number of the newest recording.
+    newest: u64,
+}
+
+/// A running recording.
+struct Recording<T> {
+    number: u64,
+    file: String,
+    value: T,
+}
+
+/// Answers [`RecordProfile`].
+///
+/// # Errors
+/// [`RegisterError`] when another module answers it already.
+pub(crate) fn register(bus: &Bus, folders: RequestFolders) -> Result<(), RegisterError> {
+    let profiles = Arc::new(Profiles { folders, running: Mutex::default() });
+    bus.handle(move |request: RecordProfile, _: CallContext| {
+        let profiles = Arc::clone(&profiles);
+        async move { profiles.run(request.step).await }
+    })
+}
+
+impl Profiles {
+    async fn run(self: Arc<Self>, step: ProfileStep) -> Result<(), Failure> {
+        match step {
+            ProfileStep::StartCpu { file } => {
+                let number = self.start_cpu(file)?;
+                self.stop_later(number);
+                Ok(())
+            }
+            ProfileStep::StopCpu => self.stop_cpu(None).await,
+            ProfileStep::Cpu { file, seconds } => {
+                let seconds = pause(seconds)?;
+                let number = self.start_cpu(file)?;
+                let _ended = EndsWithCaller { profiles: &self, number };
+                tokio::time::sleep(seconds).await;
+                self.stop_cpu(Some(number)).await
+            }
+            ProfileStep::WriteHeap { file } => self.write_heap(&file).await,
+            ProfileStep::StartSpans { file } => {
+                let number = self.start_spans(file)?;
+                self.stop_later(number);
+                Ok(())
+            }
+            ProfileStep::StopSpans => self.stop_spans(None).await,
+            ProfileStep::Spans { file, seconds } => {
+                let seconds = pause(seconds)?;
+                let number = self.start_spans(file)?;
+                let _ended = EndsWithCaller { profiles: &self, number };
+                tokio::time::sleep(seconds).await;
+                self.stop_spans(Some(number)).await
+            }
+            step => self.run_waits(step).await,
+        }
+    }
+
+    /// The steps that concern waits.
+    async fn run_waits(&self, step: ProfileStep) -> Result<(), Failure> {
+        match step {
+            ProfileStep::SetBlockingRate { nanoseconds } => waits::set_blocking_rate(nanoseconds),
+            ProfileStep::SetLockFraction { fraction } => waits::set_lock_fraction(fraction),
+            ProfileStep::WriteBlocking { file } => self.write_waits(WaitKind::Blocking, &file).await?,
+            ProfileStep::WriteLocks { file } => self.write_waits(WaitKind::Lock, &file).await?,
+            ProfileStep::Blocking { file, seconds } => {
+                let seconds = pause(seconds)?;
+                self.folders.for_profile(&file)?;
+                waits::set_blocking_rate(1);
+                let sampled = SampledWaits(|| waits::set_blocking_rate(0));
+                tokio::time::sleep(seconds).await;
+                drop(sampled);
+                self.write_waits(WaitKind::Blocking, &file).await?;
+            }
+            ProfileStep::Locks { file, seconds } => {
+                let seconds = pause(seconds)?;
+                self.folders.for_profile(&file)?;
+                waits::set_lock_fraction(1);
+                let sampled = SampledWaits(|| waits::set_lock_fraction(0));
+                tokio::time::sleep(seconds).await;
+                drop(sampled);
+                self.write_waits(WaitKind::Lock, &file).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_cpu(&self, file: String) -> Result<u64, Failure> {
+        let mut running = self.lock();
+        if running.cpu.is_some() {
+            return Err(Failure::server("CPU profiling already in progress"));
+        }
+        self.folders.for_profile(&file)?;
+        let value = CpuRecording::start()?;
+        running.newest += 1;
+        let number = running.newest;
+        running.cpu = Some(Recording { number, file, value });
+        Ok(number)
+    }
+
+    /// Ends a recording and writes its file: the one with this number, or any.
+    async fn stop_cpu(&self, number: Option<u64>) -> Result<(), Failure> {
+        let recording = self.lock().cpu.take_if(|recording| number.is_none_or(|number| number == recording.number));
+        let recording = recording.ok_or_else(|| Failure::server("CPU profiling not in progress"))?;
+        let path = self.folders.for_profile(&recording.file)?;
+        in_background(move || write(&path, &recording.value.finish()?)).await
+    }
+
+    fn start_spans(&self, file: String) -> Result<u64, Failure> {
+        let mut running = self.lock();
+        if running.spans.is_some() {
+            return Err(Failure::server("trace already in progress"));
+        }
+        self.folders.for_profile(&file)?;
+        if !spans::start_recording() {
+            return Err(Failure::server("trace already in progress"));
+        }
+        running.newest += 1;
+        let number = running.newest;
+        running.spans = Some(Recording { number, file, value: () });
+        Ok(number)
+    }
+
+    /// As [`Profiles::stop_cpu`].
+    async fn stop_spans(&self, number: Option<u64>) -> Result<(), Failure> {
+        let recording = self.lock().spans.take_if(|recording| number.is_none_or(|number| number == recording.number));
+        let not_running = || Failure::server("trace not in progress");
+        let recording = recording.ok_or_else(not_running)?;
+        let spans = spans::stop_recording().ok_or_else(not_running)?;
+        let path = self.folders.for_profile(&recording.file)?;
+        in_background(move || write(&path, &trace_events::encode(&spans)?)).await
+    }
+
+    /// Ends a recording at its maximum time.
+    fn stop_later(self: &Arc<Self>, number: u64) {
+        let profiles = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(MAX_SECONDS)).await;
+            let Some(profiles) = profiles.upgrade() else { return };
+            let (is_cpu, is_spans) = {
+                let running = profiles.lock();
+                let is_it = |found: Option<u64>| found == Some(number);
+                (is_it(running.cpu.as_ref().map(|it| it.number)), is_it(running.spans.as_ref().map(|it| it.number)))
+            };
+            let written = match (is_cpu, is_spans) {
+                (true, _) => profiles.stop_cpu(Some(number)).await,
+                (_, true) => profiles.stop_spans(Some(number)).await,
+                _ => return,
+            };
+            match written {
+                Ok(()) => tracing::warn!(seconds = MAX_SECONDS, "profile ended at its maximum time and written"),
+                Err(error) => tracing::warn!(%error, "profile ended at its maximum time and lost"),
+            }
+        });
+    }
+
+    async fn write_waits(&self, kind: WaitKind, file: &str) -> Result<(), Failure> {
+        let path = self.folders.for_profile(file)?;
+        in_background(move || write(&path, &wait_profile::encode(&waits::totals(kind))?)).await
+    }
+
+    async fn write_heap(&self, file: &str) -> Result<(), Failure> {
+        let path = self.folders.for_profile(file)?;
+        let Some(profiler) = jemalloc_pprof::PROF_CTL.as_ref() else {
+            return Err(Failure::server(
+                "heap profiling is not enabled; start the node with MALLOC_CONF=prof:true in its environment",
+            ));
+        };
+        let mut profiler = Arc::clone(profiler).lock_owned().await;
+        in_background(move || {
+            let profile = profiler.dump_pprof();
+            write(&path, &profile.map_err(|error| Failure::server(format!("the allocator's profile: {error}")))?)
+        })
+        .await
+    }
+}
+
+/// Ends a recording without a file if its caller leaves during a timed step; one that was stopped is gone by then.
+struct EndsWithCaller<'a> {
+    profiles: &'a Profiles,
+    number: u64,
+}
+
+impl Drop for EndsWithCaller<'_> {
+    fn drop(&mut self) {
+        let mut running = self.profiles.lock();
+        running.cpu.take_if(|recording| recording.number == self.number);
+        if running.spans.take_if(|recording| recording.number == self.number).is_some() {
+            spans::stop_recording();
+        }
+    }
+}
+
+/// Ends the sampling of waits, also when its caller has left.
+struct SampledWaits(fn());
+
+impl Drop for SampledWaits {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+fn pause(seconds: u64) -> Result<Duration, Failure> {
+    if seconds > MAX_SECONDS {
+        return Err(Failure::invalid_params(format!("{seconds} seconds: {MAX_SECONDS} at most")));
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+/// Runs work that takes long on a thread of its own.
+async fn in_background(work: impl FnOnce() -> Result<(), Failure> + Send + 'static) -> Result<(), Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Failure::server("the profile could not be made")))
+}
+
+/// Replaces a file in one step. A link of its name is replaced, not followed.
+fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if content.len() > MAX_PROFILE {
+        return Err(Failure::limit(format!("the profile is longer than {MAX_PROFILE} bytes")));
+    }
+    let named = |error: std::io::Error| Failure::server(format!("{}: {error}", path.display()));
+    let folder: PathBuf = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    fs::create_dir_all(&folder).map_err(named)?;
+    let mut file = NamedTempFile::new_in(&folder).map_err(named)?;
+    file.write_all(content).map_err(named)?;
+    file.persist(path).map_err(|error| named(error.error))?;
+    tracing::info!(path = %path.display(), bytes = content.len(), "profile written");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

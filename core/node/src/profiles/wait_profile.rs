@@ -1,0 +1,27 @@
+//! What was waited for, as a profile with Go's types of values.
+
+use std::time::{Duration, SystemTime};
+
+use tenon_api::Failure;
+use tenon_bus::waits::{WaitPlace, WaitTotal};
+
+use super::pprof_file::{Place, ProfileBuilder};
+
+/// The file's content.
+///
+/// # Errors
+/// See [`ProfileBuilder::finish`].
+pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> Result<Vec<u8>, Failure> {
+    let mut profile = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
+    profile.taken(SystemTime::now(), Duration::ZERO, ("contentions", "count"), 1);
+    for (place, total) in waits {
+        let at =
+            |function: &str| Place { function: function.to_owned(), file: place.file.to_owned(), line: place.line };
+        // What is waited for stands innermost, so that one function's waits are told apart.
+        let stack = [vec![at(place.subject)], vec![at(place.function)]];
+        #[allow(clippy::cast_possible_truncation, reason = "saturates, and rounds a figure for people")]
+        let values = vec![total.count as i64, total.nanoseconds as i64];
+        profile.sample(&stack, values, &[]);
+    }
+    profile.finish()
+}

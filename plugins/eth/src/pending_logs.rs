@@ -1,0 +1,74 @@
+//! Logs of transactions that wait in the pool, for ranges that end at `pending`.
+//!
+//! No block is pending here, so the pool's executable transactions are simulated on the head, sender by sender in the
+//! order of nonces, as far as their gas fits into a block. Prices are left out: what a transaction logs rarely depends on
+//! them, and one that is not affordable would end the simulation. Where the pool is stopped or the simulation is refused
+//! there are no pending logs, and the range ends at the head.
+
+use tenon_sdk::{prelude::*, shapes::pooled_bytes};
+
+use crate::EthContext;
+
+/// Maximum number of transactions that are simulated.
+const MAX_TRANSACTIONS: usize = 500;
+
+/// The pool's logs that match, without places.
+pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec<Log>, Failure> {
+    let head = context.call(GetHead).await?;
+    // The module `pool` may be stopped.
+    let Ok(PoolSummary { pending: summary, .. }) = context.call(GetPoolSummary { sender: None }).await else {
+        return Ok(Vec::new());
+    };
+    let mut gas_left = head.header.gas_limit;
+    let fits = |pooled: &&PooledSummary| match gas_left.checked_sub(pooled.gas_limit) {
+        Some(left) => {
+            gas_left = left;
+            true
+        }
+        None => false,
+    };
+    let chosen: Vec<PooledSummary> = summary.iter().take(MAX_TRANSACTIONS).take_while(fits).cloned().collect();
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut calls = Vec::with_capacity(chosen.len());
+    // Before any of it is loaded, and for the copies in the simulation.
+    let _memory = context.hold(2 * chosen.iter().map(pooled_bytes).sum::<usize>())?;
+    for of_sender in chosen.chunk_by(|left, right| left.sender == right.sender) {
+        let Some(first) = of_sender.first() else { continue };
+        let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
+        // A transaction that came meanwhile is not in the reservation.
+        calls.extend(content.pending.iter().take(of_sender.len()).map(call_of));
+    }
+    let base = BlockId::hash(head.header.hash());
+    let block = BlockToSimulate { calls, ..BlockToSimulate::default() };
+    let simulation = Simulate { base, blocks: vec![block], traces_transfers: false, validates: false };
+    let Ok(simulated) = context.call(simulation).await else { return Ok(Vec::new()) };
+    let logs = simulated.into_iter().flat_map(|block| block.calls).flat_map(|call| call.logs).map(|log| log.log);
+    Ok(logs.filter(|log| filter.matches(log)).collect())
+}
+
+/// A waiting transaction as a call that costs nothing.
+fn call_of(pooled: &RecoveredTransaction) -> CallRequest {
+    let transaction = &pooled.transaction;
+    let access_list = transaction.access_list();
+    let (blobs, delegations) = match &transaction.payload {
+        TransactionPayload::Blob { blob_versioned_hashes, .. } => (Some(blob_versioned_hashes.clone()), None),
+        TransactionPayload::SetCode { authorization_list, .. } => (None, Some(authorization_list.clone())),
+        TransactionPayload::Legacy { .. }
+        | TransactionPayload::AccessList { .. }
+        | TransactionPayload::DynamicFee { .. } => (None, None),
+    };
+    CallRequest {
+        from: Some(pooled.sender),
+        to: transaction.to,
+        gas: Some(transaction.gas_limit),
+        value: Some(transaction.value),
+        nonce: Some(transaction.nonce),
+        input: transaction.input.clone(),
+        access_list: (!access_list.is_empty()).then(|| access_list.to_vec()),
+        blob_versioned_hashes: blobs,
+        authorization_list: delegations,
+        ..CallRequest::default()
+    }
+}
