@@ -37,6 +37,8 @@ mod secrets;
 mod session;
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod recorded;
 
 pub use base::{BASE_PROTOCOL_VERSION, DisconnectReason, Hello, MAX_HELLO_BYTES};
