@@ -27,6 +27,7 @@ mod contract_slots;
 pub mod genesis;
 mod resolve;
 mod roots;
+pub mod round_messages;
 mod sender;
 pub mod spec;
 pub mod trie;

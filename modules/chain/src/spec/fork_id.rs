@@ -13,6 +13,24 @@ pub struct ForkId {
     pub next: u64,
 }
 
+impl ForkId {
+    /// The identifier of a chain whose forks are heights alone, at a head with height `number`: the native networks
+    /// (`docs/spec/upgrades.md` 12.2). `heights` may have any order and repeat itself.
+    pub fn of_heights(genesis_hash: B256, heights: &[u64], number: u64) -> Self {
+        let mut heights: Vec<u64> = heights.iter().copied().filter(|height| *height > 0).collect();
+        heights.sort_unstable();
+        heights.dedup();
+        let mut checksum = crc32(!0, genesis_hash.as_slice());
+        for height in heights {
+            if number < height {
+                return Self { hash: (!checksum).to_be_bytes(), next: height };
+            }
+            checksum = crc32(checksum, &height.to_be_bytes());
+        }
+        Self { hash: (!checksum).to_be_bytes(), next: 0 }
+    }
+}
+
 impl ChainSpec {
     /// The fork identifier of a chain with this genesis, at a head with this height and time.
     pub fn fork_id(&self, genesis_hash: B256, genesis_time: u64, number: u64, timestamp: u64) -> ForkId {
@@ -61,4 +79,26 @@ fn crc32(state: u32, bytes: &[u8]) -> u32 {
             },
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{b256, hex};
+
+    use super::*;
+
+    /// `docs/spec/upgrades.md` 12.2.
+    #[test]
+    fn native_networks_have_the_identifiers_of_the_specification() {
+        let testnet = b256!("bdea512b4f12ff1135ec92c00dc047ffb93890c2ea1aa0eefe9b013d80640075");
+        let heights = [
+            1, 2, 3, 4, 3_000_000, 3_464_000, 5_000_000, 23_779_191, 56_828_700, 61_290_000, 66_825_000, 71_550_000,
+            71_551_800, 83_600_000,
+        ];
+        let cases = [(0, "6627b1ab", 1), (83_599_999, "ebce6795", 83_600_000), (83_600_000, "7fcfc8b0", 0)];
+        for (number, hash, next) in cases {
+            let id = ForkId::of_heights(testnet, &heights, number);
+            assert_eq!((hex::encode(id.hash).as_str(), id.next), (hash, next), "at {number}");
+        }
+    }
 }

@@ -1,0 +1,30 @@
+//! How nodes find each other: discovery v4 in the variant of chains 50, 51 and 551 (`docs/spec/p2p.md` 4,
+//! `docs/spec/upgrades.md` 12.3).
+//!
+//! It owns the packets, the table of known nodes, the proofs of their endpoints, and lookups. [`Discovery`] is a state machine
+//! without I/O: datagrams and a clock go in, [`Action`]s come out.
+//!
+//! Invariants: nothing that is received causes a panic; every list and map has a bound; a node that has not proven that it
+//! receives at its address gets Pongs and Pings only, and no list of nodes and no record; a proof holds for one identifier
+//! and one address together.
+
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod lookup;
+mod node_file;
+mod packet;
+mod proofs;
+mod service;
+mod table;
+
+#[cfg(test)]
+mod recorded;
+
+pub use addresses::{Network, NetworkError, Networks, RelayError, check_relay};
+pub use node_file::{KnownNode, MAX_NODE_FILE_BYTES, read_nodes, write_nodes};
+pub use packet::{
+    Content, MAX_PACKET_BYTES, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketKind, PacketTypes,
+};
+pub use service::{Action, Clock, Discovery, DiscoverySettings};
+pub use table::{Distance, NodeEntry, Table, TableSettings};

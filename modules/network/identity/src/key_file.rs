@@ -1,0 +1,151 @@
+//! The file that keeps the node key: 64 hexadecimal digits, readable by its owner alone (`docs/spec/p2p.md` 3).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::hex;
+use zeroize::Zeroizing;
+
+use crate::{KeyError, NodeKey};
+
+/// More than a key file can have: digits, `0x` and white space around them.
+const MAX_FILE_BYTES: u64 = 256;
+
+/// Why there is no node key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file cannot be read or written.
+    #[error("node key {}: {cause}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        cause: io::Error,
+    },
+    /// Others than the owner can read the file.
+    #[error("node key {}: others can read it (mode {mode:o}); run chmod 600 on it", path.display())]
+    TooOpen {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file's content is not 64 hexadecimal digits.
+    #[error("a node key is 64 hexadecimal digits")]
+    Text,
+    /// The number is not a key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// Reads a key from 64 hexadecimal digits, with or without `0x`, and white space around them.
+///
+/// # Errors
+/// [`KeyFileError::Text`] and [`KeyFileError::Key`]; neither contains any part of the text.
+pub fn parse_key(text: &str) -> Result<NodeKey, KeyFileError> {
+    let digits = text.trim();
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let mut secret = Zeroizing::new([0; 32]);
+    if digits.len() != 64 || hex::decode_to_slice(digits, secret.as_mut_slice()).is_err() {
+        return Err(KeyFileError::Text);
+    }
+    Ok(NodeKey::from_secret(secret)?)
+}
+
+/// Reads the key file, or makes a new key and writes it (mode 0600) when there is none.
+///
+/// # Errors
+/// [`KeyFileError`]. An existing file is never changed.
+pub fn load_or_create(path: &Path) -> Result<NodeKey, KeyFileError> {
+    match File::open(path) {
+        Ok(file) => load(path, &file),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => create(path),
+        Err(cause) => Err(KeyFileError::Io { path: path.to_owned(), cause }),
+    }
+}
+
+fn load(path: &Path, file: &File) -> Result<NodeKey, KeyFileError> {
+    let failed = |cause| KeyFileError::Io { path: path.to_owned(), cause };
+    let mode = permissions(file).map_err(failed)?;
+    if mode & 0o077 != 0 {
+        return Err(KeyFileError::TooOpen { path: path.to_owned(), mode });
+    }
+    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize));
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
+    parse_key(&text)
+}
+
+fn create(path: &Path) -> Result<NodeKey, KeyFileError> {
+    let key = NodeKey::random()?;
+    let written = || -> io::Result<()> {
+        let mut file = private_options().open(path)?;
+        file.write_all(key.reveal().as_bytes())?;
+        file.sync_all()
+    };
+    match written() {
+        Ok(()) => Ok(key),
+        // Another process was faster: its key counts.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            let file = File::open(path).map_err(|cause| KeyFileError::Io { path: path.to_owned(), cause })?;
+            load(path, &file)
+        }
+        Err(cause) => Err(KeyFileError::Io { path: path.to_owned(), cause }),
+    }
+}
+
+#[cfg(unix)]
+fn private_options() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options
+}
+
+#[cfg(unix)]
+fn permissions(file: &File) -> io::Result<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(file.metadata()?.permissions().mode() & 0o777)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_made_for_its_owner_alone_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodekey");
+
+        let made = load_or_create(&path).unwrap();
+
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&path).unwrap().len(), 64);
+        assert_eq!(load_or_create(&path).unwrap().id(), made.id());
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodekey");
+        load_or_create(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let before = fs::read(&path).unwrap();
+
+        assert!(matches!(load_or_create(&path), Err(KeyFileError::TooOpen { mode: 0o640, .. })));
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn texts_that_are_no_key_are_refused_without_being_shown() {
+        let good = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291";
+        assert!(parse_key(&format!("0x{good}\n")).is_ok());
+        for text in ["", "0x", &good[1..], &format!("{good}00"), &good.replace('b', "g"), &"0".repeat(64)] {
+            let error = parse_key(text).err().unwrap().to_string();
+            assert!(!error.contains("c71a67"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The identifier of a node: its public key (`docs/spec/p2p.md` 3).
+
+use std::fmt;
+use std::str::FromStr;
+
+use alloy_primitives::{B256, hex, keccak256};
+use secp256k1::PublicKey;
+
+/// A node's public key: both coordinates, 32 bytes each, without the leading 04. Not checked to be on the curve before
+/// [`NodeId::public_key`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub [u8; 64]);
+
+/// Why a text or a number is no node's identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeIdError {
+    /// The text has another number of digits.
+    #[error("wrong length, want 128 hex chars")]
+    Length,
+    /// A character that is no hexadecimal digit.
+    #[error("a character is no hexadecimal digit")]
+    Digit,
+    /// The coordinates are not those of a point of the curve.
+    #[error("invalid secp256k1 curve point")]
+    NotOnCurve,
+}
+
+impl NodeId {
+    /// The identifier with every byte zero, which no node has.
+    pub const ZERO: Self = Self([0; 64]);
+
+    /// The hash that distances between nodes are measured with.
+    pub fn hash(&self) -> B256 {
+        keccak256(self.0)
+    }
+
+    /// The identifier as a key of the curve.
+    ///
+    /// # Errors
+    /// [`NodeIdError::NotOnCurve`].
+    pub fn public_key(&self) -> Result<PublicKey, NodeIdError> {
+        let mut bytes = [4; 65];
+        bytes[1..].copy_from_slice(&self.0);
+        PublicKey::from_byte_array_uncompressed(bytes).map_err(|_| NodeIdError::NotOnCurve)
+    }
+
+    /// The first 8 bytes in hexadecimal, for log lines.
+    pub fn short(&self) -> String {
+        hex::encode(&self.0[..8])
+    }
+}
+
+impl From<&PublicKey> for NodeId {
+    fn from(key: &PublicKey) -> Self {
+        let mut id = [0; 64];
+        id.copy_from_slice(&key.serialize_uncompressed()[1..]);
+        Self(id)
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = NodeIdError;
+
+    /// Reads 128 hexadecimal digits, with or without `0x`.
+    fn from_str(text: &str) -> Result<Self, NodeIdError> {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        if digits.len() != 128 {
+            return Err(NodeIdError::Length);
+        }
+        let mut id = [0; 64];
+        hex::decode_to_slice(digits, &mut id).map_err(|_| NodeIdError::Digit)?;
+        Ok(Self(id))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeId({})", self.short())
+    }
+}

@@ -1,0 +1,119 @@
+//! Frames: encryption, MACs and sizes (`docs/spec/p2p.md` 7). What is inside a frame's body is the caller's.
+
+use aes::Aes256;
+use ctr::Ctr128BE;
+use ctr::cipher::{KeyIvInit, StreamCipher};
+
+use crate::FrameError;
+use crate::secrets::{RunningMac, Secrets};
+
+/// Bytes of an encrypted header with its MAC.
+pub(crate) const HEADER_BYTES: usize = 32;
+/// Maximum size of a frame's content: three bytes in the header.
+pub(crate) const MAX_CONTENT_BYTES: usize = (1 << 24) - 1;
+const BLOCK: usize = 16;
+/// The header's constant rest: an empty capability id and context, which nobody reads.
+const HEADER_DATA: [u8; 3] = [0xc2, 0x80, 0x80];
+
+/// One direction of a connection.
+struct Direction {
+    cipher: Ctr128BE<Aes256>,
+    mac: RunningMac,
+}
+
+/// Both directions.
+pub(crate) struct FrameCodec {
+    out: Direction,
+    into: Direction,
+    /// Content size of the frame whose header was read.
+    expected: Option<usize>,
+}
+
+impl FrameCodec {
+    pub(crate) fn new(secrets: Secrets, is_initiator: bool) -> Self {
+        let cipher = || Ctr128BE::<Aes256>::new((&*secrets.aes).into(), &[0; BLOCK].into());
+        let initiator = Direction { cipher: cipher(), mac: secrets.initiator_mac };
+        let responder = Direction { cipher: cipher(), mac: secrets.responder_mac };
+        let (out, into) = if is_initiator { (initiator, responder) } else { (responder, initiator) };
+        Self { out, into, expected: None }
+    }
+
+    /// The digests of both MACs, outgoing first.
+    #[cfg(test)]
+    pub(crate) fn mac_digests(&self) -> (alloy_primitives::B256, alloy_primitives::B256) {
+        (self.out.mac.digest(), self.into.mac.digest())
+    }
+
+    /// A frame around `code` and `payload`.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`] beyond three bytes of size.
+    pub(crate) fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+        let code = alloy_rlp::encode(code);
+        let size = code.len() + payload.len();
+        if size > MAX_CONTENT_BYTES {
+            return Err(FrameError::TooLong { bytes: size, limit: MAX_CONTENT_BYTES });
+        }
+        let padded = size.next_multiple_of(BLOCK);
+        let mut frame = Vec::with_capacity(HEADER_BYTES + padded + BLOCK);
+        let mut header = [0; BLOCK];
+        header[..3].copy_from_slice(&(size as u32).to_be_bytes()[1..]);
+        header[3..6].copy_from_slice(&HEADER_DATA);
+        self.out.cipher.apply_keystream(&mut header);
+        frame.extend_from_slice(&header);
+        frame.extend_from_slice(&self.out.mac.header(&header));
+        frame.extend_from_slice(&code);
+        frame.extend_from_slice(payload);
+        frame.resize(HEADER_BYTES + padded, 0);
+        self.out.cipher.apply_keystream(&mut frame[HEADER_BYTES..]);
+        let mac = self.out.mac.body(&frame[HEADER_BYTES..]);
+        frame.extend_from_slice(&mac);
+        Ok(frame)
+    }
+
+    /// Bytes that the next call of [`FrameCodec::decode`] needs.
+    pub(crate) fn needed(&self) -> usize {
+        match self.expected {
+            None => HEADER_BYTES,
+            Some(size) => size.next_multiple_of(BLOCK) + BLOCK,
+        }
+    }
+
+    /// Reads the next part from `input`, which has exactly [`FrameCodec::needed`] bytes: a header (`None`), or a body, whose
+    /// content is decrypted in place and returned.
+    ///
+    /// # Errors
+    /// A wrong MAC, or a declared size above `limit`; the connection cannot be used any more.
+    pub(crate) fn decode<'a>(&mut self, input: &'a mut [u8], limit: usize) -> Result<Option<&'a [u8]>, FrameError> {
+        let Some(size) = self.expected.take() else {
+            self.expected = Some(self.decode_header(input, limit)?);
+            return Ok(None);
+        };
+        let (body, mac) = input.split_last_chunk_mut::<BLOCK>().ok_or(FrameError::BodyMac)?;
+        if !equal(&self.into.mac.body(body), mac) {
+            return Err(FrameError::BodyMac);
+        }
+        self.into.cipher.apply_keystream(body);
+        body.get(..size).map(Some).ok_or(FrameError::BodyMac)
+    }
+
+    fn decode_header(&mut self, input: &[u8], limit: usize) -> Result<usize, FrameError> {
+        let (header, rest) = input.split_first_chunk::<BLOCK>().ok_or(FrameError::HeaderMac)?;
+        let mac = rest.first_chunk::<BLOCK>().ok_or(FrameError::HeaderMac)?;
+        if !equal(&self.into.mac.header(header), mac) {
+            return Err(FrameError::HeaderMac);
+        }
+        let mut plain = *header;
+        self.into.cipher.apply_keystream(&mut plain);
+        let size = usize::from(plain[0]) << 16 | usize::from(plain[1]) << 8 | usize::from(plain[2]);
+        if size > limit {
+            return Err(FrameError::TooLong { bytes: size, limit });
+        }
+        Ok(size)
+    }
+}
+
+/// Compares without stopping at the first difference.
+fn equal(one: &[u8; BLOCK], other: &[u8; BLOCK]) -> bool {
+    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}

@@ -1,0 +1,487 @@
+//! A connection from its first byte to its last, without I/O (`docs/spec/p2p.md` 6 to 8, 10).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_network_identity::{NodeId, NodeKey};
+
+use crate::base::{BASE_PROTOCOL_VERSION, DisconnectReason, EMPTY_LIST, Hello, MAX_HELLO_BYTES, code, read_disconnect};
+use crate::capability::{Agreed, BASE_PROTOCOL_LENGTH, Offer, agree};
+use crate::compression::{compress, decompress};
+use crate::error::{CloseReason, FrameError, HandshakeError, HelloError, SendError};
+use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
+use crate::handshake::{Format, HandshakeRandom, Initiator, PacketReader, respond};
+
+/// Bytes that a code takes at most in front of a payload.
+const MAX_CODE_BYTES: usize = 9;
+/// A Disconnect that begins with one of these is not compressed: a list of no or one byte (`docs/spec/p2p.md` 7).
+const PLAIN_DISCONNECT: [u8; 2] = [0xc0, 0xc1];
+
+/// What is equal for all sessions of a node.
+#[derive(Clone, Debug)]
+pub struct SessionSettings {
+    /// The client's name in Hello.
+    pub name: String,
+    /// Sub-protocols, in the order of Hello.
+    pub offers: Vec<Offer>,
+    /// Time for handshake and Hello together.
+    pub handshake_limit: Duration,
+    /// Time without a complete frame.
+    pub idle_limit: Duration,
+    /// Time between two Pings.
+    pub ping_interval: Duration,
+    /// Maximum size of a message's payload, decompressed, in bytes; at most 16,777,215.
+    pub max_message_bytes: usize,
+}
+
+impl SessionSettings {
+    /// Settings with the times and limits of `docs/spec/p2p.md` 1.
+    pub fn new(name: &str, offers: Vec<Offer>) -> Self {
+        Self {
+            name: name.to_owned(),
+            offers,
+            handshake_limit: Duration::from_secs(5),
+            idle_limit: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(15),
+            max_message_bytes: MAX_CONTENT_BYTES,
+        }
+    }
+}
+
+/// What the owner of a session has to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Write these bytes.
+    Write(Vec<u8>),
+    /// The peer has proven that it has this key. Answer with [`Session::admit`] or [`Session::refuse`].
+    Authenticated {
+        /// The peer.
+        id: NodeId,
+    },
+    /// The peer's Hello. Answer with [`Session::admit`] or [`Session::refuse`].
+    Greeted {
+        /// What it says about itself.
+        hello: Hello,
+        /// Sub-protocols in common, at least one.
+        agreed: Vec<Agreed>,
+    },
+    /// A message of a sub-protocol.
+    Message {
+        /// Index among the agreed sub-protocols.
+        protocol: usize,
+        /// Its code there.
+        code: u64,
+        /// Its payload, decompressed.
+        payload: Vec<u8>,
+    },
+    /// Close the socket once everything is written. Nothing follows.
+    Closed(CloseReason),
+}
+
+enum State {
+    /// Waiting for the peer's auth.
+    AwaitAuth {
+        random: Box<HandshakeRandom>,
+        reader: PacketReader,
+    },
+    /// Waiting for the answer to this side's auth.
+    AwaitAck {
+        initiator: Box<Initiator>,
+    },
+    /// Waiting for the owner's first decision.
+    Authenticated,
+    /// Waiting for the peer's Hello.
+    AwaitHello,
+    /// Waiting for the owner's second decision.
+    Greeted,
+    Open,
+    Closed,
+}
+
+/// One connection.
+///
+/// [`Session::receive`] takes bytes; [`Session::next_output`] works on them one frame at a time. An owner that cannot write any
+/// more stops calling both, and the peer is slowed down.
+pub struct Session {
+    settings: SessionSettings,
+    our_id: NodeId,
+    /// The peer; the one dialed, or the one authenticated.
+    remote: Option<NodeId>,
+    state: State,
+    key: KeyUse,
+    frames: Option<FrameCodec>,
+    agreed: Vec<Agreed>,
+    is_compressed: bool,
+    /// Received and not yet read.
+    received: Vec<u8>,
+    /// Bytes of `received` that are already read. They are removed together.
+    read: usize,
+    outputs: VecDeque<Output>,
+    /// When the current state, or the silence, has lasted too long.
+    deadline: Duration,
+    next_ping: Duration,
+}
+
+/// The handshake's secret, shared with the node; gone after it.
+type KeyUse = Option<Arc<NodeKey>>;
+
+impl Session {
+    /// A connection that this node dialed. The first output is the auth.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Key`] when the remote's identifier is not a point of the curve.
+    pub fn dial(
+        settings: SessionSettings,
+        key: &Arc<NodeKey>,
+        remote: NodeId,
+        random: HandshakeRandom,
+        now: Duration,
+    ) -> Result<Self, HandshakeError> {
+        let initiator = Initiator::new(key, &remote, random, Format::Sized)?;
+        Ok(Self::dial_with(settings, key, remote, initiator, now))
+    }
+
+    pub(crate) fn dial_with(
+        settings: SessionSettings,
+        key: &Arc<NodeKey>,
+        remote: NodeId,
+        initiator: Initiator,
+        now: Duration,
+    ) -> Self {
+        let auth = initiator.packet().to_vec();
+        let mut session = Self::new(settings, key, State::AwaitAck { initiator: Box::new(initiator) }, now);
+        session.remote = Some(remote);
+        session.outputs.push_back(Output::Write(auth));
+        session
+    }
+
+    /// A connection that was accepted.
+    pub fn accept(settings: SessionSettings, key: &Arc<NodeKey>, random: HandshakeRandom, now: Duration) -> Self {
+        Self::new(settings, key, State::AwaitAuth { random: Box::new(random), reader: PacketReader::auth() }, now)
+    }
+
+    fn new(settings: SessionSettings, key: &Arc<NodeKey>, state: State, now: Duration) -> Self {
+        Self {
+            deadline: now + settings.handshake_limit,
+            next_ping: now + settings.ping_interval,
+            settings,
+            our_id: key.id(),
+            remote: None,
+            state,
+            key: Some(key.clone()),
+            frames: None,
+            agreed: Vec::new(),
+            is_compressed: false,
+            received: Vec::new(),
+            read: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The peer: from the start of a dialed connection, from [`Output::Authenticated`] on of an accepted one.
+    pub const fn remote(&self) -> Option<NodeId> {
+        self.remote
+    }
+
+    /// The agreed sub-protocols, from [`Output::Greeted`] on.
+    pub fn agreed(&self) -> &[Agreed] {
+        &self.agreed
+    }
+
+    /// Whether the session has ended.
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// Bytes received and not yet read.
+    pub const fn unread_bytes(&self) -> usize {
+        self.received.len() - self.read
+    }
+
+    /// When [`Session::tick`] has something to do, unless bytes come earlier.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        match self.state {
+            State::Closed => None,
+            State::Open => Some(self.deadline.min(self.next_ping)),
+            _ => Some(self.deadline),
+        }
+    }
+
+    /// Takes bytes from the socket.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        if !self.is_closed() {
+            self.received.extend_from_slice(bytes);
+        }
+    }
+
+    /// Does what is due at this time.
+    pub fn tick(&mut self, now: Duration) {
+        if self.is_closed() {
+            return;
+        }
+        if now >= self.deadline {
+            let reason =
+                if matches!(self.state, State::Open) { CloseReason::Idle } else { CloseReason::HandshakeTimeout };
+            return self.close(reason);
+        }
+        if matches!(self.state, State::Open) && now >= self.next_ping {
+            // Counted from the Ping before, whatever else is sent; a clock that jumped does not cause a burst.
+            self.next_ping = (self.next_ping + self.settings.ping_interval).max(now);
+            self.write(code::PING, &EMPTY_LIST);
+        }
+    }
+
+    /// The next thing to do, or `None` until more bytes, a decision or time is there.
+    pub fn next_output(&mut self, now: Duration) -> Option<Output> {
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            if !self.advance(now) {
+                return None;
+            }
+        }
+    }
+
+    /// The owner lets the peer in, after [`Output::Authenticated`] and again after [`Output::Greeted`].
+    pub fn admit(&mut self, now: Duration) {
+        match self.state {
+            State::Authenticated => {
+                let hello = Hello {
+                    version: BASE_PROTOCOL_VERSION,
+                    name: self.settings.name.clone(),
+                    capabilities: self.settings.offers.iter().map(|offer| offer.capability.clone()).collect(),
+                    listen_port: 0,
+                    id: self.our_id,
+                };
+                self.write(code::HELLO, &hello.encode());
+                self.state = State::AwaitHello;
+            }
+            State::Greeted => {
+                self.state = State::Open;
+                self.deadline = now + self.settings.idle_limit;
+                self.next_ping = now + self.settings.ping_interval;
+            }
+            _ => {}
+        }
+    }
+
+    /// The owner ends the session: before Hello in place of it, else as the last message.
+    pub fn refuse(&mut self, reason: DisconnectReason) {
+        self.disconnect(reason, CloseReason::Local(reason));
+    }
+
+    /// Sends a message of an agreed sub-protocol.
+    ///
+    /// # Errors
+    /// [`SendError`]; the session goes on.
+    pub fn send(&mut self, protocol: usize, code: u64, payload: &[u8]) -> Result<(), SendError> {
+        if !matches!(self.state, State::Open) {
+            return Err(SendError::NotOpen);
+        }
+        let agreed = self.agreed.get(protocol).ok_or(SendError::Code)?;
+        if code >= agreed.length {
+            return Err(SendError::Code);
+        }
+        if payload.len() > self.settings.max_message_bytes {
+            return Err(SendError::TooLong);
+        }
+        let wire_code = agreed.offset + code;
+        let frame = self.encode(wire_code, payload).map_err(|_| SendError::TooLong)?;
+        self.outputs.push_back(Output::Write(frame));
+        Ok(())
+    }
+
+    fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+        let frames = self.frames.as_mut().ok_or(FrameError::Code)?;
+        if self.is_compressed { frames.encode(code, &compress(payload)?) } else { frames.encode(code, payload) }
+    }
+
+    /// Sends a message of the base protocol, which always fits.
+    fn write(&mut self, code: u64, payload: &[u8]) {
+        if let Ok(frame) = self.encode(code, payload) {
+            self.outputs.push_back(Output::Write(frame));
+        }
+    }
+
+    fn disconnect(&mut self, told: DisconnectReason, reason: CloseReason) {
+        if self.is_closed() {
+            return;
+        }
+        self.write(code::DISCONNECT, &told.encode());
+        self.close(reason);
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        self.state = State::Closed;
+        self.received = Vec::new();
+        self.read = 0;
+        self.key = None;
+        self.frames = None;
+        self.outputs.push_back(Output::Closed(reason));
+    }
+
+    /// Works on the next part of what was received. Returns whether anything changed.
+    fn advance(&mut self, now: Duration) -> bool {
+        let done = match self.state {
+            State::AwaitAuth { .. } | State::AwaitAck { .. } => self.read_packet().map_err(CloseReason::from),
+            State::AwaitHello | State::Open => self.read_frame(now),
+            State::Authenticated | State::Greeted | State::Closed => return false,
+        };
+        match done {
+            Ok(changed) => changed,
+            Err(reason) => {
+                self.close_after(reason);
+                true
+            }
+        }
+    }
+
+    /// Ends the session after an error, with a Disconnect where the peer can expect one (`docs/spec/p2p.md` 8.1, 21).
+    fn close_after(&mut self, reason: CloseReason) {
+        let told = match reason {
+            CloseReason::Hello(HelloError::ZeroId) => Some(DisconnectReason::INVALID_IDENTITY),
+            CloseReason::Hello(HelloError::OtherId) => Some(DisconnectReason::UNEXPECTED_IDENTITY),
+            CloseReason::NoCommonCapability => Some(DisconnectReason::USELESS_PEER),
+            CloseReason::Remote(theirs) => Some(theirs),
+            _ => None,
+        };
+        match told {
+            Some(told) => self.disconnect(told, reason),
+            None => self.close(reason),
+        }
+    }
+
+    fn read_packet(&mut self) -> Result<bool, HandshakeError> {
+        let Some(key) = self.key.clone() else { return Ok(false) };
+        let received = &self.received[self.read..];
+        let (secrets, is_initiator) = match &mut self.state {
+            State::AwaitAuth { random, reader } => {
+                let Some(opened) = reader.open(&key, received)? else { return Ok(false) };
+                let auth = received.get(..opened.size).ok_or(HandshakeError::Undecryptable)?;
+                let responded = respond(&key, random, &opened, auth)?;
+                self.read += opened.size;
+                self.remote = Some(responded.remote);
+                self.outputs.push_back(Output::Write(responded.ack));
+                (responded.secrets, false)
+            }
+            State::AwaitAck { initiator } => {
+                let Some(opened) = initiator.reader.open(&key, received)? else { return Ok(false) };
+                let ack = received.get(..opened.size).ok_or(HandshakeError::Undecryptable)?;
+                let secrets = initiator.finish(&opened, ack)?;
+                self.read += opened.size;
+                (secrets, true)
+            }
+            _ => return Ok(false),
+        };
+        self.frames = Some(FrameCodec::new(secrets, is_initiator));
+        self.key = None;
+        self.state = State::Authenticated;
+        if let Some(id) = self.remote {
+            self.outputs.push_back(Output::Authenticated { id });
+        }
+        Ok(true)
+    }
+
+    /// The most that a frame may hold now. Hello is bounded before its body is received; its code takes one byte.
+    fn content_limit(&self) -> usize {
+        if matches!(self.state, State::AwaitHello) {
+            // A longer message in place of Hello is cut as well.
+            return MAX_HELLO_BYTES + 1;
+        }
+        // Compressed data is longer than its content by a sixth at most.
+        let longest = self.settings.max_message_bytes;
+        longest.saturating_add(longest / 6 + 32 + MAX_CODE_BYTES).min(MAX_CONTENT_BYTES)
+    }
+
+    fn read_frame(&mut self, now: Duration) -> Result<bool, CloseReason> {
+        let limit = self.content_limit();
+        let max_payload = self.settings.max_message_bytes;
+        let is_compressed = self.is_compressed;
+        let Some(frames) = self.frames.as_mut() else { return Ok(false) };
+        let end = self.read + frames.needed();
+        let Some(part) = self.received.get_mut(self.read..end) else {
+            self.forget_read();
+            return Ok(false);
+        };
+        self.read = end;
+        let content = match frames.decode(part, limit) {
+            Ok(Some(content)) => content,
+            Ok(None) => return Ok(true),
+            Err(FrameError::TooLong { .. }) if matches!(self.state, State::AwaitHello) => {
+                return Err(HelloError::TooLong.into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (code, payload) = split_code(content)?;
+        let is_plain = !is_compressed
+            || (code == code::DISCONNECT && payload.first().is_some_and(|first| PLAIN_DISCONNECT.contains(first)));
+        let payload = if is_plain { payload.to_vec() } else { decompress(payload, max_payload)? };
+        if matches!(self.state, State::AwaitHello) {
+            return self.take_hello(code, &payload).map(|()| true);
+        }
+        self.deadline = now + self.settings.idle_limit;
+        self.take_message(code, payload).map(|()| true)
+    }
+
+    /// Removes what was read from the buffer, when nothing else is left to do. Keeps no more memory than is needed.
+    fn forget_read(&mut self) {
+        if self.read == 0 {
+            return;
+        }
+        self.received.drain(..self.read);
+        self.read = 0;
+        if self.received.capacity() > 4 * self.received.len() + MAX_KEPT_BYTES {
+            self.received.shrink_to(self.received.len().max(MAX_KEPT_BYTES));
+        }
+    }
+
+    fn take_hello(&mut self, code: u64, payload: &[u8]) -> Result<(), CloseReason> {
+        match code {
+            code::HELLO => {}
+            code::DISCONNECT => return Err(CloseReason::Remote(read_disconnect(payload))),
+            code => return Err(HelloError::OtherMessage { code }.into()),
+        }
+        let hello = Hello::decode(payload)?;
+        if hello.id == NodeId::ZERO {
+            return Err(HelloError::ZeroId.into());
+        }
+        self.is_compressed = hello.version >= BASE_PROTOCOL_VERSION;
+        if Some(hello.id) != self.remote {
+            return Err(HelloError::OtherId.into());
+        }
+        self.agreed = agree(&self.settings.offers, &hello.capabilities);
+        if self.agreed.is_empty() {
+            return Err(CloseReason::NoCommonCapability);
+        }
+        self.state = State::Greeted;
+        self.outputs.push_back(Output::Greeted { hello, agreed: self.agreed.clone() });
+        Ok(())
+    }
+
+    fn take_message(&mut self, code: u64, payload: Vec<u8>) -> Result<(), CloseReason> {
+        match code {
+            code::DISCONNECT => return Err(CloseReason::Remote(read_disconnect(&payload))),
+            code::PING => self.write(code::PONG, &EMPTY_LIST),
+            code if code < BASE_PROTOCOL_LENGTH => {}
+            code => {
+                let of = |agreed: &Agreed| (agreed.offset..agreed.offset + agreed.length).contains(&code);
+                let protocol = self.agreed.iter().position(of).ok_or(CloseReason::CodeOutOfRange { code })?;
+                let code = code - self.agreed[protocol].offset;
+                self.outputs.push_back(Output::Message { protocol, code, payload });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Memory that an empty buffer keeps.
+const MAX_KEPT_BYTES: usize = 16 * 1024;
+
+/// Splits a frame's content into code and payload. The code is read strictly; only its shortest form is allowed.
+fn split_code(content: &[u8]) -> Result<(u64, &[u8]), FrameError> {
+    let mut rest = content;
+    let code = <u64 as alloy_rlp::Decodable>::decode(&mut rest).map_err(|_| FrameError::Code)?;
+    Ok((code, rest))
+}

@@ -1,0 +1,185 @@
+//! Headers, bodies, blocks, transactions and receipts in messages (`docs/spec/p2p.md` 14.1 to 14.4).
+
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use alloy_rlp::{Encodable, Header as RlpHeader};
+use tenon_api::{Block, Header, Receipt, SealedHeader, Transaction, TransactionType};
+use tenon_chain::{
+    decode_block, decode_header, decode_list_transaction, decode_receipt, decode_sealed_header, encode_block,
+    encode_header, encode_list_transaction, encode_receipt,
+};
+
+use crate::limits::{MAX_ANSWER_ITEMS, MAX_LOGS, MAX_TRANSACTIONS};
+use crate::{WireError, read};
+
+/// What a block has besides its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockBody {
+    /// Transactions.
+    pub transactions: Vec<Arc<Transaction>>,
+    /// Headers of uncles; none on these chains.
+    pub ommers: Vec<Header>,
+}
+
+/// A block that a peer propagates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewBlock {
+    /// The block.
+    pub block: Block,
+    /// Total difficulty, this block's included; larger ones are read as the largest number.
+    pub total_difficulty: U256,
+}
+
+/// Items that a message may still have, over all its blocks.
+struct Remaining(usize);
+
+impl Remaining {
+    fn take(&mut self, items: usize, limit: usize) -> Result<(), WireError> {
+        self.0 = self.0.checked_sub(items).ok_or(WireError::TooManyItems { limit })?;
+        Ok(())
+    }
+}
+
+fn native(header: &Header) -> Result<(), WireError> {
+    if header.native_seal.is_some() { Ok(()) } else { Err(WireError::ForeignHeader) }
+}
+
+fn supported(transaction: &Transaction) -> Result<(), WireError> {
+    if transaction.transaction_type() == TransactionType::Blob { Err(WireError::BlobTransaction) } else { Ok(()) }
+}
+
+pub(crate) fn read_headers(payload: &[u8]) -> Result<Vec<SealedHeader>, WireError> {
+    read::items(read::list(&mut &*payload)?, MAX_ANSWER_ITEMS, |input| {
+        let header = decode_sealed_header(input)?;
+        native(&header)?;
+        Ok(header)
+    })
+}
+
+pub(crate) fn read_transactions(payload: &[u8]) -> Result<Vec<Arc<Transaction>>, WireError> {
+    transactions(read::list(&mut &*payload)?, &mut Remaining(MAX_TRANSACTIONS))
+}
+
+fn transactions(content: &[u8], remaining: &mut Remaining) -> Result<Vec<Arc<Transaction>>, WireError> {
+    read::items(content, MAX_TRANSACTIONS, |input| {
+        remaining.take(1, MAX_TRANSACTIONS)?;
+        let transaction = decode_list_transaction(input)?;
+        supported(&transaction)?;
+        Ok(Arc::new(transaction))
+    })
+}
+
+fn ommers(content: &[u8]) -> Result<Vec<Header>, WireError> {
+    read::items(content, MAX_ANSWER_ITEMS, |input| {
+        let header = decode_header(input)?;
+        native(&header)?;
+        Ok(header)
+    })
+}
+
+pub(crate) fn read_bodies(payload: &[u8]) -> Result<Vec<BlockBody>, WireError> {
+    let mut remaining = Remaining(MAX_TRANSACTIONS);
+    read::items(read::list(&mut &*payload)?, MAX_ANSWER_ITEMS, |input| {
+        let mut body = read::list(input)?;
+        let transactions = transactions(read::list(&mut body)?, &mut remaining)?;
+        let ommers = ommers(read::list(&mut body)?)?;
+        read::end(body)?;
+        Ok(BlockBody { transactions, ommers })
+    })
+}
+
+pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
+    let mut list = read::list(&mut &*payload)?;
+    // Transactions are counted before any is read.
+    let mut parts = read::list(&mut { list })?;
+    let header = RlpHeader::decode(&mut parts)?;
+    parts = parts.get(header.payload_length..).unwrap_or_default();
+    read::count(read::list(&mut parts)?, MAX_TRANSACTIONS)?;
+    read::count(read::list(&mut parts)?, MAX_ANSWER_ITEMS)?;
+    let block = decode_block(&mut list)?;
+    native(&block.header)?;
+    block.ommers.iter().try_for_each(native)?;
+    block.transactions.iter().try_for_each(|transaction| supported(transaction))?;
+    let total_difficulty = read::saturating(&mut list)?;
+    read::end(list)?;
+    Ok(NewBlock { block, total_difficulty })
+}
+
+pub(crate) fn read_receipts(payload: &[u8]) -> Result<Vec<Vec<Receipt>>, WireError> {
+    let (mut receipts_left, mut logs_left) = (Remaining(MAX_TRANSACTIONS), Remaining(MAX_LOGS));
+    read::items(read::list(&mut &*payload)?, MAX_ANSWER_ITEMS, |input| {
+        read::items(read::list(input)?, MAX_TRANSACTIONS, |input| {
+            receipts_left.take(1, MAX_TRANSACTIONS)?;
+            let receipt = read_receipt(input)?;
+            logs_left.take(receipt.logs.len(), MAX_LOGS)?;
+            Ok(receipt)
+        })
+    })
+}
+
+/// A receipt in a list: a list itself (type 0), or a string with its canonical bytes.
+fn read_receipt(input: &mut &[u8]) -> Result<Receipt, WireError> {
+    let before = *input;
+    let header = RlpHeader::decode(input)?;
+    // `RlpHeader::decode` has checked that the payload is there.
+    let (payload, rest) = input.split_at(header.payload_length);
+    *input = rest;
+    let canonical = if header.list { &before[..before.len() - rest.len()] } else { payload };
+    let receipt = decode_receipt(canonical)?;
+    // The string must hold a typed receipt, the list a receipt of type 0.
+    if header.list != (receipt.transaction_type == TransactionType::Legacy) {
+        return Err(alloy_rlp::Error::UnexpectedString.into());
+    }
+    if receipt.transaction_type == TransactionType::Blob {
+        return Err(WireError::BlobTransaction);
+    }
+    Ok(receipt)
+}
+
+pub(crate) fn write_header(header: &Header, out: &mut Vec<u8>) {
+    encode_header(header, out);
+}
+
+pub(crate) fn write_transaction(transaction: &Transaction, out: &mut Vec<u8>) {
+    encode_list_transaction(transaction, out);
+}
+
+pub(crate) fn write_body(body: &BlockBody, out: &mut Vec<u8>) {
+    let mut content = Vec::new();
+    write_items(&body.transactions, &mut content, |transaction, out| write_transaction(transaction, out));
+    write_items(&body.ommers, &mut content, write_header);
+    write_list(&content, out);
+}
+
+pub(crate) fn write_new_block(new: &NewBlock) -> Vec<u8> {
+    let mut content = encode_block(&new.block);
+    new.total_difficulty.encode(&mut content);
+    let mut out = Vec::with_capacity(content.len() + 5);
+    write_list(&content, &mut out);
+    out
+}
+
+pub(crate) fn write_block_receipts(receipts: &[Receipt], out: &mut Vec<u8>) {
+    write_items(receipts, out, |receipt, out| {
+        let canonical = encode_receipt(receipt);
+        if receipt.transaction_type == TransactionType::Legacy {
+            out.extend_from_slice(&canonical);
+        } else {
+            canonical.as_slice().encode(out);
+        }
+    });
+}
+
+/// Appends a list of items.
+pub(crate) fn write_items<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut Vec<u8>)) {
+    let mut content = Vec::new();
+    items.iter().for_each(|item| write(item, &mut content));
+    write_list(&content, out);
+}
+
+/// Appends a list with this content.
+pub(crate) fn write_list(content: &[u8], out: &mut Vec<u8>) {
+    RlpHeader { list: true, payload_length: content.len() }.encode(out);
+    out.extend_from_slice(content);
+}

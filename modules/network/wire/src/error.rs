@@ -1,0 +1,94 @@
+//! Errors of messages.
+
+use alloy_primitives::B256;
+use tenon_chain::DecodeError;
+
+use crate::limits::MAX_MESSAGE_BYTES;
+
+/// Why a message is refused. Each of them costs the sender its connection (`docs/spec/p2p.md` 13, 21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// More than the limit of its kind.
+    #[error("Message too long - {bytes} > {limit}")]
+    TooLong {
+        /// Its size in bytes.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The version has no message with this code.
+    #[error("Invalid message code - {code}")]
+    Code {
+        /// The code.
+        code: u64,
+    },
+    /// Not the layout of the message.
+    #[error("Invalid message: {0}")]
+    Rlp(alloy_rlp::Error),
+    /// A header, transaction or receipt in it is malformed.
+    #[error("Invalid message: {0}")]
+    Content(#[from] DecodeError),
+    /// More items than the limit.
+    #[error("more than {limit} items in a message")]
+    TooManyItems {
+        /// The limit.
+        limit: usize,
+    },
+    /// The origin of a request for headers is neither a hash nor a number.
+    #[error("invalid input size {bytes} for origin")]
+    OriginSize {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+    /// A blob transaction, which these chains do not have.
+    #[error("transaction type not supported")]
+    BlobTransaction,
+    /// A header without the three fields of these chains.
+    #[error("header of another chain family")]
+    ForeignHeader,
+}
+
+impl WireError {
+    pub(crate) const fn too_long(bytes: usize) -> Self {
+        Self::TooLong { bytes, limit: MAX_MESSAGE_BYTES }
+    }
+}
+
+impl From<alloy_rlp::Error> for WireError {
+    fn from(error: alloy_rlp::Error) -> Self {
+        Self::Rlp(error)
+    }
+}
+
+/// Why a peer's Status does not fit (`docs/spec/p2p.md` 12.1), in the order of checking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StatusMismatch {
+    /// Another chain.
+    #[error("Genesis block mismatch - {} (!= {})", first_bytes(theirs), first_bytes(ours))]
+    Genesis {
+        /// The peer's genesis.
+        theirs: B256,
+        /// This node's.
+        ours: B256,
+    },
+    /// Another network.
+    #[error("NetworkId mismatch - {theirs} (!= {ours})")]
+    Network {
+        /// The peer's network.
+        theirs: u64,
+        /// This node's.
+        ours: u64,
+    },
+    /// Another version than agreed.
+    #[error("Protocol version mismatch - {theirs} (!= {ours})")]
+    Version {
+        /// The peer's version.
+        theirs: u32,
+        /// The agreed one.
+        ours: u32,
+    },
+}
+
+fn first_bytes(hash: &B256) -> String {
+    alloy_primitives::hex::encode(&hash[..8])
+}

@@ -1,0 +1,43 @@
+//! Messages of the `eth` protocol of chains 50, 51 and 551 (`docs/spec/p2p.md` 12 to 15, `docs/spec/upgrades.md` 12): their
+//! encodings in every version, and the exchange of Status that begins a session.
+//!
+//! It owns the table of versions ([`VERSIONS`]): another version is a row, and its codec where a layout is new. Types of blocks
+//! and consensus come from `tenon-chain`.
+//!
+//! Invariants: nothing that a peer sends causes a panic; what a message makes in memory is bounded by its bytes and by the
+//! limits of [`limits`], which are checked before memory is taken; what is decoded and encoded again has the same bytes,
+//! except for bytes after the first value, which are ignored; orders and lendings are decoded and never encoded for sending.
+//!
+//! ```
+//! use tenon_network_wire::{Message, version};
+//!
+//! # fn read(payload: &[u8]) -> Result<(), tenon_network_wire::WireError> {
+//! let newest = version(100).expect("a row of the table");
+//! let message = Message::decode(newest, 0x03, payload)?;
+//! assert!(matches!(message, Message::GetBlockHeaders(_)));
+//! # Ok(())
+//! # }
+//! # read(&[0xc4, 1, 1, 0x80, 0x80]).unwrap();
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod error;
+mod exchange;
+pub mod limits;
+mod message;
+mod read;
+mod request;
+mod session;
+mod status;
+mod version;
+
+pub use blocks::{BlockBody, NewBlock};
+pub use error::{StatusMismatch, WireError};
+pub use exchange::{Integer, Lending, Order};
+pub use message::{Announced, Message, encode_list};
+pub use request::{HeaderOrigin, HeaderRequest};
+pub use session::{EthSession, Gates, Received, SessionFault};
+pub use status::{Status, StatusForm};
+pub use version::{Kind, VERSIONS, Version, version};

@@ -1,0 +1,147 @@
+//! The protocol's side of a session, without I/O: Status first, then messages (`docs/spec/p2p.md` 12.1, 16).
+
+use std::time::Duration;
+
+use crate::limits::MAX_MESSAGE_BYTES;
+use crate::{Kind, Message, Status, StatusMismatch, Version, WireError};
+
+/// Time for the peer's Status.
+const STATUS_LIMIT: Duration = Duration::from_secs(5);
+
+/// Which messages the node takes now. Others are ignored without being decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// Transactions, orders and lendings: once the node is synced.
+    pub takes_transactions: bool,
+    /// Votes, timeouts and sync infos: unless a sync is running.
+    pub takes_consensus: bool,
+}
+
+/// What a message of the peer amounts to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The peer's Status fits: the session is established.
+    Established(Status),
+    /// A message.
+    Message(Message),
+    /// A message behind a closed gate.
+    Ignored(Kind),
+}
+
+/// Why the session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionFault {
+    /// Another message came first.
+    #[error("No status message - first msg has code {code:x} (!= 0)")]
+    NoStatus {
+        /// Its code.
+        code: u64,
+    },
+    /// No Status in time.
+    #[error("no Status within 5 s")]
+    StatusTimeout,
+    /// The peer's Status does not fit.
+    #[error(transparent)]
+    Mismatch(#[from] StatusMismatch),
+    /// Status again.
+    #[error("Extra status message - uncontrolled status message")]
+    SecondStatus,
+    /// A message that is wrong.
+    #[error(transparent)]
+    Message(#[from] WireError),
+}
+
+impl SessionFault {
+    /// The reason of the Disconnect (`docs/spec/p2p.md` 8.1).
+    pub const fn disconnect_reason(&self) -> u64 {
+        match self {
+            Self::StatusTimeout => 0x0b,
+            _ => 0x10,
+        }
+    }
+}
+
+/// One session of the protocol.
+#[derive(Debug)]
+pub struct EthSession {
+    version: &'static Version,
+    status: Status,
+    is_established: bool,
+    deadline: Duration,
+}
+
+impl EthSession {
+    /// A session at an agreed version. `status` is what this node says; its version is set to the agreed one, and its fork
+    /// identifier is left out where the version has none.
+    pub fn new(version: &'static Version, mut status: Status, now: Duration) -> Self {
+        status.version = version.number;
+        if version.status == crate::StatusForm::Plain {
+            status.fork_id = None;
+        }
+        Self { version, status, is_established: false, deadline: now + STATUS_LIMIT }
+    }
+
+    /// The agreed version.
+    pub const fn version(&self) -> &'static Version {
+        self.version
+    }
+
+    /// The payload of this node's Status, to be sent at once.
+    pub fn status_payload(&self) -> Vec<u8> {
+        self.status.encode()
+    }
+
+    /// Whether the peer's Status has come and fits.
+    pub const fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// When the peer's Status is due; `None` once it is there.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        (!self.is_established).then_some(self.deadline)
+    }
+
+    /// Looks at the clock.
+    ///
+    /// # Errors
+    /// [`SessionFault::StatusTimeout`].
+    pub fn tick(&self, now: Duration) -> Result<(), SessionFault> {
+        if self.is_established || now < self.deadline { Ok(()) } else { Err(SessionFault::StatusTimeout) }
+    }
+
+    /// Takes a message of the peer.
+    ///
+    /// # Errors
+    /// [`SessionFault`]: the session is to be ended.
+    pub fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Result<Received, SessionFault> {
+        let kind = self.version.kind(code);
+        if !self.is_established {
+            return self.receive_status(kind, code, payload);
+        }
+        if payload.len() > MAX_MESSAGE_BYTES {
+            return Err(WireError::too_long(payload.len()).into());
+        }
+        match kind {
+            Some(Kind::Status) => Err(SessionFault::SecondStatus),
+            Some(kind @ (Kind::Transactions | Kind::OrderTx | Kind::LendingTx)) if !gates.takes_transactions => {
+                Ok(Received::Ignored(kind))
+            }
+            Some(kind @ (Kind::Vote | Kind::Timeout | Kind::SyncInfo)) if !gates.takes_consensus => {
+                Ok(Received::Ignored(kind))
+            }
+            _ => Ok(Received::Message(Message::decode(self.version, code, payload)?)),
+        }
+    }
+
+    fn receive_status(&mut self, kind: Option<Kind>, code: u64, payload: &[u8]) -> Result<Received, SessionFault> {
+        if kind != Some(Kind::Status) {
+            return Err(SessionFault::NoStatus { code });
+        }
+        let Message::Status(theirs) = Message::decode(self.version, code, payload)? else {
+            return Err(SessionFault::NoStatus { code });
+        };
+        self.status.accepts(&theirs)?;
+        self.is_established = true;
+        Ok(Received::Established(theirs))
+    }
+}
