@@ -166,16 +166,17 @@ fn with_process(table: Table<Debug>) -> Table<Debug> {
 fn with_profiles(table: Table<Debug>) -> Table<Debug> {
     const FILE: [&str; 1] = ["file"];
     const TIMED: [&str; 2] = ["file", "seconds"];
+    // The timed ones wait and do not work: they take no place of the slow methods.
     table
         .method("debug_startCPUProfile", &FILE, "Begins to sample what uses the processor.", profiles::start_cpu)
         .slow_method("debug_stopCPUProfile", &[], "Ends that and writes the profile.", profiles::stop_cpu)
-        .slow_method("debug_cpuProfile", &TIMED, "Samples what uses the processor for a time.", profiles::cpu)
+        .method("debug_cpuProfile", &TIMED, "Samples what uses the processor for a time.", profiles::cpu)
         .method("debug_startGoTrace", &FILE, "Begins to record spans of the node's threads.", profiles::start_spans)
         .slow_method("debug_stopGoTrace", &[], "Ends that and writes trace events.", profiles::stop_spans)
-        .slow_method("debug_goTrace", &TIMED, "Records spans for a time.", profiles::spans)
+        .method("debug_goTrace", &TIMED, "Records spans for a time.", profiles::spans)
         .slow_method("debug_writeMemProfile", &FILE, "Writes what holds memory.", profiles::write_heap)
-        .slow_method("debug_blockProfile", &TIMED, "Samples waits for a time.", profiles::blocking)
-        .slow_method("debug_mutexProfile", &TIMED, "Samples waits for locks for a time.", profiles::locks)
+        .method("debug_blockProfile", &TIMED, "Samples waits for a time.", profiles::blocking)
+        .method("debug_mutexProfile", &TIMED, "Samples waits for locks for a time.", profiles::locks)
         .slow_method("debug_writeBlockProfile", &FILE, "Writes what was waited for.", profiles::write_blocking)
         .slow_method("debug_writeMutexProfile", &FILE, "Writes which locks were waited for.", profiles::write_locks)
         .method("debug_setBlockProfileRate", &["rate"], "Samples waits, by time.", profiles::set_blocking_rate)
