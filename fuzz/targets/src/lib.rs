@@ -25,6 +25,7 @@ mod key_files;
 mod memory;
 mod messages;
 mod native;
+mod network;
 mod node_files;
 mod parameters;
 mod seeds;
@@ -60,7 +61,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 41] = [
+pub const TARGETS: [Target; 46] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -102,6 +103,11 @@ pub const TARGETS: [Target; 41] = [
     target("device_session", "answers of hardware wallets", Bound::bytes(1 << 17, 512), device::session),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
     target("enode", "enode URLs", Bound::bytes(1 << 16, 64), enodes::url),
+    target("network_handshake", "first bytes of connections", Bound::bytes(1 << 18, 64), network::handshake),
+    target("network_payloads", "compressed payloads, Hello", Bound::bytes(1 << 20, 128), network::payloads),
+    target("network_messages", "messages of peers", Bound::bytes(1 << 18, 256), network::messages),
+    target("network_datagrams", "packets of discovery", Bound::bytes(1 << 18, 64), network::datagrams),
+    target("node_records", "records of nodes, the file of nodes", Bound::bytes(1 << 18, 64), network::records),
 ];
 
 /// A target that has been initialised, ready for any number of inputs.

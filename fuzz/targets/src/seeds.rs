@@ -75,6 +75,7 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"version\" \"1\" 3 \"encseed\" \"ethaddr\" xdc 18446744073709551615 4294967296";
             [text(JSON), text(members)].concat()
         }
+        "node_records" => text("enr: enode:// @ :30303 \n ?discport= v4 secp256k1 udp6"),
         "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
@@ -136,6 +137,11 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "stored_records" => crate::stored::examples(&blocks()),
         "key_file" => crate::key_files::files(),
         "enode" => crate::enodes::urls(),
+        "network_handshake" => recorded_peers(&["dialed-local", "dialing"], crate::network::packets),
+        "network_payloads" => recorded_peers(&["dialed-local", "transactions"], crate::network::compressed),
+        "network_messages" => recorded_peers(&["dialed-staged", "consensus"], crate::network::recorded_messages),
+        "network_datagrams" => recorded_peers(&["discovery"], crate::network::contents),
+        "node_records" => crate::network::record_examples(),
         "bearer_token" => crate::access::tokens(),
         "device_frames" => crate::device::packets(),
         "device_messages" => crate::device::bodies(),
@@ -147,6 +153,11 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "exchange_market" => exchange_markets(),
         _ => Vec::new(),
     }
+}
+
+/// What `read` takes out of recorded sessions.
+fn recorded_peers(files: &[&str], read: fn(&Value) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    files.iter().flat_map(|file| read(&json(&format!("tests/data/p2p/{file}.json.gz")))).collect()
 }
 
 /// The root of the checkout.

@@ -1,0 +1,117 @@
+//! Two nodes over real and imagined sockets.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, drive};
+use tenon_network_identity::NodeKey;
+use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, Offer, Session, SessionSettings};
+use tokio::io::{AsyncRead, AsyncWrite, duplex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// The owner of a connection.
+struct Owner {
+    events: Receiver<Event>,
+    urgent: Sender<Command>,
+    bulk: Sender<Command>,
+    end: JoinHandle<ConnectionEnd>,
+}
+
+fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, session: Session) -> Owner {
+    let (events_in, events) = channel(4);
+    let (urgent, urgent_out) = channel(4);
+    let (bulk, bulk_out) = channel(4);
+    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out };
+    let end = tokio::spawn(drive(stream, session, channels, Instant::now()));
+    Owner { events, urgent, bulk, end }
+}
+
+impl Owner {
+    /// Lets the peer in at both questions.
+    async fn admit(&mut self) {
+        assert!(matches!(self.events.recv().await, Some(Event::Authenticated(_))));
+        self.urgent.send(Command::Admit).await.unwrap();
+        assert!(matches!(self.events.recv().await, Some(Event::Greeted { .. })));
+        self.urgent.send(Command::Admit).await.unwrap();
+    }
+}
+
+fn sessions() -> (Session, Session) {
+    let settings = || SessionSettings::new("test", vec![Offer::new("eth", 100, 227)]);
+    let (dialer, listener) = (Arc::new(NodeKey::random().unwrap()), Arc::new(NodeKey::random().unwrap()));
+    let random = || HandshakeRandom::generate().unwrap();
+    let dialed = Session::dial(settings(), &dialer, listener.id(), random(), Duration::ZERO).unwrap();
+    (dialed, Session::accept(settings(), &listener, random(), Duration::ZERO))
+}
+
+fn message(code: u64, size: usize) -> Command {
+    Command::Send { protocol: 0, code, payload: vec![7; size] }
+}
+
+#[tokio::test]
+async fn messages_pass_both_ways_over_tcp_and_a_disconnect_arrives() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (dialed, accepted) = sessions();
+    let (mut one, mut other) = (start(stream, dialed), start(listener.accept().await.unwrap().0, accepted));
+    tokio::join!(one.admit(), other.admit());
+
+    one.bulk.send(message(2, 3_000_000)).await.unwrap();
+    other.urgent.send(message(0xe0, 100)).await.unwrap();
+
+    assert_eq!(other.events.recv().await, Some(Event::Message { protocol: 0, code: 2, payload: vec![7; 3_000_000] }));
+    assert_eq!(one.events.recv().await, Some(Event::Message { protocol: 0, code: 0xe0, payload: vec![7; 100] }));
+    let reason = DisconnectReason::CLIENT_QUITTING;
+    one.urgent.send(Command::Refuse(reason)).await.unwrap();
+    let (first, second) = (one.end.await.unwrap(), other.end.await.unwrap());
+    assert!(matches!(first, ConnectionEnd::Session(CloseReason::Local(told)) if told == reason), "{first}");
+    assert!(matches!(second, ConnectionEnd::Session(CloseReason::Remote(told)) if told == reason), "{second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_speaks_is_cut_after_the_handshakes_limit() {
+    let (ours, _theirs) = duplex(1024);
+    let (_, accepted) = sessions();
+
+    let owner = start(ours, accepted);
+
+    let end = owner.end.await.unwrap();
+    assert!(matches!(end, ConnectionEnd::Session(CloseReason::HandshakeTimeout)), "{end}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_kept_by_pings() {
+    let (ours, theirs) = duplex(64 * 1024);
+    let (dialed, accepted) = sessions();
+    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
+    tokio::join!(one.admit(), other.admit());
+
+    // Not a multiple of 15 s: nothing is being written at that instant.
+    tokio::time::sleep(Duration::from_secs(601)).await;
+
+    assert!(!one.end.is_finished() && !other.end.is_finished());
+    drop(one.urgent);
+    assert!(matches!(one.end.await.unwrap(), ConnectionEnd::Abandoned));
+    assert!(matches!(other.end.await.unwrap(), ConnectionEnd::Eof));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_read_is_cut() {
+    let (ours, theirs) = duplex(64 * 1024);
+    let (dialed, accepted) = sessions();
+    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
+    tokio::join!(one.admit(), other.admit());
+
+    // The other owner takes no events, so its connection stops reading, and this one cannot write.
+    let bulk = one.bulk.clone();
+    let flood = tokio::spawn(async move { while bulk.send(message(2, 60_000)).await.is_ok() {} });
+
+    let end = one.end.await.unwrap();
+    assert!(matches!(end, ConnectionEnd::WriteTimeout), "{end}");
+    flood.await.unwrap();
+}
