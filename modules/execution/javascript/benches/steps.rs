@@ -12,11 +12,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use support::{OneAccount, events, host, start};
 use tenon_javascript::{Dialect, Event, StepFacts};
 
-const COUNT: &str = "{count: 0, step: function(log, db) { this.count++; }, fault: function() {}, result: function() {}}";
+const COUNT: &str =
+    "{count: 0, step: function(log, db) { this.count++; }, fault: function() {}, result: function() {}}";
 const LOOK: &str = "{a: {}, step: function(log, db) { var op = log.op.toString(); this.a[op] = (this.a[op] || 0) + log.getCost(); \
     if (op == 'SLOAD') log.stack.peek(0); }, fault: function() {}, result: function() {}}";
-const STATE: &str =
-    "{step: function(log, db) { db.getNonce(log.contract.getAddress()); }, fault: function() {}, result: function() {}}";
+const STATE: &str = "{step: function(log, db) { db.getNonce(log.contract.getAddress()); }, fault: function() {}, result: function() {}}";
 
 /// Steps of the ordinary kind: ten values on the stack, of which one changes.
 fn steps(count: usize) -> Vec<Event> {

@@ -11,6 +11,7 @@ mod options;
 mod recording;
 mod reference;
 mod replay;
+mod scripts;
 mod storage_range;
 mod struct_log;
 
