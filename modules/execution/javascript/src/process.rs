@@ -100,6 +100,9 @@ impl ScriptHost {
 
     fn permit(&self) -> Result<Permit, ScriptError> {
         let most = self.options.most;
+        if most == 0 {
+            return Err(ScriptError::SwitchedOff);
+        }
         let more = |running: usize| (running < most).then_some(running + 1);
         let taken = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.map(|_| Permit(Arc::clone(&self.running))).map_err(|_| ScriptError::TooMany { most })

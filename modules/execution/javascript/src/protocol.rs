@@ -209,6 +209,9 @@ pub enum ScriptError {
     /// A question could not be answered: the database failed.
     #[error("the state cannot be read")]
     State,
+    /// No script may run.
+    #[error("tracers written in JavaScript are switched off on this node")]
+    SwitchedOff,
     /// All processes for scripts are in use.
     #[error("{most} scripts are running already, the most that this node runs; try again later")]
     TooMany {

@@ -147,6 +147,8 @@ fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
     assert_eq!(third.finish(run(), &mut OneAccount).as_deref(), Ok("1"));
     drop((second, third));
     assert_eq!(host.running(), 0);
+    let off = host_with(ScriptOptions { most: 0, ..ScriptOptions::default() });
+    assert_eq!(start(&off, source, Dialect::Native, Duration::from_secs(60)).err(), Some(ScriptError::SwitchedOff));
 }
 
 #[test]
