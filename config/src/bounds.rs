@@ -56,6 +56,8 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         "rpc.evmtimeout" | "rpc.tracetimeout" => from_to(1, DAY),
         "rpc.computingtime" => zero_or(1, DAY),
         "rpc.tracesteps" => from_to(1, u64::MAX),
+        "rpc.scripts" => from_to(0, 1_024),
+        "rpc.scriptmemory" => from_to(MIB, GIB),
         "rpc.memory" => from_to(16 * MIB, 1024 * GIB),
         "rpc.clientmemory" | "rpc.tracememory" => zero_or(MIB, 1024 * GIB),
         "rpc.batch-request-limit" => from_to(1, 1_000_000),

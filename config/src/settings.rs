@@ -167,6 +167,12 @@ section! {
         /// Most memory that traces may take together, recordings and texts; 0 takes as much as one client may hold. It counts
         /// in `rpc.memory` too.
         trace_memory: ByteSize = ByteSize(0), "rpc.tracememory", "rpc.tracememory";
+        /// Most tracers written in JavaScript that run at the same time, each in a sandboxed process of its own; more are
+        /// refused. 0 refuses all.
+        scripts: u64 = 4, "rpc.scripts", "rpc.scripts";
+        /// Heap of a tracer written in JavaScript. While it runs, it and 64 MiB for its process count in `rpc.memory` and
+        /// `rpc.tracememory`, in its client's name.
+        script_memory: ByteSize = ByteSize::mebibytes(32), "rpc.scriptmemory", "rpc.scriptmemory";
         /// Most memory that requests may take together: messages, parameters, calls, answers that are not read, filters,
         /// subscriptions, traces, and what lies between the node and plugins' processes. What does not fit is refused
         /// (`-32005`; over HTTP status 503 when the body does not), while what runs goes on. No less than one message may have.

@@ -7,7 +7,7 @@
 //! Invariants: a call into a plugin runs on the caller's own task, and dropping it cancels it; a plugin is stopped only
 //! after its last call and stream have ended; a library file is loaded from a path that contains the hash of its
 //! content and is never written again; no result is re-serialised. It knows no namespace and no transport, and only
-//! `boundary` and `isolation::system` contain `unsafe`.
+//! `boundary` contains `unsafe`.
 
 #![deny(unsafe_code)]
 

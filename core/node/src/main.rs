@@ -73,6 +73,9 @@ fn main() -> ExitCode {
     if commands::plugin_child::is_wanted(std::env::args_os()) {
         return exit_code(commands::plugin_child::execute());
     }
+    if commands::script_child::is_wanted(std::env::args_os()) {
+        return exit_code(commands::script_child::execute());
+    }
     match command_line::definition().try_get_matches() {
         Ok(matches) => exit_code(command_line::dispatch(&matches)),
         // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is no error.

@@ -14,7 +14,7 @@ use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::queries;
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
-use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
+use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
 use tenon_host::{
     ActorModule, ActorStage, BuiltIns, HostError, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router,
 };
@@ -311,7 +311,12 @@ fn start_chain(
         min_tip: tenon_api::U256::from(settings.pool.price_limit),
         ..ExecutionLimits::default()
     };
-    let resources = CallResources { limits, memory: memory.clone() };
+    let scripts = ScriptOptions {
+        memory: settings.rpc.script_memory.0,
+        most: usize::try_from(settings.rpc.scripts).unwrap_or(usize::MAX),
+        ..ScriptOptions::default()
+    };
+    let resources = CallResources { limits, memory: memory.clone(), scripts };
     let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
     tenon_execution::register(bus, chain.reader(), spec, engine, work, resources, handle.clone())?;
     if chain.spec.native.is_some() {

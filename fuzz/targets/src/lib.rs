@@ -61,7 +61,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 46] = [
+pub const TARGETS: [Target; 47] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -102,6 +102,7 @@ pub const TARGETS: [Target; 46] = [
     target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
     target("device_session", "answers of hardware wallets", Bound::bytes(1 << 17, 512), device::session),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
+    target("script", "tracers written in JavaScript", Bound::bytes(64 << 20, 512), execution::script),
     target("enode", "enode URLs", Bound::bytes(1 << 16, 64), enodes::url),
     target("network_handshake", "first bytes of connections", Bound::bytes(1 << 18, 64), network::handshake),
     target("network_payloads", "compressed payloads, Hello", Bound::bytes(1 << 20, 128), network::payloads),

@@ -76,6 +76,11 @@ pub(crate) fn words(target: &str) -> Vec<String> {
             [text(JSON), text(members)].concat()
         }
         "node_records" => text("enr: enode:// @ :30303 \n ?discport= v4 secp256k1 udp6"),
+        "script" => text(
+            "{ } ( ) [ ] function step fault result enter exit setup log db ctx this return throw for while try catch var new \
+             peek slice getUint getState toHex toWord toContract2 bigInt getBalance Uint8Array BigInt JSON.stringify Proxy \
+             __proto__ toJSON toString valueOf => ... ** 1e9 0x10 1n",
+        ),
         "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
@@ -126,6 +131,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "trie_changes" => trie_changes(),
         "native_proofs" => native_proofs(),
         "trace_options" => trace_options(),
+        "script" => scripts(),
         "pool_journal" => pool_journals(),
         "voting_record" => voting_records(),
         "filter_handover" => tenon_plugin_eth::fuzzing::examples(),
@@ -603,6 +609,23 @@ fn trace_options() -> Vec<Vec<u8>> {
         r#"{"TRACER":"opcountTracer","timeout":"-1.5h"}"#,
     ];
     options.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn scripts() -> Vec<Vec<u8>> {
+    let scripts = [
+        "{step: function(log, db) { this.a = [log.op.toString(), log.getGas(), log.stack.length()]; }, fault: function() {}, \
+         result: function(ctx, db) { return this.a; }}",
+        "{fault: function() {}, result: function() { return toHex(toContract2('0x1', '0x2', [3])) + bigInt(5).pow(9); }}",
+        "{enter: function(frame) { frame.getValue(); }, exit: function(result) {}, fault: function() {}, \
+         result: function() { var a = {}; a.a = a; return a; }}",
+        "{fault: function() {}, result: function(ctx, db) { return db.getBalance('0x01'); }}",
+        "{step: function f() { f(); }, fault: function() {}, result: function() {}}",
+        "{fault: function() {}, result: function() { var a = []; for (;;) a.push(a.slice()); }}",
+        "{setup: function(c) { throw JSON.parse(c); }, fault: 1, result: null}",
+        "null",
+        "{",
+    ];
+    scripts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
 fn pool_journals() -> Vec<Vec<u8>> {

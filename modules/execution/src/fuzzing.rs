@@ -15,6 +15,14 @@ pub fn trace_options(json: &str) -> Vec<String> {
     trace::options_problems(json, &ExecutionLimits::default())
 }
 
+/// Runs any text as a tracer written in JavaScript, for each profile.
+///
+/// # Panics
+/// If its trace has no end.
+pub fn script(input: &[u8]) {
+    tenon_javascript::fuzzing::script(input);
+}
+
 /// The orders in the input of a transaction to the historic exchange; `None` if it has no form written by miners.
 pub fn exchange_orders(input: &[u8]) -> Option<Vec<Bytes>> {
     native::exchange_fuzzing::orders_in(input)

@@ -36,3 +36,4 @@ pub use import::{
 pub use limits::{CallResources, ExecutionLimits};
 pub use native::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub use register::register;
+pub use tenon_javascript::{Program, ScriptOptions, run_script_child};

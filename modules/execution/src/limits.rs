@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use alloy_primitives::U256;
 use tenon_bus::MemoryBudget;
+use tenon_javascript::ScriptOptions;
 
 /// Limits of everything that clients can make this node execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +37,14 @@ pub struct CallResources {
     pub limits: ExecutionLimits,
     /// Memory of all requests.
     pub memory: MemoryBudget,
+    /// How tracers written in JavaScript run.
+    pub scripts: ScriptOptions,
 }
 
 impl From<ExecutionLimits> for CallResources {
-    /// Without a limit on the memory of all requests together.
+    /// Without a limit on the memory of all requests together, and with scripts in threads.
     fn from(limits: ExecutionLimits) -> Self {
-        Self { limits, memory: MemoryBudget::unbounded() }
+        Self { limits, memory: MemoryBudget::unbounded(), scripts: ScriptOptions::in_threads() }
     }
 }
 

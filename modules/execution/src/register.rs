@@ -11,6 +11,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
+use tenon_javascript::ScriptHost;
 
 use crate::{
     CallResources, ChainHandle, Executor,
@@ -34,11 +35,13 @@ pub fn register(
     resources: impl Into<CallResources>,
     writer: ChainHandle,
 ) -> Result<(), RegisterError> {
-    let CallResources { limits, memory } = resources.into();
+    let CallResources { limits, memory, scripts } = resources.into();
+    let scripts = ScriptHost::new(scripts);
     let executor = Executor::new(Arc::clone(&spec));
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
     let long_calls = LongCalls::new();
-    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory, long_calls, memory };
+    let chain_reader = Arc::clone(&chain);
+    let calls = Calls { executor, chain: chain_reader, engine, limits, recording_memory, long_calls, memory, scripts };
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;

@@ -319,7 +319,7 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
     let limits = ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() };
-    let _served = node.serve(CallResources { limits, memory: memory.clone() });
+    let _served = node.serve(CallResources { limits, memory: memory.clone(), ..CallResources::default() });
     let to = address!("0x00000000000000000000000000000000000000aa");
     let request = || CallRequest { to: Some(to), gas: Some(10_u64.pow(15)), ..CallRequest::default() };
     let with_code = |code: &[u8]| {

@@ -206,7 +206,11 @@ async fn a_simulation_ends_with_its_time_its_answer_and_its_clients_memory() {
 
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 128 << 10 });
-    let _served = node.serve(CallResources { limits: ExecutionLimits::default(), memory: memory.clone() });
+    let _served = node.serve(CallResources {
+        limits: ExecutionLimits::default(),
+        memory: memory.clone(),
+        ..CallResources::default()
+    });
     let large = (1..9_u8).map(|byte| with_overrides(block(vec![]), vec![with_code(&vec![byte; 40_000])]));
     let refused = simulate(&node, large.collect()).await.unwrap_err();
     assert_eq!(refused.0, -32005, "{}", refused.1);

@@ -191,7 +191,7 @@ async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() 
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
     let limits = ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() };
-    let _served = node.serve(CallResources { limits, memory: memory.clone() });
+    let _served = node.serve(CallResources { limits, memory: memory.clone(), ..CallResources::default() });
 
     let small = trace(&node, looping_call(25_000), "{}").await;
     for options in ["{}", r#"{"tracer":"callTracer"}"#] {
@@ -257,7 +257,7 @@ async fn untraceable_requests_have_an_error() {
         (TraceTarget::Block(BlockId::number(9)), "{}", "block #9 not found"),
         (TraceTarget::Transaction(B256::ZERO), "{}", "transaction not found"),
         (TraceTarget::Block(BlockId::number(1)), r#"{"timeout":"10"}"#, "time: missing unit in duration \"10\""),
-        (TraceTarget::Block(BlockId::number(1)), r#"{"tracer":"{}"}"#, "tracer \"{}\" is not available"),
+        (TraceTarget::Block(BlockId::number(1)), r#"{"tracer":"noSuch"}"#, "tracer \"noSuch\" is not available"),
     ];
     for (target, options, expected) in cases {
         let failure = trace(&node, target, options).await.unwrap_err();

@@ -16,9 +16,6 @@ mod manifest;
 mod options;
 mod outgoing;
 mod process;
-mod sandbox;
-#[allow(unsafe_code, reason = "what a child gives up is asked of the system directly")]
-mod system;
 mod wire;
 
 pub use child::run_plugin_child;

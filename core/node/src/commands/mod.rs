@@ -17,6 +17,7 @@ pub(crate) mod module_check;
 pub(crate) mod module_new;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
+pub(crate) mod script_child;
 pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, Write as _};

@@ -51,6 +51,11 @@ impl MovedPrecompiles {
         self.addresses.contains(&address)
     }
 
+    /// The addresses, in no order.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Address> {
+        self.addresses.iter().copied()
+    }
+
     /// Moves the contract at `from` to `to`; `from` becomes an ordinary address.
     pub(crate) fn relocate(&mut self, from: Address, to: Address) {
         self.keep_unmoved();

@@ -21,6 +21,7 @@ use tenon_api::{
 
 use pausing_state::PausingState;
 use tenon_bus::{CallContext, MemoryBudget, Origin};
+use tenon_javascript::ScriptHost;
 
 use crate::{
     ExecutionLimits, Executor,
@@ -48,6 +49,8 @@ pub(crate) struct Calls {
     pub(crate) long_calls: LongCalls,
     /// What runs draw on.
     pub(crate) memory: MemoryBudget,
+    /// Runs tracers written in JavaScript.
+    pub(crate) scripts: ScriptHost,
 }
 
 /// Why a call has no output.

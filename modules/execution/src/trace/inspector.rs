@@ -26,6 +26,9 @@ use crate::block::{BlockContext, StateError};
 /// The error text that distinguishes a run that recorded too much from other failures of the EVM.
 pub(super) const TOO_LARGE_MARK: &str = "trace too large";
 
+/// The error text of a run that is ended because its tracer has failed.
+pub(super) const TRACER_FAILED_MARK: &str = "tracer failed";
+
 /// Passes all events to the tracer, counts what it records, and stops a run that records too much.
 pub(crate) struct TraceInspector {
     pub(super) tracer: ActiveTracer,
@@ -101,6 +104,10 @@ impl TraceInspector {
 
     /// Makes the EVM stop at the next frame boundary.
     fn stop(&mut self, context: &mut BlockContext) {
+        // The first reason counts.
+        if self.is_stopped {
+            return;
+        }
         self.fail(context, ContextError::Custom(TOO_LARGE_MARK.to_owned()));
     }
 
@@ -114,9 +121,11 @@ impl TraceInspector {
         if let Err(error) = result {
             return self.fail(context, ContextError::Db(error));
         }
-        if let ActiveTracer::Reference(watch) = &self.tracer
-            && !self.recording.count_held(watch.held_bytes())
-        {
+        let ActiveTracer::Reference(watch) = &self.tracer else { return };
+        if watch.has_failed() {
+            return self.fail(context, ContextError::Custom(TRACER_FAILED_MARK.to_owned()));
+        }
+        if !self.recording.count_held(watch.held_bytes()) {
             self.stop(context);
         }
     }

@@ -12,6 +12,7 @@ mod recording;
 mod reexecution;
 mod reference;
 mod replay;
+mod scripts;
 mod storage_range;
 mod struct_log;
 mod witness;

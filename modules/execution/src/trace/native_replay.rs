@@ -16,19 +16,21 @@ use tenon_api::{
     messages::{CallRequest, TraceTarget},
 };
 use tenon_bus::CallContext;
+use tenon_javascript::Dialect;
 
 use super::{
     TraceInspector,
-    inspector::{ActiveTracer, TOO_LARGE_MARK},
+    inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     recording::{TraceMemory, TraceShare, text_bytes},
-    reference::{ReferenceOptions, RunGas, TracerFailure},
+    reference::{ReferenceOptions, RunGas, TracerFailure, Watch},
     replay::{
         block_not_found, check_size, execute_member, member, open_block, request_timed_out, run_failure, too_large,
     },
+    scripts::{ScriptPlace, ScriptSource, Scripts},
 };
 use crate::{
     TransactionRejection,
-    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, StateError},
+    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
     call::{Calls, Payer, RunFailure, invalid_transaction_text, prepare},
     native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
 };
@@ -39,6 +41,7 @@ pub(super) struct NativeTracing<'a> {
     options: ReferenceOptions,
     caller: &'a CallContext,
     memory: TraceMemory,
+    scripts: Scripts<'a>,
 }
 
 /// Result of a message under a tracer.
@@ -77,7 +80,8 @@ impl From<Failure> for NoOutcome {
 impl<'a> NativeTracing<'a> {
     pub(super) fn new(calls: &'a Calls, options: &str, caller: &'a CallContext) -> Result<Self, Failure> {
         let memory = calls.recording_memory.of(caller.origin());
-        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller, memory })
+        let scripts = Scripts::new(&calls.scripts, &memory, caller);
+        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller, memory, scripts })
     }
 
     pub(super) fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
@@ -103,7 +107,8 @@ impl<'a> NativeTracing<'a> {
         let (transaction, sender) = known_member(&block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
-        self.trace(execution.evm_mut(), env, &fees).map_err(NoOutcome::into_failure)?.answer
+        let watch = self.watch_member(&mut execution, &block, index, &env)?;
+        self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_failure)?.answer
     }
 
     fn whole_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
@@ -150,7 +155,11 @@ impl<'a> NativeTracing<'a> {
             Err(rejection) => return Err(Failure::server(rejection.to_string())),
         };
         let fees = for_trace(fees, transaction);
-        let (answer, outcome) = match self.trace(execution.evm_mut(), env.clone(), &fees) {
+        let traced = match self.watch_member(execution, block, index, &env) {
+            Ok(watch) => self.trace(execution.evm_mut(), env.clone(), &fees, watch),
+            Err(failure) => Err(failure.into()),
+        };
+        let (answer, outcome) = match traced {
             // Later transactions follow a run whose contracts got prices.
             Ok(traced) if traced.lacks_prices && !is_skipped => {
                 (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
@@ -188,8 +197,8 @@ impl<'a> NativeTracing<'a> {
         let message = environment.transaction.clone();
         let balance = state.balance(message.caller)?;
         // The reference checks the tracer's options before the message.
-        self.options.timeout(&self.calls.limits)?;
-        self.options.watch(&environment.precompiles)?;
+        let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
+        let watch = self.watch(&environment.precompiles, place)?;
         if let Some(terms) = environment.native.clone() {
             terms.paid_by(Payer::Account(balance)).admit(&message).map_err(|failure| match failure {
                 RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
@@ -202,7 +211,7 @@ impl<'a> NativeTracing<'a> {
         }
         let idle = TraceInspector::idle(&self.memory);
         let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
-        self.trace(&mut evm, message, &Fees::BURNED).map_err(NoOutcome::into_failure)?.answer
+        self.trace(&mut evm, message, &Fees::BURNED, watch).map_err(NoOutcome::into_failure)?.answer
     }
 
     pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<crate::block::BlockState, Failure> {
@@ -270,6 +279,27 @@ impl<'a> NativeTracing<'a> {
         execute_member(execution, transaction, sender, format_args!("tx {:x}", transaction.hash), self.caller)
     }
 
+    /// The tracer of a transaction of a block.
+    fn watch_member(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+        message: &TxEnv,
+    ) -> Result<Watch, Failure> {
+        let transaction = block.transactions.get(index).map(|member| (block.hash(), index as u64, member.hash));
+        let place = ScriptPlace { block: block.header.number, transaction, gas_limit: message.gas_limit };
+        self.watch(execution.evm_mut().precompiles.places(), place)
+    }
+
+    /// A new tracer.
+    fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, Failure> {
+        let timeout = self.options.timeout(&self.calls.limits)?;
+        let scripts =
+            |source: ScriptSource<'_>| self.scripts.watch(source, Dialect::Native, precompiles, place, timeout);
+        self.options.watch(precompiles, scripts)
+    }
+
     /// Runs a message without a tracer.
     fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
         evm.inspector = TraceInspector::idle(&self.memory);
@@ -282,9 +312,14 @@ impl<'a> NativeTracing<'a> {
 
     /// Runs a message under a tracer: returns the tracer's answer, and the message's effects. Its contracts get no
     /// prices of the exchange, because the reference's tracers have no trading state.
-    fn trace(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Traced, NoOutcome> {
+    fn trace(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        message: TxEnv,
+        fees: &Fees,
+        watch: Watch,
+    ) -> Result<Traced, NoOutcome> {
         let timeout = self.options.timeout(&self.calls.limits)?;
-        let watch = self.options.watch(evm.precompiles.places())?;
         evm.inspector = TraceInspector::reference(watch, &self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
         let prices = evm.precompiles.set_prices(None);
@@ -293,6 +328,7 @@ impl<'a> NativeTracing<'a> {
         evm.precompiles.set_prices(prices);
         let outcome = match outcome {
             Ok(outcome) => outcome,
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm).into()),
             Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
         };
         let gas = RunGas {
@@ -309,6 +345,7 @@ impl<'a> NativeTracing<'a> {
         let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
         let answer = answer.map_err(|failure| match failure {
             TracerFailure::Worded(text) => Failure::server(text),
+            TracerFailure::Refused(failure) => failure,
             TracerFailure::State(StateError(error)) => error.into(),
         });
         let answer = answer.and_then(|json| check_size(json.len(), &self.calls.limits).map(|()| json));
@@ -322,6 +359,15 @@ impl<'a> NativeTracing<'a> {
             failure => NoOutcome::Other(run_failure(RunFailure::from_evm(failure, &evm.ctx.chain))),
         }
     }
+}
+
+/// Why the tracer ended its run.
+pub(super) fn failure_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> Failure {
+    let failure = match &mut evm.inspector.tracer {
+        ActiveTracer::Reference(watch) => watch.take_failure(),
+        _ => None,
+    };
+    failure.unwrap_or_else(|| Failure::server("tracing failed: the tracer failed"))
 }
 
 fn known_member(block: &RecoveredBlock, index: usize) -> Result<(&Transaction, Address), Failure> {

@@ -6,6 +6,7 @@ use alloy_rpc_types_trace::geth::{GethDebugTracerType, GethDebugTracingOptions};
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
 use tenon_api::Failure;
 
+use super::scripts::{ScriptSource, is_name, unknown_name};
 use crate::ExecutionLimits;
 
 /// Validated options.
@@ -14,6 +15,8 @@ pub(crate) struct TraceOptions {
     pub(super) geth: GethDebugTracingOptions,
     /// Maximum time of one traced transaction.
     pub(super) timeout: Duration,
+    /// JSON text of the configuration, for scripts.
+    script_config: String,
 }
 
 impl TraceOptions {
@@ -29,26 +32,30 @@ impl TraceOptions {
             Some(text) => parse_go_duration(text).map_err(Failure::server)?.min(limits.trace_timeout_max),
             None => limits.trace_timeout,
         };
-        let options = Self { geth, timeout };
-        options.inspector()?;
+        let config = &geth.tracer_config.0;
+        let script_config = if config.is_null() { "{}".to_owned() } else { config.to_string() };
+        let options = Self { geth, timeout, script_config };
+        match options.script() {
+            Some(script) if is_name(script.source) => return Err(unknown_name(script.source, &BUILT_IN_TRACERS)),
+            Some(_) => {}
+            None => drop(options.inspector()?),
+        }
         Ok(options)
     }
 
-    /// A new inspector for these options.
-    ///
-    /// Tracers written in JavaScript would be added here: they are distinguished from built-in ones, and refused by
-    /// name.
+    /// The script, if the tracer is one.
+    pub(super) fn script(&self) -> Option<ScriptSource<'_>> {
+        match &self.geth.tracer {
+            Some(GethDebugTracerType::JsTracer(source)) => Some(ScriptSource { source, config: &self.script_config }),
+            _ => None,
+        }
+    }
+
+    /// A new inspector for these options. Scripts have none.
     pub(super) fn inspector(&self) -> Result<DebugInspector, Failure> {
-        DebugInspector::new(self.geth.clone()).map_err(|error| match (&error, &self.geth.tracer) {
-            (DebugInspectorError::JsTracerNotEnabled, Some(GethDebugTracerType::JsTracer(source))) => {
-                Failure::server(format!(
-                    "tracer {} is not available: JavaScript tracers are not supported, only {} and the struct logger",
-                    shortened(source),
-                    BUILT_IN_TRACERS.join(", ")
-                ))
-            }
-            (DebugInspectorError::InvalidTracerConfig, _) => Failure::server("invalid tracerConfig"),
-            _ => Failure::server(error.to_string()),
+        DebugInspector::new(self.geth.clone()).map_err(|error| match error {
+            DebugInspectorError::InvalidTracerConfig => Failure::server("invalid tracerConfig"),
+            error => Failure::server(error.to_string()),
         })
     }
 }
@@ -64,13 +71,6 @@ const BUILT_IN_TRACERS: [&str; 8] = [
     "erc7562Tracer",
     "stateGasTracer",
 ];
-
-fn shortened(source: &str) -> String {
-    const MAX_LENGTH: usize = 40;
-    let is_long = source.chars().count() > MAX_LENGTH;
-    let start: String = source.chars().take(MAX_LENGTH).collect();
-    if is_long { format!("{start:?}…") } else { format!("{start:?}") }
-}
 
 /// Parses a duration in Go's format: `5s`, `300ms`, `1m30s`, `1.5h`.
 pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
@@ -134,9 +134,9 @@ mod tests {
 
         let refused = TraceOptions::parse(r#"{"tracer":"noSuchTracer"}"#, &ExecutionLimits::default()).unwrap_err();
 
-        let wanted = "tracer \"noSuchTracer\" is not available: JavaScript tracers are not supported, only callTracer, \
-                      prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer, erc7562Tracer, stateGasTracer and the \
-                      struct logger";
+        let wanted = "tracer \"noSuchTracer\" is not available: there are callTracer, prestateTracer, 4byteTracer, \
+                      flatCallTracer, muxTracer, noopTracer, erc7562Tracer, stateGasTracer, the struct logger, and \
+                      tracers written in JavaScript";
         assert_eq!(refused.message, wanted);
     }
 
@@ -163,12 +163,18 @@ mod tests {
     }
 
     #[test]
-    fn javascript_tracers_are_refused_by_name() {
+    fn scripts_keep_their_configuration_as_text() {
         let limits = ExecutionLimits::default();
-
-        let refused = TraceOptions::parse(r#"{"tracer":"opcountTracer"}"#, &limits).err().unwrap();
-
-        assert!(refused.message.starts_with("tracer \"opcountTracer\" is not available"), "{}", refused.message);
+        let cases = [
+            (r#"{"tracer":"{a: 1}"}"#, "{}"),
+            (r#"{"tracer":"{a: 1}","tracerConfig":null}"#, "{}"),
+            (r#"{"tracer":"{a: 1}","tracerConfig":{"b":[2]}}"#, r#"{"b":[2]}"#),
+        ];
+        for (options, config) in cases {
+            let options = TraceOptions::parse(options, &limits).unwrap();
+            let script = options.script().unwrap();
+            assert_eq!((script.source, script.config), ("{a: 1}", config));
+        }
     }
 
     #[test]

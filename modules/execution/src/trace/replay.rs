@@ -2,26 +2,29 @@
 
 use std::{cell::RefCell, fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
 
-use alloy_primitives::{Address, B256};
-use revm::context::{TxEnv, result::EVMError};
+use alloy_primitives::{Address, B256, U256};
+use revm::context::{Transaction as _, TxEnv, result::EVMError};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{Trace, TraceReply, TraceTarget},
 };
 use tenon_bus::CallContext;
+use tenon_javascript::Dialect;
 
 use super::{
     TraceInspector, TraceOptions,
-    inspector::{ActiveTracer, TOO_LARGE_MARK},
+    inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     interruptible_json::write_json,
-    native_replay::NativeTracing,
+    native_replay::{NativeTracing, failure_of_tracer},
     recording::{TraceMemory, TraceShare, text_bytes},
+    reference::{RunGas, TracerFailure},
+    scripts::{ScriptPlace, Scripts},
     struct_log::struct_log_json,
 };
 use crate::{
     ExecutionLimits, TransactionRejection,
-    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped},
+    block::{BlockEvm, BlockExecution, BlockState, Interrupt, MovedPrecompiles, Prepared, StateError, Stopped},
     call::{Calls, RunFailure, invalid_transaction_text, prepare},
     native::{ExchangeStep, Fees, Outcome, Prices, inspect},
 };
@@ -33,6 +36,7 @@ struct Tracing<'a> {
     caller: &'a CallContext,
     memory: TraceMemory,
     answer: RefCell<AnswerMemory>,
+    scripts: Scripts<'a>,
 }
 
 /// Memory of an answer's texts while they are written.
@@ -51,7 +55,7 @@ impl Calls {
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
         if self.executor.spec().native.is_some() {
             let tracing = NativeTracing::new(self, &trace.options, caller)?;
-            return on_deep_stack(|| tracing.run(&trace.target));
+            return on_deep_stack(move || tracing.run(&trace.target));
         }
         let options = TraceOptions::parse(&trace.options, &self.limits)?;
         let tracing = Tracing::new(self, options, caller);
@@ -88,7 +92,8 @@ impl<'a> Tracing<'a> {
     fn new(calls: &'a Calls, options: TraceOptions, caller: &'a CallContext) -> Self {
         let memory = calls.recording_memory.of(caller.origin());
         let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&memory), before: 0 });
-        Self { calls, options, caller, memory, answer }
+        let scripts = Scripts::new(&calls.scripts, &memory, caller);
+        Self { calls, options, caller, memory, answer, scripts }
     }
 
     fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
@@ -140,7 +145,9 @@ impl<'a> Tracing<'a> {
             Some(index) => self.state_before(*block, *index)?,
         };
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
-        let inspector = self.inspector()?;
+        let message = &environment.transaction;
+        let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
+        let inspector = self.inspector_of(&environment.precompiles, place)?;
         let mut evm = environment.evm(state, self.interrupt(), inspector);
         Ok(self.inspect(&mut evm, environment.transaction.clone(), None, None)?.0)
     }
@@ -214,7 +221,12 @@ impl<'a> Tracing<'a> {
             return Err(Failure::server("tracing failed: the transaction is not executed"));
         };
         let evm = execution.evm_mut();
-        evm.inspector = self.inspector()?;
+        let place = ScriptPlace {
+            block: block.header.number,
+            transaction: Some((block.hash(), index as u64, transaction.hash)),
+            gas_limit: env.gas_limit,
+        };
+        evm.inspector = self.inspector_of(evm.precompiles.places(), place)?;
         evm.ctx.chain = self.interrupt();
         let place = TransactionContext {
             block_hash: Some(block.hash()),
@@ -236,6 +248,7 @@ impl<'a> Tracing<'a> {
     ) -> Result<(String, Outcome), Failure> {
         let outcome = match inspect(evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
                 return Err(too_large(&self.calls.limits));
             }
@@ -245,6 +258,10 @@ impl<'a> Tracing<'a> {
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
         let recorded = evm.inspector.recorded_bytes();
+        if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
+            let json = self.script_result(evm, &transaction, &outcome)?;
+            return Ok((json, outcome));
+        }
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer"));
         };
@@ -303,7 +320,47 @@ impl<'a> Tracing<'a> {
         }
     }
 
+    /// The result of a script, after its run.
+    fn script_result(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        transaction: &TxEnv,
+        outcome: &Outcome,
+    ) -> Result<String, Failure> {
+        let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(transaction, None);
+        let gas = RunGas {
+            gas_used: outcome.result.tx_gas_used(),
+            intrinsic_gas: intrinsic.initial_total_gas(),
+            gas_price: U256::from(transaction.effective_gas_price(u128::from(evm.ctx.block.basefee))),
+        };
+        // Replacing the inspector releases the script.
+        let mut inspector = std::mem::replace(&mut evm.inspector, TraceInspector::idle(&self.memory));
+        let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
+            return Err(Failure::server("tracing failed: no tracer"));
+        };
+        let json = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
+        let json = json.map_err(|failure| match failure {
+            TracerFailure::Worded(text) => Failure::server(text),
+            TracerFailure::Refused(failure) => failure,
+            TracerFailure::State(StateError(error)) => error.into(),
+        })?;
+        self.may_go_on(json.len(), json.capacity())?;
+        Ok(json)
+    }
+
+    /// The inspector of a traced transaction.
+    fn inspector_of(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<TraceInspector, Failure> {
+        let Some(source) = self.options.script() else { return self.inspector() };
+        let timeout = self.options.timeout;
+        let watch = self.scripts.watch(source, Dialect::Ethereum, precompiles, place, timeout)?;
+        Ok(TraceInspector::reference(watch, &self.memory))
+    }
+
+    /// An inspector that is not shown a transaction yet.
     fn inspector(&self) -> Result<TraceInspector, Failure> {
+        if self.options.script().is_some() {
+            return Ok(TraceInspector::idle(&self.memory));
+        }
         TraceInspector::ethereum(&self.options, self.calls.limits.trace_steps, &self.memory)
     }
 

@@ -23,6 +23,7 @@ use std::{
 
 use tenon_api::Failure;
 use tenon_bus::{ClientId, Origin};
+use tenon_sandbox::{Gap, Stage};
 use tokio::{
     net::UnixStream,
     sync::Semaphore,
@@ -36,8 +37,6 @@ use self::{
 };
 use super::{
     BACKGROUND, WINDOW, manifest,
-    sandbox::{self, Gap, Stage},
-    system,
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
 use crate::{
@@ -75,7 +74,7 @@ pub fn run_plugin_child() -> io::Result<()> {
 }
 
 fn run() -> Result<(), ChildError> {
-    let mut socket = BlockingSocket::from(system::take_inherited_socket()?);
+    let mut socket = BlockingSocket::from(tenon_sandbox::take_inherited_socket()?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Upstream::new(socket.try_clone()?);
     let mut buffer = FrameBuffer::new();
@@ -83,13 +82,15 @@ fn run() -> Result<(), ChildError> {
     let watch = Arc::new(Watch::default());
     let mut observer = if opening.lives > 0 { Some(cycles::Observer::new()?) } else { None };
     let mut warnings = Vec::new();
-    warnings.extend(system::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")));
-    let mut gaps = Vec::from_iter(sandbox::close_files(&opening.library.copy));
+    warnings.extend(
+        tenon_sandbox::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")),
+    );
+    let mut gaps = Vec::from_iter(tenon_sandbox::close_files(Some(&opening.library.copy)));
     watchdog::start(Arc::clone(&watch), Arc::clone(&upstream), opening.processor_time)?;
     // Once the filter is installed, no limit can be changed.
-    system::limit_descriptors(DESCRIPTORS)?;
+    tenon_sandbox::limit_descriptors(DESCRIPTORS)?;
     // Load cycles look for leftover threads; a serving plugin cannot start any.
-    gaps.extend(sandbox::close_system_calls(if observer.is_some() { Stage::Living } else { Stage::Mapping }));
+    gaps.extend(tenon_sandbox::close_system_calls(if observer.is_some() { Stage::Living } else { Stage::Mapping }));
     let _runtime = runtime.enter();
     if !take_gaps(gaps, &opening, &upstream, &mut warnings) {
         return Ok(());
@@ -107,7 +108,7 @@ fn run() -> Result<(), ChildError> {
     };
     // Remove the permissions that only mapping needs. A library whose initialisers prevented this would still be under
     // the first filter.
-    let gap = sandbox::close_system_calls(Stage::Serving);
+    let gap = tenon_sandbox::close_system_calls(Stage::Serving);
     if !take_gaps(gap, &opening, &upstream, &mut warnings) {
         return Ok(());
     }

@@ -9,10 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::super::{
-    system::{leave, processor_time},
-    wire::Kind,
-};
+use tenon_sandbox::{leave, processor_time};
+
+use super::super::wire::Kind;
 use super::upstream::Upstream;
 
 /// Interval of the watchdog's checks.

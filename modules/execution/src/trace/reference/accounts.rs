@@ -16,6 +16,8 @@ pub(super) trait Accounts {
     fn nonce(&mut self, address: Address) -> Result<u64, StateError>;
     /// The account's code.
     fn code(&mut self, address: Address) -> Result<Bytes, StateError>;
+    /// Whether there is such an account.
+    fn exists(&mut self, address: Address) -> Result<bool, StateError>;
     /// A slot of the account.
     fn slot(&mut self, address: Address, slot: U256) -> Result<U256, StateError>;
 }
@@ -61,6 +63,13 @@ impl Accounts for Layered<'_> {
             return Ok(code.original_bytes());
         }
         Ok(self.below.code_by_hash_ref(info.code_hash)?.original_bytes())
+    }
+
+    fn exists(&mut self, address: Address) -> Result<bool, StateError> {
+        match self.changed.get(&address) {
+            Some(account) => Ok(!account.is_loaded_as_not_existing() || account.is_touched()),
+            None => Ok(self.below.basic_ref(address)?.is_some()),
+        }
     }
 
     fn slot(&mut self, address: Address, slot: U256) -> Result<U256, StateError> {

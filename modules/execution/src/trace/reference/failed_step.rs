@@ -18,7 +18,7 @@ use revm::{
 use super::{
     accounts::{Accounts, Layered},
     gas_constants::constant_gas,
-    tracer::Step,
+    tracer::{Ahead, Step},
 };
 use crate::{
     block::{BlockContext, StateError},
@@ -123,6 +123,25 @@ impl KeptStep {
         let price = constant.saturating_add(dynamic.unwrap_or_default());
         let is_payable = dynamic.is_some() && price <= self.gas && !self.lacks_the_stipend(context);
         Ok((!is_forbidden || !is_payable).then(|| ("out of gas".to_owned(), price)))
+    }
+
+    /// The outcome of SSTORE or SELFDESTRUCT before it runs. Neither touches memory.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub(super) fn ahead(&self, context: &mut BlockContext) -> Result<Ahead, StateError> {
+        let constant = constant_gas(self.opcode, context.cfg.spec);
+        if let Some(text) = self.stack_refusal() {
+            return Ok(Ahead { cost: constant, error: Some(text) });
+        }
+        let out_of_gas = || Some("out of gas".to_owned());
+        if self.gas < constant {
+            return Ok(Ahead { cost: constant, error: out_of_gas() });
+        }
+        let dynamic = self.dynamic_gas(0, context)?;
+        let cost = constant.saturating_add(dynamic.unwrap_or_default());
+        let is_payable = dynamic.is_some() && cost <= self.gas && !self.lacks_the_stipend(context);
+        Ok(Ahead { cost, error: if is_payable { None } else { out_of_gas() } })
     }
 
     /// The cost of an instruction that ran and failed.

@@ -15,11 +15,13 @@ mod gas_constants;
 mod histograms;
 mod options;
 mod prestate;
+mod script;
 mod selectors;
 mod struct_logger;
 mod tracer;
 mod watch;
 
 pub(super) use options::ReferenceOptions;
+pub(super) use script::ScriptRun;
 pub(super) use tracer::TracerFailure;
 pub(super) use watch::{RunGas, Watch};

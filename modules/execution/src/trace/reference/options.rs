@@ -18,7 +18,13 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    ExecutionLimits, block::MovedPrecompiles, instructions::instruction_of, trace::options::parse_go_duration,
+    ExecutionLimits,
+    block::MovedPrecompiles,
+    instructions::instruction_of,
+    trace::{
+        options::parse_go_duration,
+        scripts::{ScriptSource, is_name, unknown_name},
+    },
 };
 
 /// Options with checked types. Their values are checked only when there is something to trace, because the reference
@@ -72,11 +78,15 @@ impl ReferenceOptions {
         Ok(parse_go_duration(named).map_err(Failure::server)?.min(limits.trace_timeout_max))
     }
 
-    /// A new tracer.
+    /// A new tracer; `scripts` starts those written in JavaScript.
     ///
     /// # Errors
     /// An unknown tracer, or an invalid configuration.
-    pub(in crate::trace) fn watch(&self, precompiles: &MovedPrecompiles) -> Result<Watch, Failure> {
+    pub(in crate::trace) fn watch(
+        &self,
+        precompiles: &MovedPrecompiles,
+        scripts: impl FnOnce(ScriptSource<'_>) -> Result<Watch, Failure>,
+    ) -> Result<Watch, Failure> {
         let tracer: Box<dyn Tracer> = match self.tracer.as_deref() {
             None => Box::new(StructLogger::new(self.struct_logger)),
             Some("callTracer") => Box::new(CallTracer::new(self.is_top_only()?)),
@@ -91,7 +101,9 @@ impl ReferenceOptions {
             Some("unigramTracer") => Box::new(SequenceTracer::new(SequenceLength::One)),
             Some("bigramTracer") => Box::new(SequenceTracer::new(SequenceLength::Two)),
             Some("trigramTracer") => Box::new(SequenceTracer::new(SequenceLength::Three)),
-            Some(source) => return Err(refused_source(source)),
+            Some(name) if is_name(name) => return Err(unknown_name(name, &NAMES)),
+            // Scripts never see the configuration.
+            Some(source) => return scripts(ScriptSource { source, config: "{}" }),
         };
         Ok(Watch::new(tracer))
     }
@@ -150,71 +162,21 @@ const fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// The reference treats every other name as a script. There is no script engine here; errors in a script before it runs
-/// have the reference's texts.
-fn refused_source(source: &str) -> Failure {
-    let members = if is_number(source.trim()) { Some(Vec::new()) } else { member_names(source) };
-    if let Some(members) = members {
-        for needed in ["fault", "result"] {
-            if !members.iter().any(|member| member == needed) {
-                return Failure::server(format!("trace object must expose a function {needed}()"));
-            }
-        }
-    }
-    const MAX_LENGTH: usize = 40;
-    let start: String = source.chars().take(MAX_LENGTH).collect();
-    let dots = if source.chars().count() > MAX_LENGTH { "…" } else { "" };
-    Failure::server(format!(
-        "tracer {start:?}{dots} is not available: tracers written in JavaScript are not supported, only callTracer, \
-         callTracerLegacy, contractTracer, evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, unigramTracer, \
-         bigramTracer, trigramTracer and the struct logger"
-    ))
-}
-
-/// Returns whether a text is a number literal, which has no members.
-fn is_number(text: &str) -> bool {
-    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    match hexadecimal {
-        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
-        None => text.starts_with(|first: char| first.is_ascii_digit() || first == '.') && text.parse::<f64>().is_ok(),
-    }
-}
-
-/// The member names of an object literal, `None` for other texts. Names inside inner brackets and strings are excluded.
-fn member_names(source: &str) -> Option<Vec<String>> {
-    let inner = source.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let (mut names, mut depth, mut word, mut is_value) = (Vec::new(), 0_usize, String::new(), false);
-    let mut characters = inner.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' | '\'' => word = quoted(&mut characters, character)?,
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.checked_sub(1)?,
-            ':' if depth == 0 && !is_value => {
-                names.push(word.trim().to_owned());
-                is_value = true;
-            }
-            ',' if depth == 0 => {
-                is_value = false;
-                word.clear();
-            }
-            other if !is_value => word.push(other),
-            _ => {}
-        }
-    }
-    (depth == 0 && (is_value || word.trim().is_empty())).then_some(names)
-}
-
-fn quoted(characters: &mut std::str::Chars<'_>, quote: char) -> Option<String> {
-    let mut text = String::new();
-    loop {
-        match characters.next()? {
-            '\\' => text.push(characters.next()?),
-            character if character == quote => return Some(text),
-            character => text.push(character),
-        }
-    }
-}
+/// The tracers by name.
+const NAMES: [&str; 12] = [
+    "callTracer",
+    "callTracerLegacy",
+    "contractTracer",
+    "evmdisTracer",
+    "noopTracer",
+    "prestateTracer",
+    "4byteTracer",
+    "4byteTracerLegacy",
+    "opcountTracer",
+    "unigramTracer",
+    "bigramTracer",
+    "trigramTracer",
+];
 
 #[cfg(test)]
 mod tests {
@@ -225,27 +187,15 @@ mod tests {
 
     fn refusal(options: &str) -> String {
         let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, has_extras: false });
-        let made = ReferenceOptions::parse(options).and_then(|options| options.watch(&precompiles));
+        let scripts =
+            |script: ScriptSource<'_>| Err(Failure::server(format!("script {} with {}", script.source, script.config)));
+        let made = ReferenceOptions::parse(options).and_then(|options| options.watch(&precompiles, scripts));
         made.err().map(|failure| failure.message).unwrap_or_default()
     }
 
     #[test]
     fn every_named_tracer_of_the_reference_exists() {
-        let names = [
-            "callTracer",
-            "callTracerLegacy",
-            "contractTracer",
-            "evmdisTracer",
-            "noopTracer",
-            "prestateTracer",
-            "4byteTracer",
-            "4byteTracerLegacy",
-            "opcountTracer",
-            "unigramTracer",
-            "bigramTracer",
-            "trigramTracer",
-        ];
-        for name in names {
+        for name in NAMES {
             assert_eq!(refusal(&format!(r#"{{"Tracer":"{name}"}}"#)), "", "{name}");
         }
     }
@@ -269,25 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_refused_for_missing_members_or_by_name() {
-        let cases = [
-            ("{}", "trace object must expose a function fault()"),
-            ("{'a': 1}", "trace object must expose a function fault()"),
-            ("0x10000000000000000", "trace object must expose a function fault()"),
-            ("1e+30", "trace object must expose a function fault()"),
-            ("{fault: function(log, db) { return {result: 1}; }}", "trace object must expose a function result()"),
-            ("{result: function() {}, fault: function() {}}", "tracer \"{result: function() {}, fault: function(\"…"),
-            (
-                "noSuchTracer",
-                "tracer \"noSuchTracer\" is not available: tracers written in JavaScript are not supported, only callTracer, \
-                 callTracerLegacy, contractTracer, evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, \
-                 opcountTracer, unigramTracer, bigramTracer, trigramTracer and the struct logger",
-            ),
-            ("{", "tracer \"{\" is not available"),
-        ];
-        for (source, expected) in cases {
+    fn other_words_are_refused_with_the_names_that_exist_and_everything_else_is_a_script() {
+        let refused = refusal(r#"{"tracer":"noSuchTracer"}"#);
+
+        let wanted = "tracer \"noSuchTracer\" is not available: there are callTracer, callTracerLegacy, contractTracer, \
+                      evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, \
+                      unigramTracer, bigramTracer, trigramTracer, the struct logger, and tracers written in JavaScript";
+        assert_eq!(refused, wanted);
+        for source in ["{}", "{", "1e30", "0x10", ""] {
             let options = serde_json::json!({ "tracer": source }).to_string();
-            assert!(refusal(&options).starts_with(expected), "{source}: {}", refusal(&options));
+            assert_eq!(refusal(&options), format!("script {source} with {{}}"));
         }
     }
 

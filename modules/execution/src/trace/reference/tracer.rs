@@ -1,6 +1,7 @@
 //! The tracers' interface: events and answers.
 
 use alloy_primitives::{Address, Bytes, U256};
+use tenon_api::Failure;
 
 use super::accounts::Accounts;
 use crate::block::StateError;
@@ -79,6 +80,24 @@ pub(super) struct Step<'a> {
     pub(super) memory: &'a [u8],
     /// The contract whose storage is used.
     pub(super) contract: Address,
+    /// Who called it.
+    pub(super) caller: Address,
+    /// Wei of the call.
+    pub(super) value: U256,
+    /// Call data.
+    pub(super) input: &'a Bytes,
+    /// The refund counter.
+    pub(super) refund: u64,
+    /// Only of instructions that change the state at once, and for tracers that look at it.
+    pub(super) ahead: Option<Ahead>,
+}
+
+/// The outcome of an instruction that has not run.
+pub(super) struct Ahead {
+    /// Its cost.
+    pub(super) cost: u64,
+    /// Why it will be refused.
+    pub(super) error: Option<String>,
 }
 
 impl Step<'_> {
@@ -156,6 +175,29 @@ pub(super) trait Tracer {
     /// The outermost frame has ended.
     fn end(&mut self, _end: &FrameEnd) {}
 
+    /// The state is about to change.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn settle(&mut self, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Whether the tracer looks at the state later than it is told of a step.
+    fn looks_at_state(&self) -> bool {
+        false
+    }
+
+    /// Whether the run can be ended, because there will be no answer.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
+    /// Why there is none.
+    fn take_failure(&mut self) -> Option<Failure> {
+        None
+    }
+
     /// Approximate memory use in bytes, which is limited.
     fn held_bytes(&self) -> usize {
         0
@@ -172,6 +214,8 @@ pub(super) trait Tracer {
 pub(in crate::trace) enum TracerFailure {
     /// With the reference's text.
     Worded(String),
+    /// With the error for the caller.
+    Refused(Failure),
     /// The database failed.
     State(StateError),
 }

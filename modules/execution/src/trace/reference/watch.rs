@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
-    bytecode::opcode::SELFDESTRUCT,
+    bytecode::opcode::{SELFDESTRUCT, SSTORE},
     context::CreateScheme,
     handler::FrameResult,
     interpreter::{
@@ -12,10 +12,13 @@ use revm::{
     },
     state::EvmState,
 };
+use tenon_api::Failure;
+use tenon_javascript::Script;
 
 use super::{
     accounts::{Accounts, Layered},
     failed_step::KeptStep,
+    script::{ScriptRun, ScriptTracer},
     tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
@@ -43,6 +46,8 @@ struct OpenFrame {
     is_announced: bool,
     /// Whether there is no code: the reference then does not even run the implicit STOP.
     has_no_code: bool,
+    /// Refund of its own instructions and of the frames that it opened.
+    refund: i64,
 }
 
 impl Watch {
@@ -50,9 +55,24 @@ impl Watch {
         Self { tracer, frames: Vec::new(), step: None, destruction: None, failure: None, outermost: None }
     }
 
+    /// Shows the run to a script.
+    pub(in crate::trace) fn of_script(script: Script, run: ScriptRun) -> Self {
+        Self::new(Box::new(ScriptTracer::new(script, run)))
+    }
+
     /// Approximate memory use of the tracer, bytes.
     pub(in crate::trace) fn held_bytes(&self) -> usize {
         self.tracer.held_bytes()
+    }
+
+    /// Whether the run can be ended, because there will be no answer.
+    pub(in crate::trace) fn has_failed(&self) -> bool {
+        self.tracer.has_failed()
+    }
+
+    /// Why there is none.
+    pub(in crate::trace) fn take_failure(&mut self) -> Option<Failure> {
+        self.tracer.take_failure()
     }
 
     /// A frame is about to begin, unless it is refused.
@@ -69,8 +89,8 @@ impl Watch {
             FrameInput::Create(inputs) => (creation_start(inputs, context)?, inputs.init_code().is_empty()),
             FrameInput::Empty => return Ok(()),
         };
-        self.frames.push(OpenFrame { start, is_announced: false, has_no_code });
-        Ok(())
+        self.frames.push(OpenFrame { start, is_announced: false, has_no_code, refund: 0 });
+        self.tracer.settle(&mut Layered::during(context))
     }
 
     /// The newest frame runs.
@@ -136,8 +156,17 @@ impl Watch {
         if self.frames.last().is_none_or(|frame| frame.has_no_code) {
             return Ok(());
         }
+        if let Some(frame) = self.frames.last_mut() {
+            frame.refund = interpreter.gas.refunded();
+        }
+        let refund: i64 = self.frames.iter().map(|frame| frame.refund).sum();
+        let nothing = Bytes::new();
+        let input = match self.frames.last() {
+            Some(frame) if !frame.start.kind.is_creation() => &frame.start.input,
+            _ => &nothing,
+        };
         let memory = interpreter.memory.context_memory();
-        let step = Step {
+        let mut step = Step {
             pc: interpreter.bytecode.pc(),
             opcode: interpreter.bytecode.opcode(),
             gas: interpreter.gas.remaining(),
@@ -145,8 +174,17 @@ impl Watch {
             stack: interpreter.stack.data(),
             memory: &memory,
             contract: interpreter.input.target_address(),
+            caller: interpreter.input.caller_address(),
+            value: interpreter.input.call_value(),
+            input,
+            refund: u64::try_from(refund).unwrap_or_default(),
+            ahead: None,
         };
-        self.step = Some(KeptStep::keep(&step, context)?);
+        let kept = KeptStep::keep(&step, context)?;
+        if matches!(step.opcode, SSTORE | SELFDESTRUCT) && self.tracer.looks_at_state() {
+            step.ahead = Some(kept.ahead(context)?);
+        }
+        self.step = Some(kept);
         let mut accounts = Layered::during(context);
         if step.opcode == SELFDESTRUCT {
             let beneficiary = Address::from_word(step.peek(0).into());
@@ -163,7 +201,8 @@ impl Watch {
     ) -> Result<(), StateError> {
         let Some(step) = self.step.take() else { return Ok(()) };
         let spent = step.gas.saturating_sub(interpreter.gas.remaining());
-        match interpreter.bytecode.instruction_result() {
+        let result = interpreter.bytecode.instruction_result();
+        match result {
             // The run is being stopped.
             Some(InstructionResult::FatalExternalError) => {}
             Some(InstructionResult::Revert) => {
@@ -182,7 +221,11 @@ impl Watch {
                 self.tracer.step_end(StepEnd::Ran { cost: spent.saturating_sub(handed_over) });
             }
         }
-        Ok(())
+        // The frame ends: what it changed is kept or undone.
+        match result {
+            Some(_) => self.tracer.settle(&mut Layered::during(context)),
+            None => Ok(()),
+        }
     }
 
     fn failed_step(

@@ -1,4 +1,4 @@
-//! What a plugin's process cannot use: the file system except for reading the system's libraries, the network, other
+//! What a sandboxed process cannot use: the file system except for reading the system's libraries, the network, other
 //! processes, new threads and programs.
 //!
 //! Landlock restricts files (Linux 5.13; newer rules where the kernel has them), seccomp restricts system calls. Both
@@ -18,7 +18,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use super::system;
+use crate::system;
 
 /// Readable paths, apart from the library itself: the locations of libraries that it may depend on.
 const READABLE: [&str; 6] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
@@ -37,18 +37,18 @@ const NEWER: [(u32, &str); 4] = [
 
 /// A missing protection of a sandbox.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Gap {
+pub enum Gap {
     /// A newer rule that the kernel lacks. Seccomp forbids the same.
     Newer(String),
     /// A required rule.
     Required(String),
 }
 
-/// Restricts this thread, and threads that it starts, to files that `library` needs. Returns the missing protection, if
-/// any.
-pub(super) fn close_files(library: &Path) -> Option<Gap> {
+/// Restricts this thread, and threads that it starts, to files that `library` needs; without a library, to none.
+/// Returns the missing protection, if any.
+pub fn close_files(library: Option<&Path>) -> Option<Gap> {
     let restrict = || {
-        let readable = READABLE.iter().map(Path::new).chain([library]);
+        let readable = library.into_iter().chain(READABLE.iter().filter(|_| library.is_some()).map(Path::new));
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(REQUIRED))?
@@ -77,7 +77,7 @@ pub(super) fn close_files(library: &Path) -> Option<Gap> {
 
 /// The stages of a process's life, by their permitted system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub enum Stage {
     /// Libraries are mapped.
     Mapping,
     /// Libraries are mapped repeatedly, and leftover threads are looked for.
@@ -89,7 +89,7 @@ pub(super) enum Stage {
 /// Permits only the system calls for computing and for communicating on an open socket, and those of the stage. Others
 /// fail with `EPERM`. Applies to all threads and permanently: no later stage can permit more. Returns the missing
 /// protection, if any.
-pub(super) fn close_system_calls(stage: Stage) -> Option<Gap> {
+pub fn close_system_calls(stage: Stage) -> Option<Gap> {
     let apply = || -> Result<(), String> {
         if stage != Stage::Serving {
             // Before the filter that refuses it: the C library reads the length of an open file with this call.

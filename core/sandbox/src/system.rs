@@ -10,7 +10,10 @@ use std::{
 
 /// Takes the socket from standard input, replaces it with an empty one, and closes every other inherited descriptor.
 /// Must be called before anything else opens one.
-pub(super) fn take_inherited_socket() -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// The system's error.
+pub fn take_inherited_socket() -> io::Result<OwnedFd> {
     // SAFETY: the program has just begun: descriptors from 3 on were inherited, and no value here owns them.
     let closed = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
     if closed != 0 {
@@ -29,7 +32,10 @@ pub(super) fn take_inherited_socket() -> io::Result<OwnedFd> {
 ///
 /// `RLIMIT_DATA` counts private writable memory; `RLIMIT_AS` is higher, by an allowance for the program, for libraries,
 /// and for address space that allocators reserve; only it counts shared anonymous memory.
-pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
+///
+/// # Errors
+/// The system's error.
+pub fn limit_memory(bytes: u64) -> io::Result<()> {
     const ALLOWANCE: u64 = 1024 * 1024 * 1024;
     set_limit(libc::RLIMIT_CORE, 0)?;
     set_limit(libc::RLIMIT_DATA, bytes)?;
@@ -37,7 +43,10 @@ pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
 }
 
 /// Limits the number of open descriptors of the process.
-pub(super) fn limit_descriptors(count: u64) -> io::Result<()> {
+///
+/// # Errors
+/// The system's error.
+pub fn limit_descriptors(count: u64) -> io::Result<()> {
     set_limit(libc::RLIMIT_NOFILE, count)
 }
 
@@ -163,7 +172,7 @@ impl RefusedCall {
 }
 
 /// Processor time that this process has used.
-pub(super) fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: there is room for the answer, and zeroes are an answer too should the call fail.
     let time = unsafe {
@@ -174,8 +183,8 @@ pub(super) fn processor_time() -> Duration {
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
-/// Ends the process immediately, without exit handlers, so that a plugin's code cannot run.
-pub(super) fn leave(code: i32) -> ! {
+/// Ends the process immediately, without exit handlers, so that untrusted code cannot run.
+pub fn leave(code: i32) -> ! {
     // SAFETY: no requirements.
     unsafe { libc::_exit(code) }
 }

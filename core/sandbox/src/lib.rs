@@ -1,0 +1,17 @@
+//! What a child process of the node gives up before it runs code that is not trusted: a plugin's library, or a tracer's
+//! script.
+//!
+//! It owns the list of permitted system calls and files, and the limits of memory and descriptors. The program that
+//! calls it knows what it runs.
+//!
+//! Invariants: nothing here can be undone by the process; it must never know what runs in it. `system` contains
+//! `unsafe`.
+
+#![deny(unsafe_code)]
+
+mod closing;
+#[allow(unsafe_code, reason = "what a child gives up is asked of the system directly")]
+mod system;
+
+pub use closing::{Gap, Stage, close_files, close_system_calls};
+pub use system::{leave, limit_descriptors, limit_memory, processor_time, take_inherited_socket};

@@ -1,0 +1,325 @@
+//! Runs one script over one trace: its limits, its functions, the words of its errors.
+
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    os::unix::net::UnixStream,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runtime, Value, function::This};
+
+use crate::{
+    link::Link,
+    natives::{self, Shared},
+    protocol::{CallFacts, Dialect, Event, Failed, Opening, Reply, Request, RunFacts, StepFacts},
+    session::Session,
+};
+
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// Stack of a script, bytes; the thread that runs it has eight times as much.
+const MAX_STACK: usize = 1 << 20;
+
+/// Most characters of an error text that a script chose.
+const MAX_ERROR: usize = 4096;
+
+/// Serves one trace. Returns when the script has failed or its result was sent.
+///
+/// # Errors
+/// The socket's.
+pub(crate) fn trace(link: &Rc<RefCell<Link>>, opening: Opening) -> io::Result<()> {
+    let limits = Limits::new(&opening);
+    let broken = |error: rquickjs::Error| io::Error::other(error.to_string());
+    let runtime = Runtime::new().map_err(broken)?;
+    runtime.set_memory_limit(usize::try_from(opening.memory).unwrap_or(usize::MAX));
+    runtime.set_max_stack_size(MAX_STACK);
+    let clock = Rc::clone(&limits);
+    runtime.set_interrupt_handler(Some(Box::new(move || clock.is_over())));
+    let context = Context::full(&runtime).map_err(broken)?;
+    context.with(|ctx| serve(&ctx, link, opening, &limits))
+}
+
+/// Time and memory of a trace.
+struct Limits {
+    deadline: Instant,
+    memory: u64,
+    has_timed_out: Cell<bool>,
+}
+
+impl Limits {
+    fn new(opening: &Opening) -> Rc<Self> {
+        let deadline = Instant::now() + Duration::from_millis(opening.millis.min(86_400_000));
+        Rc::new(Self { deadline, memory: opening.memory, has_timed_out: Cell::new(false) })
+    }
+
+    fn is_over(&self) -> bool {
+        let is_over = Instant::now() >= self.deadline;
+        if is_over {
+            self.has_timed_out.set(true);
+        }
+        is_over
+    }
+
+    /// Why the engine refused to go on, or the script's own error.
+    fn failed(&self, error: CaughtError<'_>, function: Option<&str>) -> Failed {
+        let text = self.text(error);
+        if self.has_timed_out.get() {
+            return Failed::TimedOut;
+        }
+        Failed::Words(match function {
+            Some(function) => format!("{text}    in server-side tracer function '{function}'"),
+            None => text,
+        })
+    }
+
+    fn text(&self, error: CaughtError<'_>) -> String {
+        let text = match &error {
+            CaughtError::Exception(exception) => {
+                let name = exception.as_object().get::<_, String>("name").unwrap_or_else(|_| "Error".to_owned());
+                let message = exception.message().unwrap_or_default();
+                if message == "out of memory" {
+                    return format!("the script needs more than {} MiB of memory", self.memory >> 20);
+                }
+                if message.is_empty() { name } else { format!("{name}: {message}") }
+            }
+            CaughtError::Value(value) => thrown(value),
+            CaughtError::Error(error) => error.to_string(),
+        };
+        text.chars().take(MAX_ERROR).collect()
+    }
+}
+
+/// The text of a thrown value that is no error.
+fn thrown(value: &Value<'_>) -> String {
+    let text = value.get::<rquickjs::Coerced<String>>();
+    text.map_or_else(|_| "a value without text was thrown".to_owned(), |text| text.0)
+}
+
+/// A compiled script.
+struct Tracer<'js> {
+    object: Object<'js>,
+    log: Object<'js>,
+    db: Object<'js>,
+    frame: Object<'js>,
+    frame_result: Object<'js>,
+    context: Function<'js>,
+    step: Option<Function<'js>>,
+    fault: Function<'js>,
+    result: Function<'js>,
+    enter: Option<Function<'js>>,
+    exit: Option<Function<'js>>,
+}
+
+fn serve(ctx: &Ctx<'_>, link: &Rc<RefCell<Link>>, opening: Opening, limits: &Rc<Limits>) -> io::Result<()> {
+    let session = Rc::new(RefCell::new(Session::default()));
+    let shared = Shared {
+        session: Rc::clone(&session),
+        link: Rc::clone(link),
+        precompiles: Rc::new(opening.precompiles),
+        dialect: opening.dialect,
+    };
+    let compiled = Tracer::compile(ctx, &shared, &opening.source, &opening.config, limits);
+    let tracer = match compiled {
+        Ok(tracer) => tracer,
+        Err(failed) => return link.borrow_mut().send(&Reply::Failed(failed)),
+    };
+    let (wants_steps, wants_frames) = (tracer.step.is_some(), tracer.enter.is_some());
+    link.borrow_mut().send(&Reply::Ready { wants_steps, wants_frames })?;
+    loop {
+        let request = link.borrow_mut().receive::<Request>()?;
+        let reply = match request {
+            Request::Events(events) => match tracer.handle_all(ctx, &session, events, limits) {
+                Ok(()) => Reply::Done,
+                Err(failed) => Reply::Failed(failed),
+            },
+            Request::Finish(run) => match tracer.finish(ctx, &run, limits) {
+                Ok(json) => Reply::Result(json.into_bytes().into()),
+                Err(failed) => Reply::Failed(failed),
+            },
+            Request::Start(_) | Request::Answer(_) => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let is_last = !matches!(reply, Reply::Done);
+        link.borrow_mut().send(&reply)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+impl<'js> Tracer<'js> {
+    fn compile(ctx: &Ctx<'js>, shared: &Shared, source: &str, config: &str, limits: &Limits) -> Result<Self, Failed> {
+        let failed = |error| limits.failed(error, None);
+        let host = natives::host(ctx, shared).catch(ctx).map_err(failed)?;
+        let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, natives::options()).catch(ctx).map_err(failed)?;
+        let objects: Object<'js> = prelude.call((host,)).catch(ctx).map_err(failed)?;
+        let script = format!("({source})");
+        let value: Value<'js> = ctx.eval_with_options(script, natives::options()).catch(ctx).map_err(failed)?;
+        let words = |name: &str| Failed::Words(format!("trace object must expose a function {name}()"));
+        let first = if shared.dialect == Dialect::Native { "fault" } else { "result" };
+        let object = value.into_object().ok_or_else(|| words(first))?;
+        let function = |name: &str| -> Result<Option<Function<'js>>, Failed> {
+            let member: Value<'js> = object.get(name).catch(ctx).map_err(failed)?;
+            Ok(member.into_function())
+        };
+        let needed = |name: &str| function(name)?.ok_or_else(|| words(name));
+        // Each client names the one that it looks for first.
+        needed(first)?;
+        let (fault, result) = (needed("fault")?, needed("result")?);
+        let (step, enter, exit) = (function("step")?, function("enter")?, function("exit")?);
+        if enter.is_some() != exit.is_some() {
+            let text = "trace object must expose either both or none of enter() and exit()";
+            return Err(Failed::Words(text.to_owned()));
+        }
+        if shared.dialect == Dialect::Ethereum
+            && let Some(setup) = function("setup")?
+        {
+            let _: Value<'js> = setup.call((This(object.clone()), config)).catch(ctx).map_err(failed)?;
+        }
+        let part = |name: &str| objects.get::<_, Object<'js>>(name).catch(ctx).map_err(failed);
+        let context = objects.get("context").catch(ctx).map_err(failed)?;
+        let (log, db, frame, frame_result) = (part("log")?, part("db")?, part("frame")?, part("frameResult")?);
+        Ok(Self { object, log, db, frame, frame_result, context, step, fault, result, enter, exit })
+    }
+
+    fn handle_all(
+        &self,
+        ctx: &Ctx<'js>,
+        session: &RefCell<Session>,
+        events: Vec<Event>,
+        limits: &Limits,
+    ) -> Result<(), Failed> {
+        for event in events {
+            // A script that does little never interrupts itself.
+            if limits.is_over() {
+                return Err(Failed::TimedOut);
+            }
+            self.handle(ctx, session, event, limits)?;
+        }
+        Ok(())
+    }
+
+    fn handle(&self, ctx: &Ctx<'js>, session: &RefCell<Session>, event: Event, limits: &Limits) -> Result<(), Failed> {
+        match event {
+            Event::Call(call) => {
+                session.borrow_mut().call(call);
+                Ok(())
+            }
+            Event::Step(step) => {
+                session.borrow_mut().step(step).map_err(|error| Failed::Words(error.to_string()))?;
+                let arguments = (&self.log, &self.db);
+                self.step.as_ref().map_or(Ok(()), |step| self.call(ctx, step, "step", arguments, limits))
+            }
+            Event::Fault { error } => {
+                session.borrow_mut().error = Some(error);
+                self.call(ctx, &self.fault, "fault", (&self.log, &self.db), limits)
+            }
+            Event::Enter(frame) => {
+                session.borrow_mut().frame = frame;
+                self.enter.as_ref().map_or(Ok(()), |enter| self.call_one(ctx, enter, "enter", &self.frame, limits))
+            }
+            Event::Exit(result) => {
+                session.borrow_mut().result = result;
+                self.exit.as_ref().map_or(Ok(()), |exit| self.call_one(ctx, exit, "exit", &self.frame_result, limits))
+            }
+        }
+    }
+
+    fn call(
+        &self,
+        ctx: &Ctx<'js>,
+        function: &Function<'js>,
+        name: &str,
+        (log, db): (&Object<'js>, &Object<'js>),
+        limits: &Limits,
+    ) -> Result<(), Failed> {
+        let arguments = (This(self.object.clone()), log.clone(), db.clone());
+        let called = function.call::<_, Value<'js>>(arguments).catch(ctx);
+        called.map(drop).map_err(|error| limits.failed(error, Some(name)))
+    }
+
+    fn call_one(
+        &self,
+        ctx: &Ctx<'js>,
+        function: &Function<'js>,
+        name: &str,
+        argument: &Object<'js>,
+        limits: &Limits,
+    ) -> Result<(), Failed> {
+        let called = function.call::<_, Value<'js>>((This(self.object.clone()), argument.clone())).catch(ctx);
+        called.map(drop).map_err(|error| limits.failed(error, Some(name)))
+    }
+
+    /// JSON text of the result.
+    fn finish(&self, ctx: &Ctx<'js>, run: &RunFacts, limits: &Limits) -> Result<String, Failed> {
+        let failed = |error| limits.failed(error, Some("result"));
+        let facts = natives::run_object(ctx, run).catch(ctx).map_err(failed)?;
+        let context: Value<'js> = self.context.call((facts,)).catch(ctx).map_err(failed)?;
+        let arguments = (This(self.object.clone()), context, self.db.clone());
+        let result: Value<'js> = self.result.call(arguments).catch(ctx).map_err(failed)?;
+        let json = ctx.json_stringify(result).catch(ctx).map_err(failed)?;
+        let Some(json) = json else { return Ok("null".to_owned()) };
+        Ok(escaped(&json.to_string().catch(ctx).map_err(failed)?))
+    }
+}
+
+/// JSON text with the escapes of Go's encoder (`docs/spec/rpc-node.md` 1.3). Outside texts JSON has none of these.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' => text.push_str("\\u003c"),
+            '>' => text.push_str("\\u003e"),
+            '&' => text.push_str("\\u0026"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+/// Runs any text as a script over an empty run, within small limits.
+///
+/// # Panics
+/// If a rule is broken: the process did not say how the trace ended, or a result is not one line.
+pub fn fuzz_script(input: &[u8]) {
+    let Ok(source) = std::str::from_utf8(input) else { return };
+    for dialect in [Dialect::Ethereum, Dialect::Native] {
+        let Ok((near, far)) = UnixStream::pair() else { return };
+        // A result larger than the socket takes ends the trace: nobody reads meanwhile.
+        if far.set_nonblocking(true).is_err() {
+            return;
+        }
+        let (mut node, link) = (Link::new(near), Rc::new(RefCell::new(Link::new(far))));
+        // What the node would send is there already. Questions about accounts get no answer.
+        let step = StepFacts { depth: 1, ..StepFacts::default() };
+        let events = vec![Event::Call(CallFacts { depth: 1, ..CallFacts::default() }), Event::Step(step)];
+        let sent = node.send(&Request::Events(events)).and_then(|()| node.send(&Request::Finish(Box::default())));
+        if sent.is_err() {
+            return;
+        }
+        let opening = Opening {
+            source: source.to_owned(),
+            config: "{}".to_owned(),
+            dialect,
+            precompiles: Vec::new(),
+            memory: 4 << 20,
+            millis: 50,
+            needs_sandbox: false,
+        };
+        // A question takes the place of an answer and ends the trace.
+        let has_ended = trace(&link, opening).is_err();
+        drop(link);
+        let mut last = None;
+        while let Ok(reply) = node.receive::<Reply>() {
+            last = Some(reply);
+        }
+        match last {
+            Some(Reply::Result(json)) => assert!(!json.contains(&b'\n'), "a result is one line"),
+            Some(Reply::Failed(_)) => {}
+            other => assert!(has_ended, "the trace has no end: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Tracers written in JavaScript (`docs/spec/rpc-node.md` 4.2), run beside the EVM.
+//!
+//! It owns the script engine, the objects that a script sees, the messages between the node and the process that runs
+//! the script, and those processes: their number, memory and time. It knows neither the EVM nor the database: the node
+//! sends what happened ([`Event`]), and answers questions about accounts ([`State`]).
+//!
+//! Invariants: a script runs in a process that has given up files, network and other processes; the node waits for it
+//! until a deadline and not longer; what a script returns is JSON text that nobody here looks into; events reach the
+//! script in their order, and while a script looks at accounts the node does not change them.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod child;
+mod engine;
+mod link;
+mod natives;
+mod process;
+mod protocol;
+mod session;
+
+pub use child::run_script_child;
+pub use process::{BATCH_BYTES, Program, Script, ScriptHost, ScriptOptions, ScriptSlot, Start, State, Waiting};
+pub use protocol::{CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, ScriptError, StepFacts, Write};
+
+/// Functions for the fuzzer.
+pub mod fuzzing {
+    pub use crate::engine::fuzz_script as script;
+}

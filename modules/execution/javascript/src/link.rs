@@ -1,0 +1,122 @@
+//! One end of the socket between the node and a script's process: messages with their length before them.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::unix::net::UnixStream,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use tenon_api::codec::{decode, encode};
+
+/// Most bytes of a message. The largest honest one writes a frame's memory or its call data.
+pub(crate) const MAX_MESSAGE: usize = 24 << 20;
+/// Room made for what arrives, bytes: what a length announces is not allocated before it came.
+const ROOM: usize = 64 << 10;
+
+pub(crate) struct Link {
+    socket: UnixStream,
+    /// What has arrived of the next message.
+    arrived: Vec<u8>,
+    /// Most bytes of a message that is received.
+    most: usize,
+}
+
+impl Link {
+    pub(crate) fn new(socket: UnixStream) -> Self {
+        Self { socket, arrived: Vec::new(), most: MAX_MESSAGE }
+    }
+
+    /// Receives messages of up to `most` bytes.
+    pub(crate) fn limit(&mut self, most: u64) {
+        self.most = usize::try_from(most).unwrap_or(usize::MAX);
+    }
+
+    pub(crate) const fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    pub(crate) fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        let body = encode(message).map_err(io::Error::other)?;
+        let too_long = || io::Error::new(ErrorKind::FileTooLarge, "the message is too long");
+        let length = u32::try_from(body.len()).map_err(|_| too_long())?;
+        let mut framed = Vec::with_capacity(body.len() + 4);
+        framed.extend_from_slice(&length.to_le_bytes());
+        framed.extend_from_slice(&body);
+        self.socket.write_all(&framed)
+    }
+
+    /// Waits for the next message. `ErrorKind::WouldBlock` if the socket's time-out passed first: what has arrived is
+    /// kept.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        loop {
+            if let Some(body) = self.complete()? {
+                let message = decode(self.arrived.get(4..4 + body).unwrap_or_default());
+                self.arrived.drain(..4 + body);
+                return message.map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
+            }
+            let before = self.arrived.len();
+            self.arrived.resize(before + ROOM, 0);
+            let count = self.socket.read(self.arrived.get_mut(before..).unwrap_or_default());
+            self.arrived.truncate(before + *count.as_ref().unwrap_or(&0));
+            match count {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                counted => drop(counted?),
+            }
+        }
+    }
+
+    /// Length of the message that has arrived whole.
+    fn complete(&self) -> io::Result<Option<usize>> {
+        let Some(length) = self.arrived.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > self.most {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a message is too long"));
+        }
+        Ok((self.arrived.len() >= 4 + length).then_some(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_in_order_and_in_any_pieces() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut sender = Link::new(near);
+        let mut receiver = Link::new(far);
+        sender.send(&"one".to_owned()).unwrap();
+        sender.send(&"two".to_owned()).unwrap();
+
+        assert_eq!(receiver.receive::<String>().unwrap(), "one");
+        assert_eq!(receiver.receive::<String>().unwrap(), "two");
+    }
+
+    #[test]
+    fn a_message_longer_than_allowed_is_refused_before_it_is_received() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut receiver = Link::new(far);
+        receiver.limit(10);
+        near.write_all(&11_u32.to_le_bytes()).unwrap();
+
+        assert_eq!(receiver.receive::<String>().unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn what_arrived_is_kept_when_the_time_passes() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        far.set_read_timeout(Some(std::time::Duration::from_millis(5))).unwrap();
+        let mut receiver = Link::new(far);
+        let mut framed = Vec::new();
+        let body = encode(&"late".to_owned()).unwrap();
+        framed.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        framed.extend_from_slice(&body);
+        let (first, second) = framed.split_at(3);
+        near.write_all(first).unwrap();
+
+        assert_eq!(receiver.receive::<String>().unwrap_err().kind(), ErrorKind::WouldBlock);
+        near.write_all(second).unwrap();
+        assert_eq!(receiver.receive::<String>().unwrap(), "late");
+    }
+}

@@ -1,0 +1,433 @@
+//! The node's side: processes for scripts, their number, and the conversation with one.
+
+use std::{
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+
+use crate::{
+    child,
+    link::{Link, MAX_MESSAGE},
+    protocol::{Dialect, Event, Failed, Opening, Question, Reply, Request, RunFacts, ScriptError},
+};
+
+/// Memory of a process beside its script's heap, bytes: the program, messages, mirrors of EVM memory.
+pub(crate) const OVERHEAD: u64 = 64 << 20;
+/// Interval at which a waiting node looks whether its caller has gone.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time beyond the deadline for the process to report it itself, before it is killed.
+const GRACE: Duration = Duration::from_millis(250);
+/// Longest wait for a process to take a message.
+const MAX_WRITE: Duration = Duration::from_secs(5);
+/// Longest wait for a killed process to end; another thread waits for one that takes longer.
+const MAX_END: Duration = Duration::from_millis(200);
+/// Stack of the thread that runs scripts where no process does.
+const THREAD_STACK: usize = 8 << 20;
+
+/// What runs scripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A program that calls [`run_script_child`](crate::run_script_child), with these arguments.
+    Child(PathBuf, Vec<String>),
+    /// A thread of this process: without a sandbox, for tests and for platforms that have none.
+    Thread,
+}
+
+/// How scripts run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptOptions {
+    /// What runs them.
+    pub program: Program,
+    /// Heap of a script, bytes.
+    pub memory: u64,
+    /// Most scripts that run at the same time.
+    pub most: usize,
+    /// Whether to refuse scripts if the kernel cannot close the sandbox.
+    pub needs_sandbox: bool,
+}
+
+impl Default for ScriptOptions {
+    /// This program with the argument `script-child`, 32 MiB, four scripts, a mandatory sandbox.
+    fn default() -> Self {
+        // Not by its path, which may hold a new build by now.
+        let program = Program::Child(PathBuf::from("/proc/self/exe"), vec!["script-child".to_owned()]);
+        Self { program, memory: 32 << 20, most: 4, needs_sandbox: true }
+    }
+}
+
+impl ScriptOptions {
+    /// Scripts run in threads of this process.
+    pub fn in_threads() -> Self {
+        Self { program: Program::Thread, needs_sandbox: false, ..Self::default() }
+    }
+}
+
+/// Starts scripts, and bounds their number. Clones share the bound.
+#[derive(Clone, Debug)]
+pub struct ScriptHost {
+    options: Arc<ScriptOptions>,
+    running: Arc<AtomicUsize>,
+}
+
+impl ScriptHost {
+    /// A host without scripts.
+    pub fn new(options: ScriptOptions) -> Self {
+        Self { options: Arc::new(options), running: Arc::default() }
+    }
+
+    /// Most memory of one script with its process, bytes.
+    pub fn memory_of_one(&self) -> u64 {
+        self.options.memory.saturating_add(OVERHEAD)
+    }
+
+    /// Number of processes that are running.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    fn permit(&self) -> Result<Permit, ScriptError> {
+        let most = self.options.most;
+        if most == 0 {
+            return Err(ScriptError::SwitchedOff);
+        }
+        let more = |running: usize| (running < most).then_some(running + 1);
+        let taken = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(|_| Permit(Arc::clone(&self.running))).map_err(|_| ScriptError::TooMany { most })
+    }
+}
+
+/// One of the processes that may run.
+#[derive(Debug)]
+struct Permit(Arc<AtomicUsize>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A process, waiting for the next script of the same request.
+struct Process {
+    link: Link,
+    child: Option<Child>,
+    _permit: Permit,
+}
+
+impl Process {
+    fn spawn(host: &ScriptHost) -> Result<Self, ScriptError> {
+        let permit = host.permit()?;
+        let failed = |error: io::Error| ScriptError::Spawn(error.to_string());
+        let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+        socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
+        socket.set_write_timeout(Some(MAX_WRITE)).map_err(failed)?;
+        let child = match &host.options.program {
+            Program::Child(path, arguments) => {
+                let mut command = Command::new(path);
+                command.arg0("tenon").args(arguments).env_clear().current_dir("/");
+                // Terminal signals go to the node.
+                command.process_group(0).stdin(Stdio::from(OwnedFd::from(theirs)));
+                Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?)
+            }
+            Program::Thread => {
+                let worker = thread::Builder::new().name("script".to_owned()).stack_size(THREAD_STACK);
+                worker.spawn(move || child::serve(theirs, |_| None)).map_err(failed)?;
+                None
+            }
+        };
+        let mut link = Link::new(socket);
+        link.limit(host.options.memory);
+        Ok(Self { link, child, _permit: permit })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Ends the thread that runs scripts.
+        let _ = self.link.socket().shutdown(std::net::Shutdown::Both);
+        let Some(mut child) = self.child.take() else { return };
+        // Fails only if it has ended already; it is collected either way.
+        let _ = child.kill();
+        let deadline = Instant::now() + MAX_END;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                // Without a thread it remains a zombie until the node ends.
+                let _ = thread::Builder::new().name("collector".to_owned()).spawn(move || child.wait());
+                return;
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Keeps a process between the traces of one request, all of which run the same script. Clones share it.
+#[derive(Clone, Default)]
+pub struct ScriptSlot(Arc<Mutex<Option<Process>>>);
+
+impl std::fmt::Debug for ScriptSlot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ScriptSlot").finish_non_exhaustive()
+    }
+}
+
+impl ScriptSlot {
+    fn take(&self) -> Option<Process> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, process: Process) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+    }
+}
+
+/// What a script is started with.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    /// An expression whose value is the tracer.
+    pub source: &'a str,
+    /// JSON text for `setup`.
+    pub config: &'a str,
+    /// Whose rules the objects follow.
+    pub dialect: Dialect,
+    /// Addresses of the precompiled contracts in force.
+    pub precompiles: Vec<Address>,
+}
+
+/// How long the node waits for a script.
+pub struct Waiting {
+    /// End of the trace's time.
+    pub deadline: Instant,
+    /// Returns whether the caller has gone. Called many times a second while the script runs; may wait.
+    pub should_stop: Box<dyn Fn() -> bool + Send>,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Waiting").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Answers questions about accounts; `None` if the database failed.
+pub trait State {
+    /// The account's balance, wei.
+    fn balance(&mut self, address: Address) -> Option<U256>;
+    /// The account's nonce.
+    fn nonce(&mut self, address: Address) -> Option<u64>;
+    /// The account's code.
+    fn code(&mut self, address: Address) -> Option<Bytes>;
+    /// A slot of the account.
+    fn slot(&mut self, address: Address, slot: B256) -> Option<B256>;
+    /// Whether there is such an account.
+    fn exists(&mut self, address: Address) -> Option<bool>;
+}
+
+/// A script that is running. Dropping it ends its process, unless it has finished.
+pub struct Script {
+    /// `None` after it failed in a way that its process does not survive.
+    process: Option<Process>,
+    slot: ScriptSlot,
+    waiting: Waiting,
+    wants_steps: bool,
+    wants_frames: bool,
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Script").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+impl Script {
+    /// Starts a script in the slot's process, or in a new one.
+    ///
+    /// # Errors
+    /// The script cannot be compiled, or no process can be started.
+    pub fn start(
+        host: &ScriptHost,
+        slot: &ScriptSlot,
+        start: Start<'_>,
+        waiting: Waiting,
+    ) -> Result<Self, ScriptError> {
+        let process = match slot.take() {
+            Some(process) => process,
+            None => Process::spawn(host)?,
+        };
+        let left = waiting.deadline.saturating_duration_since(Instant::now());
+        let opening = Opening {
+            source: start.source.to_owned(),
+            config: start.config.to_owned(),
+            dialect: start.dialect,
+            precompiles: start.precompiles,
+            memory: host.options.memory,
+            millis: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            needs_sandbox: host.options.needs_sandbox,
+        };
+        let slot = slot.clone();
+        let mut script = Self { process: Some(process), slot, waiting, wants_steps: true, wants_frames: true };
+        match script.ask(&Request::Start(Box::new(opening)), &mut NoState)? {
+            Reply::Ready { wants_steps, wants_frames } => {
+                (script.wants_steps, script.wants_frames) = (wants_steps, wants_frames);
+                Ok(script)
+            }
+            _ => Err(script.broken("it breaks the rules")),
+        }
+    }
+
+    /// Whether the script has a function for steps.
+    pub const fn wants_steps(&self) -> bool {
+        self.wants_steps
+    }
+
+    /// Whether the script has functions for inner frames.
+    pub const fn wants_frames(&self) -> bool {
+        self.wants_frames
+    }
+
+    /// Shows events to the script, and waits until it has handled them.
+    ///
+    /// # Errors
+    /// The script failed; it gets no more events.
+    pub fn handle(&mut self, events: Vec<Event>, state: &mut dyn State) -> Result<(), ScriptError> {
+        match self.ask(&Request::Events(events), state)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.broken("it breaks the rules")),
+        }
+    }
+
+    /// The JSON text of the script's result.
+    ///
+    /// # Errors
+    /// The script failed.
+    pub fn finish(&mut self, run: RunFacts, state: &mut dyn State) -> Result<String, ScriptError> {
+        match self.ask(&Request::Finish(Box::new(run)), state)? {
+            Reply::Result(json) => {
+                let text = String::from_utf8(json.into()).map_err(|_| self.broken("its result is not UTF-8"))?;
+                self.rest();
+                Ok(text)
+            }
+            _ => Err(self.broken("it breaks the rules")),
+        }
+    }
+
+    /// The process can run the next script.
+    fn rest(&mut self) {
+        if let Some(process) = self.process.take() {
+            self.slot.keep(process);
+        }
+    }
+
+    /// Ends the process.
+    fn broken(&mut self, reason: &str) -> ScriptError {
+        self.process = None;
+        ScriptError::Ended(reason.to_owned())
+    }
+
+    /// Sends a request, answers questions, and returns the reply that ends it.
+    fn ask(&mut self, request: &Request, state: &mut dyn State) -> Result<Reply, ScriptError> {
+        let outcome = self.converse(request, state);
+        match outcome {
+            Ok(Reply::Failed(failed)) => {
+                self.rest();
+                Err(match failed {
+                    Failed::Words(text) => ScriptError::Script(text),
+                    Failed::TimedOut => ScriptError::TimedOut,
+                })
+            }
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                self.process = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn converse(&mut self, request: &Request, state: &mut dyn State) -> Result<Reply, ScriptError> {
+        let Some(process) = &mut self.process else { return Err(ScriptError::Ended("it failed before".to_owned())) };
+        let link = &mut process.link;
+        link.send(request).map_err(broken_socket)?;
+        loop {
+            let reply = match link.receive::<Reply>() {
+                Ok(reply) => reply,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    // Before `should_stop`, which may wait: a reply may have come meanwhile.
+                    let now = Instant::now();
+                    if (self.waiting.should_stop)() {
+                        return Err(ScriptError::CallerGone);
+                    }
+                    if now >= self.waiting.deadline + GRACE {
+                        return Err(ScriptError::TimedOut);
+                    }
+                    continue;
+                }
+                Err(error) => return Err(broken_socket(error)),
+            };
+            let Reply::Query { question, address, slot } = reply else { return Ok(reply) };
+            let answer = answer(question, address, slot, state);
+            let has_failed = answer.is_none();
+            link.send(&Request::Answer(answer)).map_err(broken_socket)?;
+            if has_failed {
+                return Err(ScriptError::State);
+            }
+        }
+    }
+}
+
+fn broken_socket(error: io::Error) -> ScriptError {
+    ScriptError::Ended(match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            "it used more memory than it may, or crashed".to_owned()
+        }
+        _ => error.to_string(),
+    })
+}
+
+fn answer(question: Question, address: Address, slot: B256, state: &mut dyn State) -> Option<Bytes> {
+    let word = |word: U256| Bytes::from(word.to_be_bytes::<32>());
+    match question {
+        Question::Balance => state.balance(address).map(word),
+        Question::Nonce => state.nonce(address).map(|nonce| word(U256::from(nonce))),
+        Question::Code => state.code(address),
+        Question::Slot => state.slot(address, slot).map(|value| Bytes::from(value.0)),
+        Question::Exists => state.exists(address).map(|exists| Bytes::from(vec![u8::from(exists)])),
+    }
+}
+
+/// The state while nothing runs yet.
+struct NoState;
+
+impl State for NoState {
+    fn balance(&mut self, _: Address) -> Option<U256> {
+        None
+    }
+
+    fn nonce(&mut self, _: Address) -> Option<u64> {
+        None
+    }
+
+    fn code(&mut self, _: Address) -> Option<Bytes> {
+        None
+    }
+
+    fn slot(&mut self, _: Address, _: B256) -> Option<B256> {
+        None
+    }
+
+    fn exists(&mut self, _: Address) -> Option<bool> {
+        None
+    }
+}
+
+/// Bytes of events that are shown to a script at once.
+pub const BATCH_BYTES: usize = MAX_MESSAGE / 64;

@@ -1,0 +1,130 @@
+//! Scripts of one trace request: one process for all of its transactions, and their memory.
+
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, B256};
+use parking_lot::Mutex;
+use tenon_api::Failure;
+use tenon_bus::CallContext;
+use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
+
+use super::{
+    recording::{TraceMemory, TraceShare},
+    reference::{ScriptRun, Watch},
+    replay::request_timed_out,
+};
+use crate::block::MovedPrecompiles;
+
+/// Runs the scripts of one request.
+pub(super) struct Scripts<'a> {
+    host: &'a ScriptHost,
+    slot: ScriptSlot,
+    /// Memory of the process. Held from its first script to the end of the request.
+    share: Mutex<TraceShare>,
+    caller: &'a CallContext,
+}
+
+/// What a script is told about the transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScriptPlace {
+    /// Height of the block.
+    pub(super) block: u64,
+    /// The transaction's block, its index there, and its hash; `None` for calls.
+    pub(super) transaction: Option<(B256, u64, B256)>,
+    /// Gas limit of the transaction.
+    pub(super) gas_limit: u64,
+}
+
+/// A script, with the JSON text of its configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScriptSource<'a> {
+    pub(super) source: &'a str,
+    pub(super) config: &'a str,
+}
+
+impl<'a> Scripts<'a> {
+    pub(super) fn new(host: &'a ScriptHost, memory: &TraceMemory, caller: &'a CallContext) -> Self {
+        Self { host, slot: ScriptSlot::default(), share: Mutex::new(TraceShare::new(memory)), caller }
+    }
+
+    /// Starts a script over one transaction.
+    ///
+    /// # Errors
+    /// It cannot be compiled, or there is no process or memory for it.
+    pub(super) fn watch(
+        &self,
+        script: ScriptSource<'_>,
+        dialect: Dialect,
+        precompiles: &MovedPrecompiles,
+        place: ScriptPlace,
+        timeout: Duration,
+    ) -> Result<Watch, Failure> {
+        if !self.share.lock().hold(self.host.memory_of_one()) {
+            return Err(script_failure(ScriptError::NoMemory { bytes: self.host.memory_of_one() }));
+        }
+        let mut addresses: Vec<Address> = precompiles.addresses().collect();
+        addresses.sort_unstable();
+        let (source, config) = (script.source, script.config);
+        let start = Start { source, config, dialect, precompiles: addresses };
+        let caller = self.caller.clone();
+        // Gives way to other jobs while the script runs on.
+        let should_stop = Box::new(move || caller.should_stop());
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or(now);
+        let waiting = Waiting { deadline, should_stop };
+        let script = Script::start(self.host, &self.slot, start, waiting).map_err(script_failure)?;
+        let run = ScriptRun { dialect, place, since: now };
+        Ok(Watch::of_script(script, run))
+    }
+}
+
+/// The error for the caller.
+pub(super) fn script_failure(error: ScriptError) -> Failure {
+    match error {
+        ScriptError::CallerGone => request_timed_out(),
+        ScriptError::TooMany { .. } | ScriptError::NoMemory { .. } => Failure::limit(error.to_string()),
+        error => Failure::server(error.to_string()),
+    }
+}
+
+/// Returns whether an unknown tracer is a name rather than a script: one word that is no value of the language.
+pub(super) fn is_name(source: &str) -> bool {
+    const VALUES: [&str; 7] = ["null", "undefined", "true", "false", "NaN", "Infinity", "this"];
+    let is_word = source.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'));
+    is_word && !source.is_empty() && !VALUES.contains(&source) && !is_number(source)
+}
+
+/// Returns whether a text is a number literal.
+fn is_number(text: &str) -> bool {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok(),
+    }
+}
+
+/// The error for an unknown name.
+pub(super) fn unknown_name(name: &str, known: &[&str]) -> Failure {
+    const MAX_LENGTH: usize = 40;
+    let start: String = name.chars().take(MAX_LENGTH).collect();
+    let dots = if name.chars().count() > MAX_LENGTH { "…" } else { "" };
+    Failure::server(format!(
+        "tracer {start:?}{dots} is not available: there are {}, the struct logger, and tracers written in JavaScript",
+        known.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_names_and_everything_else_is_a_script() {
+        for name in ["noSuchTracer", "muxTracer", "4byteTracers", "safe", "a-b", "$x"] {
+            assert!(is_name(name), "{name}");
+        }
+        for script in ["", "{}", "{", "1", "0x10", "1e30", "null", "undefined", "this", "a.b", "(a)", "f()", " a"] {
+            assert!(!is_name(script), "{script}");
+        }
+    }
+}
