@@ -301,7 +301,7 @@ async fn a_witness_beyond_its_bounds_is_refused_and_gives_back_what_it_took() {
     let node = TestNode::with_conformance_chain(54);
     let short = ExecutionLimits { trace_answer_bytes: 1000, ..ExecutionLimits::default() };
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 1 << 30 });
-    let _served = node.serve(CallResources { limits: short, memory: memory.clone() });
+    let _served = node.serve(CallResources { limits: short, memory: memory.clone(), ..CallResources::default() });
 
     let refused = node.ask(GetExecutionWitness { block: BlockId::number(2) }).await.unwrap_err();
 
