@@ -46,7 +46,7 @@ impl Witnessed {
     }
 
     fn parent(&self) -> &Arc<SealedHeader> {
-        self.0.headers.last().unwrap()
+        self.0.headers.first().unwrap()
     }
 }
 

@@ -33,7 +33,10 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     }
     let witness = context.call(GetExecutionWitness { block }).await?;
     let bytes: usize = witness.codes.iter().chain(&witness.nodes).map(|item| 2 * item.len() + 5).sum();
-    let mut json = JsonWriter::with_capacity(bytes + witness.headers.len() * 2048 + 64);
+    let length = bytes + witness.headers.len() * 2048 + 64;
+    // The text, and what it is made of: half of its hex digits.
+    let _memory = context.hold(length.saturating_add(bytes / 2))?;
+    let mut json = JsonWriter::with_capacity(length);
     json.begin_object();
     json.key("headers").begin_list();
     for header in &witness.headers {

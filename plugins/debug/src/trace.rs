@@ -179,7 +179,11 @@ pub(crate) async fn block_from_file(
     file: String,
     options: Option<TraceOptions>,
 ) -> Result<JsonWriter, Failure> {
+    // While it is unpacked; its buffer doubles.
+    let reading = context.hold(2 * MAX_BLOCK_FILE as usize)?;
     let block = context.call(ReadRequestFile { name: file, limit: MAX_BLOCK_FILE }).await?;
+    drop(reading);
+    let _memory = context.hold(block.len())?;
     trace(&context, TraceTarget::RawBlock(block), TraceOptions::text(options)).await
 }
 

@@ -43,7 +43,12 @@ pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec
     let base = BlockId::hash(head.header.hash());
     let block = BlockToSimulate { calls, ..BlockToSimulate::default() };
     let simulation = Simulate { base, blocks: vec![block], traces_transfers: false, validates: false };
-    let Ok(simulated) = context.call(simulation).await else { return Ok(Vec::new()) };
+    let simulated = match context.call(simulation).await {
+        // Incomplete without a word otherwise.
+        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return Err(failure),
+        Err(_) => return Ok(Vec::new()),
+        Ok(simulated) => simulated,
+    };
     let logs = simulated.into_iter().flat_map(|block| block.calls).flat_map(|call| call.logs).map(|log| log.log);
     Ok(logs.filter(|log| filter.matches(log)).collect())
 }

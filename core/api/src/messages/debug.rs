@@ -191,7 +191,7 @@ request!(GetExecutionWitness => ExecutionWitness, topic 0x090c, CallEvm);
 /// What a block's execution reads: enough to execute the block without a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionWitness {
-    /// The parent's header, and those of older blocks whose hashes are read. Ascending by height, without gaps.
+    /// The parent's header, and those of older blocks whose hashes are read. Descending by height, without gaps.
     pub headers: Vec<Arc<SealedHeader>>,
     /// Code of the contracts that are executed or looked at, ascending by content.
     pub codes: Vec<Bytes>,

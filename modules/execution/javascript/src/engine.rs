@@ -36,7 +36,10 @@ pub(crate) fn trace(link: &Rc<RefCell<Link>>, opening: Opening) -> io::Result<()
     runtime.set_memory_limit(usize::try_from(opening.memory).unwrap_or(usize::MAX));
     runtime.set_max_stack_size(MAX_STACK);
     let clock = Rc::clone(&limits);
-    runtime.set_interrupt_handler(Some(Box::new(move || clock.is_over())));
+    // A killed node can't end its scripts: they notice that they have another parent.
+    let parent = std::os::unix::process::parent_id();
+    let is_orphan = move || std::os::unix::process::parent_id() != parent;
+    runtime.set_interrupt_handler(Some(Box::new(move || clock.is_over() || is_orphan())));
     let context = Context::full(&runtime).map_err(broken)?;
     context.with(|ctx| serve(&ctx, link, opening, &limits))
 }

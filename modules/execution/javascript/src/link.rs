@@ -3,6 +3,7 @@
 use std::{
     io::{self, ErrorKind, Read, Write},
     os::unix::net::UnixStream,
+    time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -13,22 +14,33 @@ pub(crate) const MAX_MESSAGE: usize = 24 << 20;
 /// Room made for what arrives, bytes: what a length announces is not allocated before it came.
 const ROOM: usize = 64 << 10;
 
+/// Room kept between messages, bytes.
+const KEPT: usize = 1 << 20;
+
 pub(crate) struct Link {
     socket: UnixStream,
     /// What has arrived of the next message.
     arrived: Vec<u8>,
     /// Most bytes of a message that is received.
     most: usize,
+    /// Time after which a message that still arrives counts as late, for its receiver to look at its caller.
+    look: Option<Duration>,
 }
 
 impl Link {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self { socket, arrived: Vec::new(), most: MAX_MESSAGE }
+        Self { socket, arrived: Vec::new(), most: MAX_MESSAGE, look: None }
     }
 
     /// Receives messages of up to `most` bytes.
     pub(crate) fn limit(&mut self, most: u64) {
         self.most = usize::try_from(most).unwrap_or(usize::MAX);
+    }
+
+    /// Returns `ErrorKind::WouldBlock` at this interval, also from a message whose bytes drip in.
+    pub(crate) fn look_every(&mut self, interval: Duration) -> io::Result<()> {
+        self.look = Some(interval);
+        self.socket.set_read_timeout(Some(interval))
     }
 
     pub(crate) const fn socket(&self) -> &UnixStream {
@@ -48,11 +60,16 @@ impl Link {
     /// Waits for the next message. `ErrorKind::WouldBlock` if the socket's time-out passed first: what has arrived is
     /// kept.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let begun = Instant::now();
         loop {
             if let Some(body) = self.complete()? {
                 let message = decode(self.arrived.get(4..4 + body).unwrap_or_default());
                 self.arrived.drain(..4 + body);
+                self.arrived.shrink_to(KEPT);
                 return message.map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
+            }
+            if self.look.is_some_and(|look| begun.elapsed() >= look) {
+                return Err(ErrorKind::WouldBlock.into());
             }
             let before = self.arrived.len();
             self.arrived.resize(before + ROOM, 0);
@@ -101,6 +118,29 @@ mod tests {
         near.write_all(&11_u32.to_le_bytes()).unwrap();
 
         assert_eq!(receiver.receive::<String>().unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_message_that_drips_in_does_not_keep_its_receiver_from_looking() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut receiver = Link::new(far);
+        receiver.look_every(Duration::from_millis(5)).unwrap();
+        near.write_all(&[255, 0, 0, 0]).unwrap();
+        let stopped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let dripping = std::thread::spawn({
+            let stopped = std::sync::Arc::clone(&stopped);
+            move || {
+                while !stopped.load(std::sync::atomic::Ordering::Relaxed) && near.write_all(&[0]).is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+
+        let late = receiver.receive::<String>().unwrap_err().kind();
+        stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+        dripping.join().unwrap();
+
+        assert_eq!(late, ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -131,7 +131,6 @@ impl Process {
         let permit = host.permit()?;
         let failed = |error: io::Error| ScriptError::Spawn(error.to_string());
         let (socket, theirs) = UnixStream::pair().map_err(failed)?;
-        socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
         socket.set_write_timeout(Some(MAX_WRITE)).map_err(failed)?;
         let child = match &host.options.program {
             Program::Child(path, arguments) => {
@@ -149,6 +148,7 @@ impl Process {
         };
         let mut link = Link::new(socket);
         link.limit(host.options.memory);
+        link.look_every(LOOK).map_err(failed)?;
         Ok(Self { link, child, _permit: permit })
     }
 }
@@ -211,6 +211,18 @@ pub struct Waiting {
     pub deadline: Instant,
     /// Returns whether the caller has gone. Called many times a second while the script runs; may wait.
     pub should_stop: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Waiting {
+    /// Returns why the script must end now, if it must.
+    fn look(&self) -> Result<(), ScriptError> {
+        // Before `should_stop`, which may wait: a reply may have come meanwhile.
+        let now = Instant::now();
+        if (self.should_stop)() {
+            return Err(ScriptError::CallerGone);
+        }
+        if now >= self.deadline + GRACE { Err(ScriptError::TimedOut) } else { Ok(()) }
+    }
 }
 
 impl std::fmt::Debug for Waiting {
@@ -357,23 +369,23 @@ impl Script {
         let Some(process) = &mut self.process else { return Err(ScriptError::Ended("it failed before".to_owned())) };
         let link = &mut process.link;
         link.send(request).map_err(broken_socket)?;
+        let mut looked = Instant::now();
         loop {
             let reply = match link.receive::<Reply>() {
                 Ok(reply) => reply,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    // Before `should_stop`, which may wait: a reply may have come meanwhile.
-                    let now = Instant::now();
-                    if (self.waiting.should_stop)() {
-                        return Err(ScriptError::CallerGone);
-                    }
-                    if now >= self.waiting.deadline + GRACE {
-                        return Err(ScriptError::TimedOut);
-                    }
+                    self.waiting.look()?;
+                    looked = Instant::now();
                     continue;
                 }
                 Err(error) => return Err(broken_socket(error)),
             };
             let Reply::Query { question, address, slot } = reply else { return Ok(reply) };
+            // A script that asks without end leaves no pause in which to look.
+            if looked.elapsed() >= LOOK {
+                self.waiting.look()?;
+                looked = Instant::now();
+            }
             let answer = answer(question, address, slot, state);
             let has_failed = answer.is_none();
             link.send(&Request::Answer(answer)).map_err(broken_socket)?;

@@ -194,7 +194,7 @@ impl Calls {
         Reads { inner: Mutex::new(inner), most }
     }
 
-    /// The parent, and its ancestors down to a height, ascending.
+    /// The parent, and its ancestors down to a height, descending as in go-ethereum.
     fn headers_down_to(
         &self,
         parent: &Arc<SealedHeader>,
@@ -208,7 +208,6 @@ impl Calls {
             headers.push(Arc::clone(&header));
             oldest = header;
         }
-        headers.reverse();
         Ok(headers)
     }
 }
