@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::Failure;
 
-use crate::{Origin, fair::Turn};
+use crate::{Origin, clients_heard, fair::Turn};
 
 /// A call's deadline, origin, cancellation flag, and the computing time left to its message. Clones share the last two.
 #[derive(Clone, Debug, Default)]
@@ -48,8 +48,8 @@ struct OnTurn {
 
 /// How long a job runs before it checks again whether to give way.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// How long a thread computes before it yields. Each yield costs the caches: every half millisecond, a trace of a millisecond took an
-/// eighth longer.
+/// How long a thread computes before it yields, if several clients are present. Each yield costs the caches, and makes the kernel
+/// prefer every thread that wakes up: every half millisecond, a trace of a millisecond took an eighth longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 
 impl Default for State {
@@ -107,15 +107,17 @@ impl OnTurn {
     }
 }
 
-/// Yields the thread if it has computed for long, in this job or in those before it. Threads that serve cheap requests need
-/// microseconds; without this yield they wait for the end of a computing thread's time slice, which is several milliseconds.
+/// Yields the thread if it has computed for long, in this job or in those before it, and another client may be waiting. Threads
+/// that serve cheap requests need microseconds; without this yield they wait for the end of a computing thread's time slice, which is several milliseconds.
 fn yield_thread(now: Instant) {
     thread_local! {
         static YIELDED: Cell<Option<Instant>> = const { Cell::new(None) };
     }
     YIELDED.with(|yielded| {
         if yielded.get().is_none_or(|last| now.saturating_duration_since(last) >= YIELD_EVERY) {
-            std::thread::yield_now();
+            if clients_heard::are_several(now) {
+                std::thread::yield_now();
+            }
             yielded.set(Some(Instant::now()));
         }
     });
@@ -151,6 +153,7 @@ impl CallContext {
     /// The same call with this origin.
     #[must_use]
     pub fn from_origin(self, origin: Origin) -> Self {
+        clients_heard::note(origin.client);
         Self { origin, ..self }
     }
 

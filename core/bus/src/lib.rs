@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod clients_heard;
 mod context;
 mod events;
 mod fair;
