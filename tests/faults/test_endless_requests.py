@@ -105,13 +105,13 @@ KINDS_OF_CHAIN = (development_network, native_chain)
 
 @pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
 def hasty_node(request):
-    """A node that allows a second. A trace of every step has a shorter limit: a release may record its maximum of
-    steps before the second is over, and end with that limit's error."""
+    """A node that allows a second. A trace of every step has a shorter limit: in a second, and with two traces of one
+    client at once in 200 ms, a release may fill the client's share of memory, and end with that limit's error."""
     with request.param(*LIMIT) as running:
         text, message = running.endless.pop("debug_traceCall, structured")
         asked = json.loads(text)
-        asked["params"][2]["timeout"] = "200ms"
-        running.endless["debug_traceCall, structured, which asks for 200 ms"] = (json.dumps(asked).encode(), message)
+        asked["params"][2]["timeout"] = "50ms"
+        running.endless["debug_traceCall, structured, which asks for 50 ms"] = (json.dumps(asked).encode(), message)
         yield running
 
 
