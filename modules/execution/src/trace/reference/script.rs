@@ -48,6 +48,8 @@ pub(super) struct ScriptTracer {
     open: usize,
     /// What the script knows of the open frames that ran an instruction.
     shown: Vec<ShownFrame>,
+    /// Length of all their stacks, words.
+    shown_words: usize,
     failure: Option<ScriptError>,
 }
 
@@ -61,7 +63,8 @@ struct ShownFrame {
 
 impl ScriptTracer {
     pub(super) fn new(script: Script, run: ScriptRun) -> Self {
-        Self { script, run, events: Vec::new(), bytes: 0, step: None, open: 0, shown: Vec::new(), failure: None }
+        let (events, shown) = (Vec::new(), Vec::new());
+        Self { script, run, events, bytes: 0, step: None, open: 0, shown, shown_words: 0, failure: None }
     }
 
     fn push(&mut self, event: Event) {
@@ -98,6 +101,13 @@ impl ScriptTracer {
         }
     }
 
+    /// Forgets what was shown of frames beyond this many.
+    fn close_frames(&mut self, open: usize) {
+        for frame in self.shown.drain(open.min(self.shown.len())..) {
+            self.shown_words = self.shown_words.saturating_sub(frame.stack.len());
+        }
+    }
+
     fn name(&self, opcode: u8) -> String {
         match OpCode::new(opcode) {
             Some(known) if self.run.dialect == Dialect::Ethereum => known.as_str().to_owned(),
@@ -108,7 +118,7 @@ impl ScriptTracer {
     /// The step as changes since the frame's last one.
     fn facts(&mut self, step: &Step<'_>) -> StepFacts {
         let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);
-        self.shown.truncate(step.depth);
+        self.close_frames(step.depth);
         while self.shown.len() < step.depth {
             self.shown.push(ShownFrame::default());
             let (caller, address, value) = (step.caller, step.contract, step.value);
@@ -127,6 +137,7 @@ impl ScriptTracer {
         let Some(shown) = self.shown.last_mut() else { return facts };
         let kept = shown.stack.iter().zip(step.stack).take_while(|(before, now)| before == now).count();
         let above = step.stack.get(kept..).unwrap_or_default();
+        self.shown_words = (self.shown_words + step.stack.len()).saturating_sub(shown.stack.len());
         shown.stack.truncate(kept);
         shown.stack.extend_from_slice(above);
         (facts.kept, facts.pushed) = (u32::try_from(kept).unwrap_or_default(), above.to_vec());
@@ -210,7 +221,7 @@ impl Tracer for ScriptTracer {
 
     fn exit(&mut self, end: &FrameEnd) {
         self.open = self.open.saturating_sub(1);
-        self.shown.truncate(self.open);
+        self.close_frames(self.open);
         if self.script.wants_frames() {
             self.push(Event::Exit(result_facts(end)));
         }
@@ -233,8 +244,8 @@ impl Tracer for ScriptTracer {
     }
 
     fn held_bytes(&self) -> usize {
-        // The process's memory is held by the request.
-        self.bytes
+        // The process's memory is held by the request. A stack grows by doubling.
+        self.bytes + 2 * size_of::<U256>() * self.shown_words
     }
 
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
