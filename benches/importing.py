@@ -99,7 +99,7 @@ def headers():
     """Headers per second on one core: with every signature new, and with all cached."""
     names = {"cold": "cold, one core", "warm": "warm, one core"}
     group = "v2 headers, 108 masternodes, 73 signatures"
-    found = criterion.run("tenon-consensus", "native_headers", names.values(), group)
+    found = criterion.run("tenon-native-consensus", "native_headers", names.values(), group)
     return {name: found[bench]["per_second"] for name, bench in names.items()}
 
 

@@ -26,6 +26,7 @@ mod connections;
 mod duplex;
 mod envelope;
 mod exposure;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;

@@ -1,7 +1,7 @@
 """Blocks of the recorded native chains with one change, given to `tenon import`: it exits with code 1, reports the block
 and the reason, and the head is the preceding block.
 
-`modules/consensus/src/native/tampering.rs` changes every field of every kind of header. This file tests one change of
+`modules/native/consensus/src/tampering.rs` changes every field of every kind of header. This file tests one change of
 each kind and each reason through the whole program. `signed` describes how changed headers are signed again.
 """
 

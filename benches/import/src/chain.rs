@@ -11,8 +11,9 @@ use flate2::read::MultiGzDecoder;
 use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
 use tenon_bus::Bus;
 use tenon_chain::{BlockStream, ChainSpec, Genesis};
-use tenon_consensus::{EthereumEngine, native::NativeEngine};
+use tenon_consensus::EthereumEngine;
 use tenon_execution::Importer;
+use tenon_native_consensus::NativeEngine;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;

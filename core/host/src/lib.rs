@@ -24,6 +24,7 @@ mod ends;
 mod error;
 mod exposure;
 mod faults;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;

@@ -12,7 +12,6 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
-use tenon_consensus::native::queries;
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
 use tenon_host::{
@@ -20,9 +19,11 @@ use tenon_host::{
 };
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
+use tenon_native_consensus::queries;
+use tenon_native_pool::NativePolicy;
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, Supervisor};
-use tenon_txpool::Pool;
+use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
 use tokio::task::JoinSet;
 
 use crate::allocator;
@@ -334,7 +335,11 @@ fn open_pool(
 ) -> Result<Arc<PoolSwitch>, Stop> {
     pool_settings::check(settings)?;
     let (options, own) = (pool_settings::options(settings), Arc::new(directory.clone()));
-    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options);
+    let policy: Box<dyn PoolPolicy> = match NativePolicy::of(&chain.spec) {
+        Some(policy) => Box::new(policy),
+        None => Box::new(EthereumPolicy::new(Arc::clone(&chain.spec))),
+    };
+    let pool = Pool::open(Arc::clone(&chain.spec), policy, chain.reader(), own, bus.clone(), options);
     let pool = pool.map_err(pool_settings::refusal)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_api::messages::{ChainInfo, Profile};
+use tenon_api::messages::ChainInfo;
 use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineRecords, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
-use tenon_consensus::{EthereumEngine, native::NativeEngine};
+use tenon_consensus::EthereumEngine;
+use tenon_native_consensus::NativeEngine;
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
@@ -153,7 +154,7 @@ impl OpenedChain {
         })?;
         let spec = Arc::clone(&genesis.spec);
         check_history(settings, &spec)?;
-        let profile = if spec.native.is_some() { Profile::Native } else { Profile::Ethereum };
+        let profile = spec.profile();
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy comes before the database, so that a folder with a database always has one, also when the process
         // is killed in between; a copy of another genesis is replaced only when the database has agreed.

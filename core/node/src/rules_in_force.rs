@@ -3,7 +3,7 @@
 
 use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};
-use tenon_consensus::native::v2;
+use tenon_native_consensus::v2;
 use tenon_storage::Store;
 
 use crate::exit::Stop;

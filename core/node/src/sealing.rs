@@ -12,8 +12,8 @@ use tenon_api::{
     Address, B256, BlockSigner, Bytes, CannotSign, ConsensusEngine, EngineRecords, Failure, OwnAccounts as _,
 };
 use tenon_bus::{Bus, CallContext};
-use tenon_consensus::native::{NativeEngine, SigningDuty, v1_masternodes};
 use tenon_consensus::{SealChoices, SealMode, SealerOptions};
+use tenon_native_consensus::{NativeEngine, SigningDuty, v1_masternodes};
 
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
@@ -71,7 +71,7 @@ impl OneMasternode {
             beneficiary: account,
             gas_limit: chain.head_gas_limit(),
             extra_data: Bytes::new(),
-            signing: Some(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id)),
+            duty: Some(Arc::new(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id))),
             begins_at_once: false,
         };
         Ok(Some(Self { signer, sealer, engine }))

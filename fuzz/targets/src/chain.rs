@@ -17,14 +17,14 @@ pub(crate) fn header(input: &[u8]) {
     assert_eq!(tenon_chain::seal(sealed.header().clone()).hash(), sealed.hash());
     if let Some(seal) = &sealed.native_seal {
         let hashes = [
-            tenon_consensus::native::v1_seal_hash(&sealed),
-            tenon_consensus::native::v2_seal_hash(&sealed),
-            tenon_consensus::native::hash_without_validator(&sealed),
+            tenon_native_consensus::v1_seal_hash(&sealed),
+            tenon_native_consensus::v2_seal_hash(&sealed),
+            tenon_native_consensus::hash_without_validator(&sealed),
         ];
         assert!(!hashes.contains(&B256::ZERO));
-        let _ = tenon_consensus::native::recover(hashes[1], &seal.validator);
-        let _ = tenon_consensus::native::v1_masternodes(&sealed.extra_data);
-        let _ = tenon_consensus::native::v2::extra_of(&sealed);
+        let _ = tenon_native_consensus::recover(hashes[1], &seal.validator);
+        let _ = tenon_native_consensus::v1_masternodes(&sealed.extra_data);
+        let _ = tenon_native_consensus::v2::extra_of(&sealed);
     }
 }
 

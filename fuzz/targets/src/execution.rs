@@ -33,26 +33,26 @@ pub(crate) fn exchange_orders(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else { return };
     match kind % 5 {
         0 => {
-            let Some(orders) = tenon_execution::fuzzing::exchange_orders(rest) else { return };
+            let Some(orders) = tenon_native_exchange::fuzzing::orders_in(rest) else { return };
             if !orders.is_empty() {
                 let written = batch_of(&orders);
-                assert_eq!(tenon_execution::fuzzing::exchange_orders(&written).as_ref(), Some(&orders));
+                assert_eq!(tenon_native_exchange::fuzzing::orders_in(&written).as_ref(), Some(&orders));
             }
             orders.iter().for_each(|rlp| order(rlp));
         }
         1 => order(rest),
         kind => {
-            let Some(written) = tenon_execution::fuzzing::exchange_record(kind - 2, rest) else { return };
-            assert_eq!(tenon_execution::fuzzing::exchange_record(kind - 2, &written).as_ref(), Some(&written));
+            let Some(written) = tenon_native_exchange::fuzzing::kept(kind - 2, rest) else { return };
+            assert_eq!(tenon_native_exchange::fuzzing::kept(kind - 2, &written).as_ref(), Some(&written));
         }
     }
 }
 
 /// An order has one encoding, except for numbers that no order may have.
 fn order(rlp: &[u8]) {
-    if let Some(written) = tenon_execution::fuzzing::exchange_order(rlp) {
+    if let Some(written) = tenon_native_exchange::fuzzing::order(rlp) {
         assert!(written == rlp || rlp.len() > 470, "an order has one encoding");
-        assert_eq!(tenon_execution::fuzzing::exchange_order(&written).as_ref(), Some(&written));
+        assert_eq!(tenon_native_exchange::fuzzing::order(&written).as_ref(), Some(&written));
     }
 }
 
@@ -65,5 +65,5 @@ pub(crate) fn batch_of(orders: &[tenon_api::Bytes]) -> Vec<u8> {
 
 /// A market of the historic exchange.
 pub(crate) fn exchange_market(input: &[u8]) {
-    tenon_execution::fuzzing::exchange_market(input);
+    tenon_native_exchange::fuzzing::market(input);
 }

@@ -17,8 +17,8 @@ pub(crate) fn journal(input: &[u8]) {
 
 /// The part in the voting: a decoded record round-trips.
 pub(crate) fn voting(input: &[u8]) {
-    let Some(kept) = tenon_consensus::native::fuzzing::voting_record(input) else { return };
-    let again = tenon_consensus::native::fuzzing::voting_record(&kept);
+    let Some(kept) = tenon_native_consensus::fuzzing::voting_record(input) else { return };
+    let again = tenon_native_consensus::fuzzing::voting_record(&kept);
     assert_eq!(again.as_ref(), Some(&kept), "what was kept is read again");
 }
 

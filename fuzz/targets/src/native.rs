@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use alloy_rlp::{Decodable, Encodable};
-use tenon_consensus::native::{
+use tenon_native_consensus::{
     BlockInfo, ExtraFields, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, addresses_of, recover, v1,
     v1_masternodes,
 };

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use tenon_api::{Bytes, Log, Receipt, ReceiptOutcome, TransactionType};
 use tenon_chain::BlockStream;
-use tenon_consensus::native::{ExtraFields, QuorumCertificate, TimeoutCertificate};
+use tenon_native_consensus::{ExtraFields, QuorumCertificate, TimeoutCertificate};
 
 /// Longer inputs slow a search down and find nothing more.
 const MAX_LENGTH: usize = 4096;

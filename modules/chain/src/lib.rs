@@ -57,7 +57,7 @@ pub use sender::{
 };
 pub use spec::{
     Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError,
-    NativeConsensus, NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, RuleChange, Rules,
-    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas, native_bootnodes, native_intrinsic_gas,
+    NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, RuleChange, Rules, RulesError,
+    TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas, native_bootnodes, native_intrinsic_gas,
 };
 pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

@@ -4,8 +4,8 @@
 
 use alloy_primitives::{B256, U256, address};
 use serde_json::json;
-use tenon_api::EMPTY_ROOT_HASH;
-use tenon_chain::{Activation, EMPTY_REQUESTS_HASH, Fork, Genesis, GenesisError, Profile};
+use tenon_api::{EMPTY_ROOT_HASH, messages::Profile};
+use tenon_chain::{Activation, EMPTY_REQUESTS_HASH, Fork, Genesis, GenesisError};
 
 fn genesis(file: &serde_json::Value) -> Result<Genesis, GenesisError> {
     Genesis::from_json(file.to_string().as_bytes())
@@ -29,7 +29,7 @@ fn every_spelling_of_numbers_bytes_and_addresses_is_read() {
     let genesis = genesis(&file).unwrap();
 
     assert_eq!(genesis.spec.chain_id, u64::MAX);
-    assert_eq!(genesis.spec.profile, Profile::Ethereum);
+    assert_eq!(genesis.spec.profile(), Profile::Ethereum);
     assert_eq!(genesis.spec.activation(Fork::Homestead), Some(Activation::Block(5)));
     assert_eq!(genesis.spec.activation(Fork::London), None);
     assert_eq!(genesis.header.nonce.0, [0, 0, 0, 0, 0, 0, 0, 0x42]);

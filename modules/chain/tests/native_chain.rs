@@ -10,10 +10,10 @@ use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, b256, keccak2
 use serde_json::Value;
 use tenon_api::{
     EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, StoreError, TransactionType,
-    TrieReader,
+    TrieReader, messages::Profile,
 };
 use tenon_chain::{
-    BlockStream, Genesis, Profile, PublicNetwork, decode_block, decode_header, decode_receipt, decode_sealed_header,
+    BlockStream, Genesis, PublicNetwork, decode_block, decode_header, decode_receipt, decode_sealed_header,
     decode_transaction, encode_block, encode_header, encode_receipt, encode_transaction, logs_bloom, receipts_root,
     recover_senders, signing_hash, transactions_root, trie::prove_key,
 };
@@ -201,7 +201,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
         let block = genesis.commit().unwrap().block;
 
         assert_eq!(genesis.spec.chain_id, chain_id);
-        assert_eq!(genesis.spec.profile, Profile::Native);
+        assert_eq!(genesis.spec.profile(), Profile::Native);
         assert!(genesis.spec.native.is_some());
         assert_eq!(block.header.state_root, state_root, "{name}");
         assert_eq!(block.hash(), hash, "{name}");

@@ -9,7 +9,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, EMPTY_REQUESTS_HASH, Fork};
 
 use crate::{
-    rules::{body, gas, header, ommers, rewards},
+    rules::{body, header, ommers, rewards},
     violation::Violation,
 };
 
@@ -150,7 +150,7 @@ fn prepare(
         beneficiary: attributes.beneficiary,
         difficulty,
         number,
-        gas_limit: gas::nearest_gas_limit(spec, parent, attributes.gas_limit),
+        gas_limit: spec.nearest_gas_limit(parent, attributes.gas_limit),
         timestamp,
         extra_data: attributes.extra_data.clone(),
         mix_hash: if is_merged { attributes.mix_hash } else { B256::ZERO },

@@ -1,8 +1,9 @@
 //! Consensus engines: they decide who may make a block, which blocks are valid before execution, which branch wins, and
 //! what is final. Also the sealer, which decides when the development network makes a block.
 //!
-//! It owns the header and body rules of the Ethereum profile ([`EthereumEngine`]), those of native chains
-//! ([`NativeEngine`], in [`native`]), the development engine ([`DevEngine`]) and the [`Sealer`] actor. Its knowledge of
+//! It owns the header and body rules of the Ethereum profile ([`EthereumEngine`]), the development engine ([`DevEngine`])
+//! and the [`Sealer`] actor. Every engine implements `ConsensusEngine` of `tenon-api`; that of native chains is a crate of
+//! its own (`modules/native/consensus`). Its knowledge of
 //! forks comes from [`tenon_chain::ChainSpec`], that of the chain from the port traits.
 //!
 //! Invariants: an engine keeps no chain state of its own; a check reads no clock but the injected one; an error names
@@ -15,16 +16,14 @@ mod dev;
 mod ethereum;
 #[cfg(test)]
 mod fake_chain;
-pub mod native;
 mod rules;
 mod sealer;
 mod violation;
 
 pub use dev::DevEngine;
 pub use ethereum::EthereumEngine;
-pub use native::{NativeEngine, NativeError};
 pub use sealer::{
-    SealChoices, SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, SealingOnDemand,
-    TooLong, spawn_sealer,
+    SealChoices, SealMode, SealRequest, Sealer, SealerClock, SealerDuty, SealerOptions, SealerPorts, SealerWaker,
+    SealingOnDemand, TooLong, spawn_sealer,
 };
 pub use violation::Violation;

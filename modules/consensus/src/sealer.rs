@@ -13,10 +13,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::native::SigningDuty;
 use tenon_api::{
     Address, B256, BlockProducer, Bytes, ChainReader, Failure, Head, PendingTransactions, RecoveredBlock,
-    RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, U256, messages::TransactionPending,
+    RecoveredTransaction, SealAttributes, SealedHeader, StateReader, Transaction, TransactionPayload, U256,
+    messages::TransactionPending,
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
@@ -41,6 +41,20 @@ pub enum SealMode {
     Interval(Duration),
 }
 
+/// Transactions that a network expects of the maker of a block.
+pub trait SealerDuty: fmt::Debug + Send + Sync {
+    /// The transaction that is due in the block after `head`, if one is. Its nonce is that of `state`, the state after
+    /// `head`: no other program may use the key.
+    ///
+    /// # Errors
+    /// Why a transaction that is due cannot be made.
+    fn transaction(
+        &self,
+        head: &SealedHeader,
+        state: &dyn StateReader,
+    ) -> Result<Option<RecoveredTransaction>, Failure>;
+}
+
 /// Parameters of the sealer's blocks.
 #[derive(Clone, Debug)]
 pub struct SealerOptions {
@@ -52,9 +66,9 @@ pub struct SealerOptions {
     pub gas_limit: u64,
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// Makes a native network's signing transactions, which earn rewards; `None` elsewhere.
-    pub signing: Option<SigningDuty>,
-    /// Whether to make block 1 at once. On a native network no call can run on block 0, which is not sealed.
+    /// Makes the transactions that the network expects of the maker of a block; `None` if it expects none.
+    pub duty: Option<Arc<dyn SealerDuty>>,
+    /// Whether to make block 1 at once, for networks on which no call can run on block 0.
     pub begins_at_once: bool,
 }
 
@@ -201,7 +215,7 @@ impl Sealer {
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
         let chosen = self.ports.choices.current();
         // A masternode's blocks are its own, whatever account was set.
-        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.signing.is_none());
+        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.duty.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
             beneficiary: chosen_beneficiary.unwrap_or(self.options.beneficiary),
@@ -212,16 +226,15 @@ impl Sealer {
         self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)
     }
 
-    /// Puts the node's own signing transaction for the head before all others.
+    /// Puts the transaction that is due for the head before all others.
     fn with_own(
         &self,
         head: &Head,
         mut transactions: Vec<RecoveredTransaction>,
     ) -> Result<Vec<RecoveredTransaction>, Failure> {
-        if let Some(duty) = &self.options.signing {
+        if let Some(duty) = &self.options.duty {
             let state = self.ports.chain.state_at(head.number())?;
-            let own = duty.transaction(&head.header, &*state).map_err(|error| Failure::server(error.to_string()))?;
-            if let Some(own) = own {
+            if let Some(own) = duty.transaction(&head.header, &*state)? {
                 transactions.insert(0, own);
             }
         }

@@ -15,6 +15,7 @@ mod block;
 mod call;
 mod error;
 mod fee;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod import;
@@ -34,6 +35,5 @@ pub use import::{
     ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,
 };
 pub use limits::{CallResources, ExecutionLimits};
-pub use native::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub use register::register;
 pub use tenon_javascript::{Program, ScriptOptions, run_script_child};

@@ -19,7 +19,7 @@ use alloy_primitives::{Address, B256, Bytes, address};
 use serde_json::Value;
 use support::market::{FIRST, Market, STRANGER, Sent, TRADING, roots, scenarios};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, EMPTY_ROOT_HASH, StoreError, TrieReader};
-use tenon_execution::{TradingProblem, TradingReport, verify_trading_state};
+use tenon_native_exchange::{TradingProblem, TradingReport, verify_trading_state};
 use tenon_storage::{Mode, Store, StoreOptions};
 
 /// Batches of loans.

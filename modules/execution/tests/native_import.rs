@@ -10,8 +10,11 @@ use alloy_primitives::{Address, B256, U256};
 use support::{MemoryChain, native::RecordedChain};
 use tenon_api::{Block, ChainReader, Header, InsertOutcome};
 use tenon_bus::Bus;
-use tenon_consensus::native::{self, NativeEngine, v2::MasternodeKey};
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
+use tenon_native_consensus::{
+    NativeEngine,
+    v2::{self, MasternodeKey},
+};
 
 struct Unobserved;
 
@@ -117,7 +120,7 @@ fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
             let wrong = if number == 100 { vec![flipped] } else { vec![flipped, nothing_paid] };
             for state_root in wrong {
                 let header = Header { state_root, ..original.header.header().clone() };
-                let header = native::v2::seal(header, &keys[&original.header.beneficiary]).unwrap();
+                let header = v2::seal(header, &keys[&original.header.beneficiary]).unwrap();
                 let block = tenon_chain::assemble_block(header, original.transactions.clone(), Vec::new(), None);
 
                 let error = importer.insert(block).unwrap_err().to_string();

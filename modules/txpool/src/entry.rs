@@ -5,6 +5,8 @@ use std::time::Instant;
 use alloy_primitives::U512;
 use tenon_api::{B256, RecoveredTransaction, Transaction, TransactionPayload, U256};
 
+use crate::Terms;
+
 /// Size of a slot, the unit in which the pool's memory is counted.
 const SLOT_BYTES: u64 = 32 * 1024;
 
@@ -24,7 +26,7 @@ pub enum Source {
 
 impl Source {
     /// Returns whether it came through this node's interfaces, where more is checked than in the pool.
-    pub(crate) const fn is_interface(self) -> bool {
+    pub const fn is_interface(self) -> bool {
         matches!(self, Self::Operator | Self::Client)
     }
 }
@@ -38,19 +40,6 @@ pub(crate) struct BlockPrices {
     pub(crate) blob_base_fee: U256,
 }
 
-/// What a transaction costs its sender and how it ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Terms {
-    /// Maximum cost to its sender, wei.
-    pub(crate) cost: U256,
-    /// The token that pays its gas (native chains).
-    pub(crate) sponsor: Option<tenon_api::Address>,
-    /// Whether it goes to a masternode contract, and is therefore never replaced (native chains).
-    pub(crate) is_special: bool,
-    /// Whether it is special and sent by a masternode: it is free, and comes before any other with its nonce.
-    pub(crate) is_privileged: bool,
-}
-
 /// A transaction with the values that the pool often needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -61,7 +50,7 @@ pub(crate) struct Entry {
     /// Whether it is kept when the pool is full, and journalled. Requested at first, granted while the local share
     /// lasts.
     pub(crate) is_local: bool,
-    /// The token that pays its gas.
+    /// See [`Terms::sponsor`].
     pub(crate) sponsor: Option<tenon_api::Address>,
     /// See [`Terms::is_special`].
     pub(crate) is_special: bool,
@@ -146,7 +135,7 @@ impl Entry {
             }
     }
 
-    /// Returns whether a block with these prices accepts it; special transactions of native chains pay no base fee.
+    /// Returns whether a block with these prices accepts it; special transactions pay no base fee.
     pub(crate) fn pays(&self, prices: BlockPrices) -> bool {
         (self.is_special || self.fee_cap() >= prices.base_fee)
             && self.blob_fee_cap().is_none_or(|cap| cap >= prices.blob_base_fee)

@@ -4,8 +4,6 @@ use alloy_primitives::utils::format_ether;
 use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
 use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 
-use crate::NativeProblem;
-
 /// Why a transaction is refused. The texts begin with the words that clients match (`docs/spec/rpc-eth.md` 12.3;
 /// today's go-ethereum on the Ethereum profile).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,9 +140,12 @@ pub enum PoolError {
     /// The pool is full of transactions that may not be evicted.
     #[error("txpool is full")]
     Full,
-    /// A rule of native chains.
-    #[error(transparent)]
-    Native(#[from] NativeProblem),
+    /// A privileged transaction with this nonce is already in the pool.
+    #[error("duplicate a special transaction")]
+    DuplicatePrivileged,
+    /// A rule of the chain's family, in its words.
+    #[error("{0}")]
+    Policy(String),
     /// The chain could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,7 +1,7 @@
 //! The transaction pool: signed transactions that wait for a block.
 //!
 //! It owns the waiting transactions, the rules for accepting, replacing and evicting them, and the journal that
-//! restores the local ones after a restart. It answers the pool's requests ([`register`]) and publishes an event when a
+//! restores the local ones after a restart. What a chain family decides is a [`PoolPolicy`]. It answers the pool's requests ([`register`]) and publishes an event when a
 //! transaction becomes executable.
 //!
 //! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
@@ -16,16 +16,18 @@
 mod blobs;
 mod entry;
 mod error;
+mod ethereum;
 #[cfg(test)]
 mod fake_chain;
 mod follow;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handlers;
 mod journal;
-mod native;
 mod options;
 mod order;
+mod policy;
 mod pool;
 mod recent;
 mod sender;
@@ -35,8 +37,10 @@ mod validation;
 
 pub use entry::Source;
 pub use error::{BlobProblem, PoolError};
+pub use ethereum::EthereumPolicy;
 pub use handlers::register;
 pub use journal::JournalError;
-pub use native::NativeProblem;
 pub use options::PoolOptions;
+pub use policy::{Candidate, CostOf, PoolPolicy, PoolView, Terms};
 pub use pool::Pool;
+pub use senders::Senders;

@@ -7,7 +7,7 @@ use tenon_api::{RecoveredTransaction, U256};
 use crate::{entry::Entry, sender::Sender};
 
 /// The proposer's revenue per gas at this base fee; `None` if the transaction cannot pay the base fee, which special
-/// transactions of native chains need not (`docs/spec/chain.md` 9.4).
+/// transactions need not.
 fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
     if entry.is_special {
         return Some(entry.fee_cap().saturating_sub(base_fee).min(entry.tip_cap()));

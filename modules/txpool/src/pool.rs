@@ -12,14 +12,14 @@ use tenon_bus::Bus;
 use tenon_chain::{BlobSidecar, ChainSpec};
 
 use crate::{
-    JournalError, PoolError, PoolOptions, Source, blobs,
-    entry::{self, BlockPrices, Entry, Terms},
+    JournalError, PoolError, PoolOptions, Source,
+    entry::{BlockPrices, Entry},
     journal::Journal,
-    native::{self, NativeRules},
+    policy::{Candidate, PoolPolicy, PoolView},
     sender::AccountView,
     senders::Senders,
     state::{Changes, PoolHead, PoolState},
-    validation::{self, Rules},
+    validation,
 };
 
 /// The transaction pool. Clones share the same pool.
@@ -37,10 +37,9 @@ pub(crate) struct Inner {
     pub(crate) options: PoolOptions,
     /// The current minimum tip, initially that of `options`. Locked for a copy.
     min_tip: RwLock<U256>,
-    /// The rules of a native chain; `None` on the Ethereum profile.
-    pub(crate) native: Option<NativeRules>,
-    /// Shared with `native`.
-    pub(crate) senders: Arc<Senders>,
+    /// The rules of the chain's family.
+    policy: Box<dyn PoolPolicy>,
+    pub(crate) senders: Senders,
     /// All waiting transactions. Write-locked for a few map operations (for a whole block: some per sender that the
     /// block touched); recovery, verification, database and file access, and awaiting all happen outside the lock.
     pub(crate) state: RwLock<PoolState>,
@@ -77,18 +76,18 @@ impl Pool {
     /// [`JournalError`] if the journal's file cannot be read or written.
     pub fn open(
         spec: Arc<ChainSpec>,
+        policy: Box<dyn PoolPolicy>,
         chain: Arc<dyn ChainReader>,
         own: Arc<dyn OwnAccounts>,
         bus: Bus,
         options: PoolOptions,
     ) -> Result<Self, JournalError> {
-        let senders = Arc::<Senders>::default();
-        let native = NativeRules::of(&spec, Arc::clone(&senders));
+        let senders = Senders::default();
         let state = PoolState::new(pool_head(&spec, &chain.head().header), &options);
         let (state, maintenance, min_tip) = (RwLock::new(state), Mutex::new(()), RwLock::new(options.min_tip));
         let path = options.journal.clone();
         let mut inner =
-            Inner { spec, chain, own, bus, options, min_tip, native, senders, state, journal: None, maintenance };
+            Inner { spec, chain, own, bus, options, min_tip, policy, senders, state, journal: None, maintenance };
         if let Some(path) = path {
             // Most of those that are not accepted again are in blocks by now.
             let (mut back, mut outdated) = (0_u64, 0_u64);
@@ -237,9 +236,7 @@ impl Inner {
     fn take_in(&self, raw: &[u8], source: Source) -> Result<(Arc<Transaction>, bool), PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
         if source.is_interface() {
-            if self.native.is_some() {
-                native::check_submission(&transaction)?;
-            }
+            self.policy.check_submission(&transaction)?;
             validation::check_submission(&transaction, &self.options)?;
         }
         let size = match &sidecar {
@@ -263,48 +260,26 @@ impl Inner {
         if self.state.read().contains(transaction.hash) {
             return Err(PoolError::AlreadyKnown);
         }
-        let (sender, terms) = match &self.native {
-            Some(native) => {
-                let next_nonce = |sender| self.state.read().next_nonce(sender);
-                native.check(transaction, size, source, &*self.chain, *self.min_tip.read(), &next_nonce)?
-            }
-            None => self.check_ethereum(transaction, size, sidecar, source)?,
-        };
+        let candidate = Candidate { transaction, size, sidecar, source, min_tip: *self.min_tip.read() };
+        let next_nonce = |sender| self.state.read().next_nonce(sender);
+        let view = PoolView { chain: &*self.chain, senders: &self.senders, next_nonce: &next_nonce };
+        let (sender, terms) = self.policy.check(&candidate, &view)?;
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
         let is_local = source == Source::Operator || self.own.has_key(sender);
         let entry = Entry::with_terms(recovered, size, is_local, Instant::now(), terms);
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
         self.announce(changes);
-        if self.native.is_some() { outcome.map_err(native::in_native_words) } else { outcome }
+        outcome.map_err(|error| self.policy.in_its_words(error))
     }
 
-    /// Applies the rules of the Ethereum profile. Returns the sender, who pays for everything.
-    fn check_ethereum(
-        &self,
-        transaction: &Transaction,
-        size: u64,
-        sidecar: Option<Option<&BlobSidecar>>,
-        source: Source,
-    ) -> Result<(Address, Terms), PoolError> {
-        let head = self.chain.head();
-        let rules = Rules::after(&self.spec, &head.header);
-        let sender = validation::check(transaction, size, &rules, *self.min_tip.read(), source, &self.senders)?;
-        if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
-            blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
-        }
-        Ok((sender, Terms { cost: entry::cost(transaction), ..Terms::default() }))
-    }
-
-    /// Updates what tokens can pay, after the head has changed (`docs/spec/chain.md` 9.4).
+    /// Updates what contracts can pay for others, after the head has changed.
     pub(crate) fn revalue_sponsored(&self) -> Result<(), StoreError> {
-        let Some(native) = self.native.as_ref().filter(|_| self.state.read().has_sponsored()) else { return Ok(()) };
-        let head = self.chain.head();
-        let capacities = native.capacities(head.header.hash(), &*self.chain.state_at(head.number())?)?;
-        let cost = |entry: &Entry| {
-            let transaction = &entry.transaction.transaction;
-            native.cost(transaction, &entry.terms(), head.header.number, &capacities)
-        };
+        if !self.state.read().has_sponsored() {
+            return Ok(());
+        }
+        let cost_of = self.policy.sponsored_costs(&self.chain.head(), &*self.chain)?;
+        let cost = |entry: &Entry| cost_of(&entry.transaction.transaction, &entry.terms());
         let mut changes = Changes::default();
         self.state.write().revalue(cost, Instant::now(), &mut changes);
         self.announce(changes);

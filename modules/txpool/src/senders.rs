@@ -1,6 +1,6 @@
 //! Recovery of senders: in batches ahead of submission if several are expected, and never twice.
 
-use std::{borrow::Borrow, collections::HashSet, num::NonZeroUsize};
+use std::{borrow::Borrow, collections::HashSet, fmt, num::NonZeroUsize};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -11,10 +11,16 @@ use tenon_recovery::RecoveryError;
 /// Cached signers, some 200 kB: as many as a batch of requests or a peer's message may bring.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Recovers signers and caches the latest. The checks of native chains need the same one twice.
-pub(crate) struct Senders {
+/// Recovers signers and caches the latest: some policies need the same one twice.
+pub struct Senders {
     /// By hash and signature. Locked for look-ups and insertions only, never during a recovery.
     remembered: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
+}
+
+impl fmt::Debug for Senders {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Senders").finish_non_exhaustive()
+    }
 }
 
 impl Default for Senders {
@@ -28,7 +34,7 @@ impl Senders {
     ///
     /// # Errors
     /// [`RecoverError`].
-    pub(crate) fn sender(&self, rules: &SignerRules, transaction: &Transaction) -> Result<Address, RecoverError> {
+    pub fn sender(&self, rules: &SignerRules, transaction: &Transaction) -> Result<Address, RecoverError> {
         let signed = rules.signed_hash(transaction)?;
         if let Some(sender) = self.remembered.lock().get(&signed) {
             return Ok((*sender)?);

@@ -11,7 +11,7 @@ use tenon_api::{
 };
 
 use crate::{
-    NativeProblem, PoolError, PoolOptions,
+    PoolError, PoolOptions,
     entry::{BlockPrices, Entry},
     order,
     recent::RecentHashes,
@@ -268,7 +268,7 @@ impl PoolState {
         }
         if let Some(replaced) = replaced {
             if replaced.is_special && entry.is_privileged {
-                return Err(NativeProblem::DuplicateSpecial.into());
+                return Err(PoolError::DuplicatePrivileged);
             }
             if replaced.is_special {
                 return Err(PoolError::ReplacementUnderpriced);

@@ -6,7 +6,7 @@ use tenon_chain::{
     spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
 };
 
-use crate::{PoolError, PoolOptions, Source, blobs, senders::Senders};
+use crate::{Candidate, PoolError, PoolOptions, Senders, Source, blobs};
 
 /// Maximum size of a transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
@@ -46,15 +46,9 @@ pub(crate) fn check_submission(transaction: &Transaction, options: &PoolOptions)
     Ok(())
 }
 
-/// All checks that need no account, including recovery of the sender. `size` is that of the canonical bytes.
-pub(crate) fn check(
-    transaction: &Transaction,
-    size: u64,
-    rules: &Rules,
-    min_tip: U256,
-    source: Source,
-    senders: &Senders,
-) -> Result<Address, PoolError> {
+/// All checks that need no account, including recovery of the sender.
+pub(crate) fn check(candidate: &Candidate<'_>, rules: &Rules, senders: &Senders) -> Result<Address, PoolError> {
+    let Candidate { transaction, size, source, min_tip, .. } = *candidate;
     check_form(transaction, size, rules)?;
     let sender = senders.sender(&rules.signer, transaction).map_err(PoolError::InvalidSender)?;
     if transaction.nonce == u64::MAX {

@@ -21,6 +21,7 @@ mod deferred;
 mod event_logs;
 mod fees;
 mod filters;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod log_feed;

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use alloy_primitives::Address;
 use tenon_api::{Block, messages::CallRequest};
 use tenon_chain::{BlockStream, Genesis};
-use tenon_consensus::NativeEngine;
+use tenon_native_consensus::NativeEngine;
 
 use crate::{Dice, Node};
 

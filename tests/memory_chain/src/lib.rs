@@ -16,6 +16,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod transactions;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use alloy_primitives::{Address, U256};
 use tenon_api::{Block, BlockNumber, ChainReader as _, ConsensusEngine as _, EngineRecords as _, InsertOutcome};
 use tenon_chain::Genesis;
-use tenon_consensus::native::{ContractCandidates, NativeEngine, TimeoutCertificate, read_candidates};
 use tenon_differential_tests::Node;
+use tenon_native_consensus::{ContractCandidates, NativeEngine, TimeoutCertificate, read_candidates};
 
 use crate::{Facts, Model, Network};
 

@@ -12,7 +12,7 @@ use aes::{
 use alloy_primitives::{Address, B256, U256, address};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE};
 use tenon_api::{RecoveredBlock, Transaction};
-use tenon_consensus::native::v1::draw_second_signers;
+use tenon_native_consensus::v1::draw_second_signers;
 
 use crate::{
     VotingTable,

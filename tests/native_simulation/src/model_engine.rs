@@ -8,7 +8,7 @@ use tenon_api::{
     Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EMPTY_OMMERS_HASH, Head, Header, NativeSeal,
     RecoveredBlock, SealAttributes, SealedHeader,
 };
-use tenon_consensus::native::{BlockInfo, ExtraFields, QuorumCertificate, v1_seal_hash, v2_seal_hash, vote_digest};
+use tenon_native_consensus::{BlockInfo, ExtraFields, QuorumCertificate, v1_seal_hash, v2_seal_hash, vote_digest};
 
 use crate::{Facts, Model, Plan, network::GAS_LIMIT};
 

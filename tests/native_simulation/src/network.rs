@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use serde_json::{Map, Value, json};
 use tenon_chain::Genesis;
-use tenon_consensus::native::v2::MasternodeKey;
 use tenon_differential_tests::Dice;
+use tenon_native_consensus::v2::MasternodeKey;
 
 /// Every native rule applies from block 0 on chains with this id (`docs/spec/consensus.md` 12.2).
 pub(crate) const CHAIN_ID: u64 = 5_151;

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{ChainReader as _, RecoveredTransaction, Transaction, TransactionPayload, TransactionSignature};
-use tenon_consensus::native::v2::MasternodeKey;
 use tenon_differential_tests::{Dice, Node};
+use tenon_native_consensus::v2::MasternodeKey;
 
 use crate::{
     Facts, Network,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, U256, address};
 use tenon_api::Transaction;
-use tenon_consensus::native::go_sort;
+use tenon_native_consensus::go_sort;
 
 use crate::network::{MIN_CANDIDATE_COINS, MIN_VOTER_COINS, Network, coins};
 

@@ -9,6 +9,7 @@
 //! names the plugin and the reason. A library is never mapped in the node.
 
 mod child;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod instance;
 mod link;

@@ -11,7 +11,8 @@ use serde_json::json;
 use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
 use tenon_bus::Bus;
 use tenon_config::{Layers, Settings};
-use tenon_execution::{Importer, TradingProblem, trading_root, verify_trading_state};
+use tenon_execution::Importer;
+use tenon_native_exchange::{TradingProblem, trading_root, verify_trading_state};
 use tenon_storage::{Mode, Store, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};

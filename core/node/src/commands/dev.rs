@@ -213,7 +213,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
             chain.head_gas_limit()
         },
         extra_data: Bytes::new(),
-        signing: masternode.as_ref().map(Masternode::duty),
+        duty: masternode.as_ref().map(Masternode::duty),
         begins_at_once: masternode.is_some(),
     };
     let shows_keys = resolved.settings.dev.mnemonic.is_well_known();

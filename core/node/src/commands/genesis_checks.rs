@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 use tenon_api::{Account, Address, B256, BlockNumber, Bytes, EMPTY_CODE_HASH, StateReader, StoreError, U256};
 use tenon_chain::{Genesis, NativeSettings, PublicNetwork};
-use tenon_consensus::native::{read_candidates, v1_masternodes};
+use tenon_native_consensus::{read_candidates, v1_masternodes};
 
 use super::genesis::Subject;
 
@@ -136,7 +136,7 @@ fn consensus(native: &NativeSettings) -> Check {
 
 pub(super) fn as_table(subject: &Subject, checks: &[Check]) -> String {
     let spec = &subject.genesis.spec;
-    let mut text = format!("{}: chain {}, {:?} profile\n", subject.name, spec.chain_id, spec.profile);
+    let mut text = format!("{}: chain {}, {:?} profile\n", subject.name, spec.chain_id, spec.profile());
     for check in checks {
         let outcome = if check.is_passed { "ok    " } else { "FAILED" };
         let _ = writeln!(text, "{outcome} {:<13} {}", check.subject, check.finding);

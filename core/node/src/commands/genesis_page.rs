@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use tenon_api::Address;
 use tenon_chain::{Activation, ChainSpec, Fork, NativeSettings, PublicNetwork, native_bootnodes};
-use tenon_consensus::native::v1_masternodes;
+use tenon_native_consensus::v1_masternodes;
 
 use super::genesis::Subject;
 
@@ -52,7 +52,7 @@ pub(super) fn as_json(subject: &Subject) -> String {
         "chainId": spec.chain_id,
         "constantsOf": spec.native.as_ref().map(|_| NativeSettings::constants_of(spec.network_id)),
         "networkId": spec.network_id,
-        "profile": format!("{:?}", spec.profile).to_lowercase(),
+        "profile": format!("{:?}", spec.profile()).to_lowercase(),
         "hash": block.hash(),
         "stateRoot": block.state_root,
         "timestamp": block.timestamp,

@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use tenon_chain::{Genesis, PublicNetwork};
 use tenon_config::{Network, Origin};
-use tenon_consensus::native::{HeaderVerifier, Standing};
+use tenon_native_consensus::{HeaderVerifier, Standing};
 
 use self::header_file::HeaderFile;
 use super::import::chain_file::ChainFile;

@@ -70,7 +70,7 @@ fn bad(health: &Health) -> Vec<(&'static str, String)> {
 fn public_network() -> Pace {
     let text = tenon_chain::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
     let genesis = tenon_chain::Genesis::from_json(&text).unwrap();
-    Pace::Network(Arc::new(tenon_consensus::native::NativeEngine::new(&genesis.spec).unwrap()))
+    Pace::Network(Arc::new(tenon_native_consensus::NativeEngine::new(&genesis.spec).unwrap()))
 }
 
 #[test]

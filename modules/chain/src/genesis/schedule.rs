@@ -5,7 +5,7 @@ use alloy_primitives::U256;
 use super::GenesisError;
 use super::file::{BlobFile, ConfigFile};
 use super::lenient::Number64;
-use crate::spec::{Activation, BlobParameters, ChainSpec, FileHeights, Fork, NativeSettings, Profile};
+use crate::spec::{Activation, BlobParameters, ChainSpec, FileHeights, Fork, NativeSettings};
 
 /// The rules that `config` describes.
 pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError> {
@@ -24,9 +24,6 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.merge_netsplit_block = config.merge_netsplit_block.map(|number| number.0);
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
     spec.native = native_settings(config, chain_id)?;
-    if spec.native.is_some() {
-        spec.profile = Profile::Native;
-    }
     Ok(spec)
 }
 

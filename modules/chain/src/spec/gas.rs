@@ -1,8 +1,26 @@
-//! Gas that a transaction costs before execution.
+//! Gas that a transaction costs before execution, and the gas limits that a block may have.
 
-use tenon_api::{Transaction, TransactionPayload};
+use tenon_api::{Header, Transaction, TransactionPayload};
 
-use super::Fork;
+use super::{ChainSpec, Fork};
+
+/// A block's gas limit differs from its parent's by less than `parent / 1024` (Yellow Paper 4.3.4).
+pub const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
+/// Minimum gas limit of a block.
+pub const MIN_GAS_LIMIT: u64 = 5000;
+/// Maximum gas limit of a block: it must fit a signed 64-bit integer.
+pub const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
+
+impl ChainSpec {
+    /// The gas limit nearest to `wanted` that a child of `parent` may have.
+    pub fn nearest_gas_limit(&self, parent: &Header, wanted: u64) -> u64 {
+        let parent_limit = self.gas_limit_baseline(parent);
+        let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+        let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
+        let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
+        wanted.clamp(lowest, highest)
+    }
+}
 
 /// Maximum length of init code from Shanghai on, bytes (EIP-3860).
 pub const MAX_INITCODE_SIZE: usize = 49_152;

@@ -10,7 +10,7 @@ mod native;
 mod rules;
 
 use alloy_primitives::{Address, U256};
-use tenon_api::{Header, TransactionType};
+use tenon_api::{Header, TransactionType, messages::Profile};
 
 pub use blobs::{BLOB_GAS_PER_BLOB, BlobParameters, MIN_BLOB_BASE_FEE, blob_gas_used, fake_exponential};
 pub use difficulty::MINIMUM_DIFFICULTY;
@@ -18,8 +18,8 @@ pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_
 pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
 pub use gas::{
-    MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP, calldata_tokens, floor_data_gas, initcode_gas, intrinsic_gas,
-    native_intrinsic_gas,
+    GAS_LIMIT_BOUND_DIVISOR, MAX_GAS_LIMIT, MAX_INITCODE_SIZE, MIN_GAS_LIMIT, TRANSACTION_GAS_CAP, calldata_tokens,
+    floor_data_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas,
 };
 
 pub(crate) use native::FileHeights;
@@ -31,16 +31,6 @@ pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 
 use crate::sender::{HighS, SignerRules};
 
-/// The family of a chain's rules and header forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// Plain headers, Ethereum's rules.
-    Ethereum,
-    /// Headers with validators, validator and penalties; the rules of `docs/spec/chain.md` and
-    /// `docs/spec/consensus.md`.
-    Native,
-}
-
 /// A chain's identity and fork schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainSpec {
@@ -48,8 +38,6 @@ pub struct ChainSpec {
     pub chain_id: u64,
     /// Network id of the peer protocol; equal to the chain id unless set otherwise.
     pub network_id: u64,
-    /// Family of rules.
-    pub profile: Profile,
     /// Height from which protected transactions are active (EIP-155); on Ethereum together with EIP-158.
     pub eip155_block: Option<u64>,
     /// Height of the DAO fork, if the chain had one.
@@ -77,7 +65,6 @@ impl ChainSpec {
         let mut spec = Self {
             chain_id,
             network_id: chain_id,
-            profile: Profile::Ethereum,
             eip155_block: None,
             dao_fork_block: None,
             dao_fork_support: false,
@@ -163,10 +150,15 @@ impl ChainSpec {
             .map_or(Fork::Frontier, |(fork, _)| *fork)
     }
 
+    /// The family of rules and header forms.
+    pub const fn profile(&self) -> Profile {
+        if self.native.is_some() { Profile::Native } else { Profile::Ethereum }
+    }
+
     /// The newest active fork in the block of this header. A difficulty of zero marks a merged block.
     pub fn fork_of(&self, header: &Header) -> Fork {
         let fork = self.fork_at(header.number, header.timestamp);
-        if self.profile == Profile::Native {
+        if self.native.is_some() {
             return fork;
         }
         let merges = self.activation(Fork::Paris).is_some();
@@ -203,7 +195,7 @@ impl ChainSpec {
     /// The signature rules and transaction types of a block of this height and time.
     pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
         let fork = self.fork_at(number, timestamp);
-        let highest_type = match self.profile {
+        let highest_type = match self.profile() {
             Profile::Native if self.has_base_fee(number) => TransactionType::DynamicFee,
             Profile::Native => TransactionType::Legacy,
             Profile::Ethereum if fork >= Fork::Prague => TransactionType::SetCode,

@@ -137,6 +137,11 @@ pub(crate) struct FileHeights {
 }
 
 impl NativeHeights {
+    /// Returns whether the exchange's transactions are special at this height (`docs/spec/chain.md` 6).
+    pub const fn has_exchange(&self, number: u64) -> bool {
+        number >= self.tip_xdcx && number < self.tip_xdcx_receiver_disable
+    }
+
     /// The pools' minimum gas price at this height, wei; with a base fee the minimum is higher (`docs/spec/chain.md`
     /// 9.2 rule 15).
     pub const fn min_price(&self, number: u64) -> u64 {

@@ -1,25 +1,12 @@
 //! Gas limit, gas used and base fee.
 
 use tenon_api::Header;
-use tenon_chain::ChainSpec;
+use tenon_chain::{
+    ChainSpec,
+    spec::{GAS_LIMIT_BOUND_DIVISOR, MAX_GAS_LIMIT, MIN_GAS_LIMIT},
+};
 
 use crate::violation::{Violation, require_equal};
-
-/// A block's gas limit differs from its parent's by less than `parent / 1024` (Yellow Paper 4.3.4).
-pub(crate) const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// Minimum gas limit.
-pub(crate) const MIN_GAS_LIMIT: u64 = 5000;
-/// Maximum gas limit: it must fit a signed 64-bit integer.
-pub(crate) const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
-
-/// The gas limit nearest to `wanted` that a child of `parent` may have.
-pub(crate) fn nearest_gas_limit(spec: &ChainSpec, parent: &Header, wanted: u64) -> u64 {
-    let parent_limit = spec.gas_limit_baseline(parent);
-    let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
-    let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
-    let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
-    wanted.clamp(lowest, highest)
-}
 
 pub(crate) fn verify_gas_limit(spec: &ChainSpec, header: &Header, parent: &Header) -> Result<(), Violation> {
     if header.gas_limit > MAX_GAS_LIMIT {

@@ -108,7 +108,7 @@ fn options(mode: SealMode) -> SealerOptions {
         beneficiary: Address::ZERO,
         gas_limit: 30_000_000,
         extra_data: Bytes::new(),
-        signing: None,
+        duty: None,
         begins_at_once: false,
     }
 }

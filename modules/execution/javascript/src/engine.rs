@@ -3,7 +3,6 @@
 use std::{
     cell::{Cell, RefCell},
     io,
-    os::unix::net::UnixStream,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -13,7 +12,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runt
 use crate::{
     link::Link,
     natives::{self, Shared},
-    protocol::{CallFacts, Dialect, Event, Failed, Opening, Reply, Request, RunFacts, StepFacts},
+    protocol::{Dialect, Event, Failed, Opening, Reply, Request, RunFacts},
     session::Session,
 };
 
@@ -281,48 +280,4 @@ fn escaped(json: &str) -> String {
         }
     }
     text
-}
-
-/// Runs any text as a script over an empty run, within small limits.
-///
-/// # Panics
-/// If a rule is broken: the process did not say how the trace ended, or a result is not one line.
-pub fn fuzz_script(input: &[u8]) {
-    let Ok(source) = std::str::from_utf8(input) else { return };
-    for dialect in [Dialect::Ethereum, Dialect::Native] {
-        let Ok((near, far)) = UnixStream::pair() else { return };
-        // A result larger than the socket takes ends the trace: nobody reads meanwhile.
-        if far.set_nonblocking(true).is_err() {
-            return;
-        }
-        let (mut node, link) = (Link::new(near), Rc::new(RefCell::new(Link::new(far))));
-        // What the node would send is there already. Questions about accounts get no answer.
-        let step = StepFacts { depth: 1, ..StepFacts::default() };
-        let events = vec![Event::Call(CallFacts { depth: 1, ..CallFacts::default() }), Event::Step(step)];
-        let sent = node.send(&Request::Events(events)).and_then(|()| node.send(&Request::Finish(Box::default())));
-        if sent.is_err() {
-            return;
-        }
-        let opening = Opening {
-            source: source.to_owned(),
-            config: "{}".to_owned(),
-            dialect,
-            precompiles: Vec::new(),
-            memory: 4 << 20,
-            millis: 50,
-            needs_sandbox: false,
-        };
-        // A question takes the place of an answer and ends the trace.
-        let has_ended = trace(&link, opening).is_err();
-        drop(link);
-        let mut last = None;
-        while let Ok(reply) = node.receive::<Reply>() {
-            last = Some(reply);
-        }
-        match last {
-            Some(Reply::Result(json)) => assert!(!json.contains(&b'\n'), "a result is one line"),
-            Some(Reply::Failed(_)) => {}
-            other => assert!(has_ended, "the trace has no end: {other:?}"),
-        }
-    }
 }

@@ -13,6 +13,9 @@
 mod address;
 mod child;
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 mod natives;
 mod process;
@@ -22,8 +25,3 @@ mod session;
 pub use child::run_script_child;
 pub use process::{BATCH_BYTES, Program, Script, ScriptHost, ScriptOptions, ScriptSlot, Start, State, Waiting};
 pub use protocol::{CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, ScriptError, StepFacts, Write};
-
-/// Functions for the fuzzer.
-pub mod fuzzing {
-    pub use crate::engine::fuzz_script as script;
-}

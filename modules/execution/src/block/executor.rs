@@ -16,7 +16,11 @@ use super::{
     rules::BlockRules,
     state::BlockState,
 };
-use crate::{ExecutionError, error::TransactionRejection, native::ExchangeOpening};
+use crate::{
+    ExecutionError,
+    error::TransactionRejection,
+    native::{ExchangeOpening, opening_failure},
+};
 
 /// State changes of a block, in the database's form.
 pub(crate) struct StateChanges {
@@ -117,7 +121,8 @@ impl Executor {
         self.check_size(&block)?;
         let author = engine.author(&block.header)?;
         let trie = (chain.trie(), parent.state_root);
-        let exchange = ExchangeOpening::of(&self.spec, chain, engine, &block, author, parent)?;
+        let exchange = ExchangeOpening::of(&self.spec, chain, engine, &block, author, parent)
+            .map_err(|error| opening_failure(block.number(), error))?;
         let mut execution = BlockExecution::begin(&self.spec, &block.header, author, state, trie, exchange)?;
         run_transactions(&mut execution, &block)?;
         let rewards = engine.rewards(&block, chain)?;

@@ -8,7 +8,10 @@ use serde::Deserialize;
 use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader};
 
 use super::{executor::Executor, executor::StateChanges};
-use crate::{ExecutionError, TransactionRejection, native::ExchangeOpening};
+use crate::{
+    ExecutionError, TransactionRejection,
+    native::{ExchangeOpening, opening_failure},
+};
 
 /// Another node's results for a block: receipts as returned by `eth_getBlockReceipts`, and accounts after the block.
 /// Absent members are not compared.
@@ -80,7 +83,8 @@ impl Executor {
         reference: &ReferenceBlock,
     ) -> Result<Explanation, ExecutionError> {
         let author = engine.author(&block.header)?;
-        let exchange = ExchangeOpening::of(self.spec(), chain, engine, block, author, parent)?;
+        let exchange = ExchangeOpening::of(self.spec(), chain, engine, block, author, parent)
+            .map_err(|error| opening_failure(block.number(), error))?;
         let mut execution = self.begin(chain, engine, &block.header, parent, exchange)?;
         let mut explanation = Explanation {
             differences: Vec::new(),

@@ -56,12 +56,14 @@ impl NativeBlock {
         let Some(native) = &spec.native else { return Ok(None) };
         let (needs_no_judgement, trading) = match exchange {
             exchange::Step::Taken(Some(opening)) => {
-                let (trading, prices) = opening.apply(native, header, author, evm)?;
+                let mut opened = exchange::OpenedBlock(evm);
+                let applied = opening.apply(native, header, author, &mut opened);
+                let (trading, prices) = applied.map_err(|error| exchange::in_block(header.number.into(), error))?;
                 evm.precompiles.set_prices(Some(prices));
                 (true, Some(trading))
             }
             exchange::Step::Taken(None) => {
-                exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
+                exchange::check_block(native, header, evm)?;
                 (false, None)
             }
             exchange::Step::Skipped => (true, None),

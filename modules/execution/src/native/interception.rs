@@ -3,8 +3,9 @@
 use alloy_primitives::{Address, Bytes};
 use tenon_api::{Log, Transaction};
 use tenon_chain::NativeHeights;
+use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
 
-use super::addresses::{BLOCK_SIGNERS, EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
+use super::addresses::BLOCK_SIGNERS;
 use crate::{block::BlockState, error::TransactionRejection};
 
 /// A transaction that is not executed.
@@ -23,7 +24,7 @@ impl Interception {
         if receiver == BLOCK_SIGNERS && number >= heights.tip_signing {
             return Some(Self::Signing);
         }
-        (is_exchange_received(heights, number) && is_exchange_address(receiver)).then_some(Self::Exchange)
+        (heights.has_exchange(number) && is_exchange_address(receiver)).then_some(Self::Exchange)
     }
 
     /// Applies it.
@@ -55,11 +56,6 @@ impl Interception {
 /// The only log of an intercepted transaction's receipt, with just the receiver's address.
 pub(crate) fn log_of(transaction: &Transaction) -> Log {
     Log { address: transaction.to.unwrap_or_default(), topics: Vec::new(), data: Bytes::new() }
-}
-
-/// Returns whether the exchange's transactions are special at this height.
-pub(super) const fn is_exchange_received(heights: &NativeHeights, number: u64) -> bool {
-    number >= heights.tip_xdcx && number < heights.tip_xdcx_receiver_disable
 }
 
 /// Returns whether traces of a block skip this transaction: one to the exchange, at any height (`docs/spec/rpc-node.md`

@@ -19,7 +19,7 @@ use revm::{
 use tenon_api::{StoreError, Transaction};
 use tenon_chain::NativeSettings;
 
-use super::{addresses::as_text, interception::is_exchange_received, sponsorship::balance_slot};
+use super::{addresses::as_text, sponsorship::balance_slot};
 use crate::{
     block::{BlockEvm, EvmFailure, StateError},
     error::TransactionRejection,
@@ -54,7 +54,7 @@ pub(crate) struct Candidate {
 
 /// The token that a transaction in a block of this height requires to be tested; usually `None`.
 pub(super) fn candidate(native: &NativeSettings, number: u64, transaction: &Transaction) -> Option<Candidate> {
-    let receiver = transaction.to.filter(|_| is_exchange_received(&native.heights, number))?;
+    let receiver = transaction.to.filter(|_| native.heights.has_exchange(number))?;
     let is_for_sponsoring = receiver == native.contracts.trc21_issuer;
     if !is_for_sponsoring && receiver != native.contracts.xdcx_listing {
         return None;

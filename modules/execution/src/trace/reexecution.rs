@@ -12,7 +12,7 @@ use crate::{
     TransactionRejection,
     block::{BlockExecution, BlockState, Interrupt},
     call::Calls,
-    native::{ExchangeOpening, ExchangeStep},
+    native::{ExchangeOpening, ExchangeStep, opening_failure},
 };
 
 impl Calls {
@@ -69,7 +69,8 @@ impl Calls {
     ) -> Result<BlockExecution, Failure> {
         let (spec, engine) = (self.executor.spec(), &*self.engine);
         let author = engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-        let exchange = ExchangeOpening::of(spec, &*self.chain, engine, block, author, parent)?;
+        let exchange = ExchangeOpening::of(spec, &*self.chain, engine, block, author, parent)
+            .map_err(|error| opening_failure(block.number(), error))?;
         let (step, interrupt) = (ExchangeStep::Taken(exchange), Interrupt::when(caller, None));
         let mut execution = BlockExecution::watched(spec, &block.header, author, state, interrupt, (), step)?;
         execution.root_receipts_on(nodes, parent.state_root);

@@ -10,7 +10,7 @@ use tenon_api::{
     SealedHeader,
 };
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
-use tenon_consensus::native::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
+use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
 
 use super::{MemoryChain, test_data};
 

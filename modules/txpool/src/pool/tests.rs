@@ -9,11 +9,13 @@ use tenon_chain::{
 use tenon_memory_chain::MemoryChain;
 
 use super::*;
+use crate::EthereumPolicy;
 use crate::fake_chain::{self, CHAIN_ID, KeysOf, address, advance, advance_on, sign, signed, transfer};
 
 fn open_with(chain: &Arc<MemoryChain>, fork: Fork, options: PoolOptions) -> Pool {
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, fork));
-    Pool::open(spec, Arc::clone(chain) as _, Arc::new(KeysOf(9)), Bus::new(), options).unwrap()
+    let policy = Box::new(EthereumPolicy::new(Arc::clone(&spec)));
+    Pool::open(spec, policy, Arc::clone(chain) as _, Arc::new(KeysOf(9)), Bus::new(), options).unwrap()
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {

@@ -419,3 +419,28 @@ fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
     assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 3 + Duration::from_secs(1)), (2, 0));
 }
+
+/// Costs that a contract no longer covers fall to the sender; the transaction leaves the pool when the sender cannot
+/// pay.
+#[test]
+fn sponsored_transactions_leave_when_neither_contract_nor_sender_can_pay() {
+    let mut state = empty();
+    let sponsored = |sender| Entry {
+        cost: U256::ZERO,
+        sponsor: Some(Address::repeat_byte(0x77)),
+        ..entry(sender, transfer(0, 0, 0), 1, FOREIGN)
+    };
+    for sender in [1, 2] {
+        insert(&mut state, sponsored(sender), account(0, U256::from(7))).unwrap();
+    }
+    assert!(state.has_sponsored());
+    let poor = Address::repeat_byte(2);
+    let cost = |entry: &Entry| U256::from(if entry.transaction.sender == poor { 8 } else { 7 });
+    let mut changes = Changes::default();
+
+    state.revalue(cost, Instant::now(), &mut changes);
+
+    assert_eq!((state.status().pending, changes.dropped), (1, 1));
+    assert!(state.content(Some(poor)).pending.is_empty());
+    state.check();
+}

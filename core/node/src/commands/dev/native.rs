@@ -7,7 +7,8 @@ use tenon_accounts::Accounts;
 use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus::native::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
+use tenon_consensus::SealerDuty;
+use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
 
 use super::ETHER;
 use crate::exit::Stop;
@@ -66,8 +67,8 @@ impl Masternode {
     }
 
     /// Its signing duty for every fifteenth block.
-    pub(super) fn duty(&self) -> SigningDuty {
-        SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN)
+    pub(super) fn duty(&self) -> Arc<dyn SealerDuty> {
+        Arc::new(SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
     }
 
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a

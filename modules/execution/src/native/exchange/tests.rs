@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, Bytes, U256};
-use tenon_api::{Account, BlockNumber, NativeSeal, StateReader, StoreError, TransactionPayload, TransactionSignature};
+use tenon_api::{
+    Account, BlockNumber, EMPTY_ROOT_HASH, NativeSeal, StateReader, StoreError, TransactionPayload,
+    TransactionSignature,
+};
 use tenon_chain::{ChainSpec, Genesis};
+use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
 
 use super::*;
 use crate::{
     Executor,
     block::{BlockExecution, Interrupt},
-    native::addresses::LENDING_FINALIZED,
 };
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);

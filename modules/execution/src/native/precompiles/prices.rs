@@ -63,7 +63,7 @@ mod tests {
     use tenon_api::EMPTY_ROOT_HASH;
 
     use super::{super::EPOCH_PRICE, *};
-    use crate::native::exchange::{BookPrices, Wide};
+    use tenon_native_exchange::{BookPrices, Wide};
 
     const TOKEN: Address = Address::repeat_byte(0x70);
     /// Denotes the chain's own coin.

@@ -8,15 +8,13 @@ use tenon_api::{
     TransactionPayload, TransactionSignature,
 };
 use tenon_chain::{ChainSpec, Genesis};
+use tenon_native_exchange::{BookPrices, Wide};
 
 use super::*;
 use crate::{
     Executor,
     block::{BlockExecution, Interrupt},
-    native::{
-        ExchangeStep, Prices,
-        exchange::{BookPrices, Wide},
-    },
+    native::{ExchangeStep, Prices},
 };
 
 const TOKEN: Address = Address::repeat_byte(0x70);

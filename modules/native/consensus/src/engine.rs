@@ -1,0 +1,616 @@
+//! The native engine's implementation of the engine port.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use tenon_api::{
+    Address, B256, Block, BlockNumber, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords,
+    Head, Header, RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
+};
+use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
+
+use super::{
+    candidates::{ContractCandidates, MasternodeSource},
+    extra::SEAL_BYTES,
+    messages::BlockInfo,
+    records::{KeptCandidates, keep_voting_state, voting_state},
+    rewards::{self, EpochRewards, RewardError},
+    signers::SignerCache,
+    signing::SigningIndex,
+    v1::{V1Engine, V1Error},
+    v2::{self, V2Engine, V2Error, VotingState},
+};
+
+/// Signatures that one thread recovers ahead in one batch: enough to amortise a batch, few enough to lock the cache of
+/// signers for microseconds only.
+const SIGNATURES_PER_BATCH: usize = 256;
+
+/// Why the native engine refuses a block.
+#[derive(Debug, thiserror::Error)]
+pub enum NativeError {
+    /// A rule of engine v1.
+    #[error(transparent)]
+    V1(#[from] V1Error),
+    /// A rule of engine v2.
+    #[error(transparent)]
+    V2(#[from] V2Error),
+    /// Rewards could not be computed.
+    #[error(transparent)]
+    Reward(#[from] RewardError),
+    /// The chain could not be read.
+    #[error("chain not readable: {0}")]
+    Store(#[from] StoreError),
+    /// The uncles do not match the header (`docs/spec/chain.md` 1.6).
+    #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
+    UnclesRoot {
+        /// Of the body.
+        found: B256,
+        /// Of the header.
+        wanted: B256,
+    },
+    /// The transactions do not match the header (`docs/spec/chain.md` 1.6).
+    #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
+    TransactionsRoot {
+        /// Of the body.
+        found: B256,
+        /// Of the header.
+        wanted: B256,
+    },
+    /// Native blocks have no withdrawals.
+    #[error("withdrawals in a native block")]
+    Withdrawals,
+    /// The chain has no native rules.
+    #[error("chain {0} has no native consensus")]
+    NotNative(u64),
+    /// Making blocks needs a masternode's key.
+    #[error("not ready to mine: this node has no masternode key")]
+    NoKey,
+}
+
+/// Unix time in seconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// A source without state: lists that depend on candidates are taken from the headers unchecked.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeadersAlone;
+
+impl MasternodeSource for HeadersAlone {
+    fn candidates(&self, _: &SealedHeader, _: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// The rules of native chains: v1 up to the switch block, v2 after it (`docs/spec/consensus.md` 1.1).
+pub struct NativeEngine {
+    settings: Arc<NativeSettings>,
+    v1: V1Engine,
+    v2: V2Engine,
+    /// Shared by both engines.
+    signers: Arc<SignerCache>,
+    signing: Arc<SigningIndex>,
+    clock: Clock,
+    /// The block below which no reorganisation may go; `None` on a node that takes no part in the voting. Locked for a
+    /// copy only.
+    protected: Mutex<Option<BlockInfo>>,
+    /// Seals blocks; `None` on a node that only follows.
+    signer: Option<Arc<dyn BlockSigner>>,
+    /// Records kept across restarts; `None` if everything is recomputed.
+    records: Option<Arc<dyn EngineRecords>>,
+}
+
+impl fmt::Debug for NativeEngine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NativeEngine").field("switch_block", &self.consensus().switch_block).finish()
+    }
+}
+
+impl NativeEngine {
+    /// An engine for this chain with candidates from the state and the system clock.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn new(spec: &Arc<ChainSpec>) -> Result<Self, NativeError> {
+        Self::with(spec, Arc::new(ContractCandidates), Arc::new(system_time))
+    }
+
+    /// An engine for headers without state (`tenon verify-headers`): it checks everything except lists that depend on
+    /// the voting contract.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn for_headers_alone(spec: &Arc<ChainSpec>) -> Result<Self, NativeError> {
+        Self::with(spec, Arc::new(HeadersAlone), Arc::new(system_time))
+    }
+
+    /// An engine with another source of candidates and another clock. Headers later than the clock are refused.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn with(spec: &Arc<ChainSpec>, source: Arc<dyn MasternodeSource>, clock: Clock) -> Result<Self, NativeError> {
+        let settings = Arc::new(spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?);
+        let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
+        let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
+        let v2 =
+            V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
+        Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
+    }
+
+    /// An engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the candidates of
+    /// gap blocks, whose state may be pruned when they are needed, and its part in the voting.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
+    pub fn keeping(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
+        Self::keeping_with(spec, Arc::new(ContractCandidates), Arc::new(system_time), records)
+    }
+
+    /// Like [`NativeEngine::keeping`], with another source of candidates and another clock.
+    ///
+    /// # Errors
+    /// See [`NativeEngine::keeping`].
+    pub fn keeping_with(
+        spec: &Arc<ChainSpec>,
+        source: Arc<dyn MasternodeSource>,
+        clock: Clock,
+        records: Arc<dyn EngineRecords>,
+    ) -> Result<Self, NativeError> {
+        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let source = Arc::new(KeptCandidates::new(source, Arc::clone(&records), epoch));
+        let engine = Self { records: Some(records), ..Self::with(spec, source, clock)? };
+        if let Some(committed) = engine.voting_state()?.committed {
+            engine.protect(committed);
+        }
+        Ok(engine)
+    }
+
+    /// An engine for queries on any block: it reads the candidates that another engine has recorded, and records
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn reading(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
+        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let source = KeptCandidates::reading(Arc::new(ContractCandidates), records, epoch);
+        Self::with(spec, Arc::new(source), Arc::new(system_time))
+    }
+
+    /// This node's part in the voting as last recorded; the default, of a node that never voted, if there is no record.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn voting_state(&self) -> Result<VotingState, StoreError> {
+        self.records.as_ref().map_or_else(|| Ok(VotingState::default()), |records| voting_state(&**records))
+    }
+
+    /// Records this node's part in the voting. Call it before a vote or timeout derived from the state leaves the node:
+    /// this guarantees that a restart never signs a second one for the round. Also protects the block that is committed
+    /// in it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the messages derived from the state must then not be sent.
+    pub fn keep_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
+        if let Some(records) = &self.records {
+            keep_voting_state(&**records, state)?;
+        }
+        if let Some(committed) = state.committed {
+            self.protect(committed);
+        }
+        Ok(())
+    }
+
+    /// Seals blocks with this account. One account is a quorum only if it is the only masternode, as on a development
+    /// network; there every round has a block.
+    #[must_use]
+    pub fn sealing_with(mut self, signer: Arc<dyn BlockSigner>) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
+    ///
+    /// Only blocks that the node saw committed while it followed the voting are protected. A node that imports files
+    /// accepts the longer branch, like the reference: commits by certificates inside a branch are no reason to refuse
+    /// another (recorded chain `reorg`, whose longer branch forks below).
+    pub fn protect(&self, committed: BlockInfo) {
+        *self.protected.lock() = Some(committed);
+    }
+
+    /// The consensus parameters.
+    pub fn consensus(&self) -> &NativeConsensus {
+        &self.settings.consensus
+    }
+
+    /// The rules up to the switch block.
+    pub const fn v1(&self) -> &V1Engine {
+        &self.v1
+    }
+
+    /// The rules after the switch block.
+    pub const fn v2(&self) -> &V2Engine {
+        &self.v2
+    }
+
+    /// The cache of signing transactions.
+    pub(super) fn signing(&self) -> &SigningIndex {
+        &self.signing
+    }
+
+    /// Returns whether the block of this height is one of engine v2.
+    pub fn is_v2(&self, number: u64) -> bool {
+        number > self.consensus().switch_block
+    }
+
+    /// The rewards paid by a block, in detail; `None` if it pays none (`docs/spec/consensus.md` 11). Reads the state
+    /// after the parent, which must be canonical.
+    ///
+    /// # Errors
+    /// [`NativeError::Reward`], [`NativeError::Store`].
+    pub fn epoch_rewards(&self, header: &Header, chain: &dyn ChainReader) -> Result<Option<EpochRewards>, NativeError> {
+        if !rewards::pays_rewards(&self.settings, header)? {
+            return Ok(None);
+        }
+        let state = chain.state_at(BlockNumber(header.number.saturating_sub(1)))?;
+        Ok(rewards::of_block(&self.settings, header, &*state, chain, &self.signing)?)
+    }
+
+    /// The clock's time, Unix seconds.
+    pub(super) fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// [`ConsensusEngine::verify_header`] with a typed error.
+    ///
+    /// # Errors
+    /// The [`NativeError`] of the first broken rule.
+    pub fn check_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(), NativeError> {
+        let now = Some(self.now());
+        if self.is_v2(header.number) {
+            self.v2.verify_header(header, parent, chain, now)?;
+        } else {
+            self.v1.verify_header(header, parent, chain, now)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the author's signature is missing.
+    fn is_unsealed(&self, header: &Header) -> bool {
+        if self.is_v2(header.number) {
+            return header.native_seal.as_ref().is_none_or(|seal| seal.validator.is_empty());
+        }
+        let start = header.extra_data.len().saturating_sub(SEAL_BYTES);
+        header.extra_data[start..].iter().all(|byte| *byte == 0)
+    }
+
+    fn check_body(&self, block: &Block) -> Result<(), NativeError> {
+        if !block.ommers.is_empty() {
+            return Err(if self.is_v2(block.header.number) { V2Error::Uncles.into() } else { V1Error::Uncles.into() });
+        }
+        let (found, wanted) = (ommers_hash(&block.ommers), block.header.ommers_hash);
+        if found != wanted {
+            return Err(NativeError::UnclesRoot { found, wanted });
+        }
+        let (found, wanted) = (transactions_root(&block.transactions), block.header.transactions_root);
+        if found != wanted {
+            return Err(NativeError::TransactionsRoot { found, wanted });
+        }
+        if block.withdrawals.is_some() {
+            return Err(NativeError::Withdrawals);
+        }
+        Ok(())
+    }
+
+    fn prepare_next_round(
+        &self,
+        parent: &SealedHeader,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
+    ) -> Result<Header, NativeError> {
+        let signer = self.signer.as_deref().ok_or(NativeError::NoKey)?;
+        if !self.is_v2(parent.number.saturating_add(1)) {
+            return Ok(self.v1.prepare(parent, signer.address(), attributes, chain)?);
+        }
+        if attributes.beneficiary != signer.address() {
+            return Err(V2Error::WalletAddress.into());
+        }
+        let quorum = self.v2.certify(parent, signer, chain)?;
+        let round = quorum.block.round.saturating_add(1);
+        Ok(self.v2.prepare(parent, round, quorum, attributes, chain)?)
+    }
+}
+
+fn system_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// Converts an error into one that names the block.
+fn of(header: &SealedHeader) -> impl FnOnce(NativeError) -> ConsensusError + '_ {
+    |error| ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: error.to_string() }
+}
+
+impl ConsensusEngine for NativeEngine {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    /// The minimum time between two blocks, which is the actual time while no round fails. For engine v2 the latest
+    /// parameters count, so that a node far behind is measured by the network's current pace.
+    fn pace(&self, head: &SealedHeader) -> Option<Duration> {
+        let consensus = self.consensus();
+        let is_v2 = self.is_v2(head.number.saturating_add(1));
+        let seconds = if is_v2 { consensus.at_round(u64::MAX).mine_period } else { consensus.period };
+        Some(Duration::from_secs(seconds.max(1)))
+    }
+
+    fn verify_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        self.check_header(header, parent, chain).map_err(of(header))
+    }
+
+    /// Recovers the seals and, in v2, the up to hundred signatures of each certificate, which are nearly all of the
+    /// cost of verification, in one batch. Results are cached by digest and signature, so that a wrong header gains
+    /// nothing.
+    fn recover_ahead(&self, headers: &[&SealedHeader]) {
+        let signed_in = |header: &&SealedHeader| {
+            if self.is_v2(header.number) { V2Engine::signed_in(header) } else { V1Engine::signed_in(header) }
+        };
+        let signed: Vec<(B256, Bytes)> = headers.iter().flat_map(signed_in).collect();
+        let signed: Vec<(B256, &[u8])> = signed.iter().map(|(digest, signature)| (*digest, &signature[..])).collect();
+        // A header with an unrecoverable signature is refused on verification.
+        signed.par_chunks(SIGNATURES_PER_BATCH).for_each(|signed| drop(self.signers.recover_each(signed)));
+    }
+
+    fn verify_body(&self, block: &Block, _chain: &dyn ChainReader) -> Result<(), ConsensusError> {
+        self.check_body(block).map_err(of(&block.header))
+    }
+
+    /// The greater total difficulty wins, and among equals the greater height (`docs/spec/consensus.md` 8.3). In v2,
+    /// where every block adds 1, that is the longest chain, and the first seen among equals.
+    fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
+        (candidate_total_difficulty, candidate.number) > (head.total_difficulty, head.header.number)
+    }
+
+    /// A block committed by the voting is never undone (`docs/spec/consensus.md` 8.3).
+    fn verify_reorganisation(
+        &self,
+        common_ancestor: BlockNumber,
+        head: &Head,
+        _chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        let protected = *self.protected.lock();
+        match protected {
+            Some(BlockInfo { number, hash, .. }) if number > common_ancestor.0 => {
+                Err(of(&head.header)(V2Error::UndoesCommitted { number, hash }.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The block's signer; the zero address for the genesis (`docs/spec/chain.md` 1.2). A block without a seal is being
+    /// made by this node, and has the author that will seal it.
+    fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
+        if header.number == 0 {
+            return Ok(Address::ZERO);
+        }
+        if let Some(signer) = self.signer.as_ref().filter(|_| self.is_unsealed(header)) {
+            return Ok(signer.address());
+        }
+        let author = if self.is_v2(header.number) {
+            self.v2.author(header).map_err(NativeError::from)
+        } else {
+            self.v1.author(header).map_err(NativeError::from)
+        };
+        author.map_err(of(header))
+    }
+
+    fn opens_epoch(&self, header: &SealedHeader) -> Result<bool, ConsensusError> {
+        if !self.is_v2(header.number) {
+            return Ok(header.number.is_multiple_of(self.settings.consensus.epoch.max(1)));
+        }
+        v2::is_epoch_switch(&self.settings.consensus, header).map_err(|error| of(header)(error.into()))
+    }
+
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+        let rewards = self.epoch_rewards(&block.header, chain).map_err(of(&block.header))?;
+        Ok(rewards.map(|rewards| rewards.credits()).unwrap_or_default())
+    }
+
+    fn prepare(
+        &self,
+        parent: &SealedHeader,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
+    ) -> Result<Header, ConsensusError> {
+        self.prepare_next_round(parent, attributes, chain).map_err(of(parent))
+    }
+
+    fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
+        let sealed = match self.signer.as_deref() {
+            Some(signer) if self.is_v2(header.number) => {
+                v2::seal(header.clone(), signer).map_err(|error| V2Error::from(error).into())
+            }
+            Some(signer) => self.v1.seal(header.clone(), signer).map_err(NativeError::from),
+            None => Err(NativeError::NoKey),
+        };
+        sealed.map_err(|error| of(&tenon_chain::seal(header))(error))
+    }
+
+    fn observe(&self, block: &RecoveredBlock) {
+        self.signing.observe(block);
+    }
+
+    /// The committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also records the candidates of
+    /// a gap block, because its state is the newest one now and may be pruned when they are needed.
+    fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+        let remembered = if self.is_v2(head.number) {
+            self.v2.remember_candidates(head, chain).map_err(NativeError::from)
+        } else {
+            self.v1.remember_candidates(head, chain).map_err(NativeError::from)
+        };
+        if let Err(error) = remembered {
+            tracing::warn!(number = head.number, hash = %head.hash(), %error, "candidates of the gap block not read");
+        }
+        if !self.is_v2(head.number) {
+            return (None, None);
+        }
+        match self.v2.committed(head, chain) {
+            Ok(committed) => (committed, committed),
+            Err(error) => {
+                tracing::warn!(number = head.number, hash = %head.hash(), %error, "committed block not known");
+                (None, None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{recorded_chain::RecordedChain, recorded_state::ModelledChain};
+
+    fn engine(chain: &RecordedChain) -> NativeEngine {
+        NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(|| u64::MAX)).unwrap()
+    }
+
+    #[test]
+    fn the_engine_accepts_every_block_of_the_local_chain() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        for pair in chain.blocks.windows(2) {
+            let (parent, block) = (&pair[0], &pair[1]);
+            engine.verify_header(&block.header, &parent.header, &*chain).unwrap();
+            engine.verify_body(block, &*chain).unwrap();
+            assert_eq!(engine.author(&block.header).unwrap(), block.header.beneficiary);
+        }
+        assert_eq!(engine.author(chain.at(0)).unwrap(), Address::ZERO);
+        assert_eq!(engine.finality(chain.at(673), &*chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
+    }
+
+    #[test]
+    fn epochs_open_at_multiples_in_v1_and_by_rounds_in_v2() {
+        let opens = |name| {
+            let chain = RecordedChain::read(name, &format!("chain/native-genesis-{name}.json.gz"));
+            let engine = engine(&chain);
+            let headers = chain.blocks[1..].iter().map(|block| &block.header);
+            let opening: Vec<u64> =
+                headers.filter(|header| engine.opens_epoch(header).unwrap()).map(|header| header.number).collect();
+            (opening, chain.settings().consensus.clone())
+        };
+        let (local, _) = opens("local");
+        assert_eq!(local, [1, 60, 120, 168, 228, 288, 348, 407, 461, 520, 580, 640]);
+        let (switched, rules) = opens("v1switch");
+        let in_v1: Vec<u64> = (1..=rules.switch_block).filter(|number| number % rules.epoch == 0).collect();
+        assert!(!in_v1.is_empty() && switched.starts_with(&in_v1), "{switched:?}");
+        assert_eq!(switched[in_v1.len()], rules.switch_block + 1);
+    }
+
+    /// Complete chains of both engines, with the candidates of every gap block, the revelations and the owners read
+    /// from a model of the contracts' state: every list is computed and compared.
+    #[test]
+    fn every_block_of_the_recorded_chains_passes_with_the_contracts_state() {
+        for (name, blocks, committed) in [("local", 673, 670), ("staged", 1149, 1146), ("v1switch", 2738, 2735)] {
+            let chain = ModelledChain::read(name);
+            let spec = &chain.chain.spec;
+            let engine = NativeEngine::with(spec, Arc::new(ContractCandidates), Arc::new(|| u64::MAX)).unwrap();
+            for pair in chain.chain.blocks.windows(2) {
+                let (parent, block) = (&pair[0], &pair[1]);
+                let verdict = engine.verify_header(&block.header, &parent.header, &chain);
+                assert!(verdict.is_ok(), "{name}: {}", verdict.unwrap_err());
+                engine.verify_body(block, &chain).unwrap();
+                engine.author(&block.header).unwrap();
+            }
+            let head = chain.head().header.clone();
+            assert_eq!(head.number, blocks);
+            assert_eq!(engine.finality(&head, &chain).0, Some(BlockNumber(committed)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_body_must_match_its_header_and_have_no_uncles() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let with_transactions = chain.blocks.iter().find(|block| block.transactions.len() > 3).unwrap();
+        let refusal = |change: fn(&mut Block)| {
+            let mut block = with_transactions.block.clone();
+            change(&mut block);
+            engine.verify_body(&block, &*chain).unwrap_err().reason
+        };
+
+        assert_eq!(refusal(|block| block.ommers.push(block.header.header().clone())), "uncles not allowed in XDPoS_v2");
+        assert!(refusal(|block| block.transactions.swap(0, 1)).starts_with("transaction root hash mismatch: have "));
+        assert!(refusal(|block| drop(block.transactions.pop())).starts_with("transaction root hash mismatch: have "));
+        assert_eq!(refusal(|block| block.withdrawals = Some(Vec::new())), "withdrawals in a native block");
+    }
+
+    #[test]
+    fn the_longest_chain_wins_and_among_equals_the_first() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let head = Head { total_difficulty: U256::from(100), ..(*chain.head()).clone() };
+        let head = Head { header: Arc::new(chain.at(99).clone()), ..head };
+
+        assert!(engine.is_better(chain.at(100), U256::from(101), &head));
+        assert!(!engine.is_better(chain.at(99), U256::from(100), &head));
+        assert!(engine.is_better(chain.at(100), U256::from(100), &head));
+        assert!(!engine.is_better(chain.at(100), U256::from(99), &head));
+    }
+
+    #[test]
+    fn a_block_that_the_voting_committed_is_not_undone() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let head = chain.head();
+
+        assert!(engine.verify_reorganisation(BlockNumber(1), &head, &*chain).is_ok());
+        engine.protect(BlockInfo { hash: chain.at(670).hash(), round: 690, number: 670 });
+        assert!(engine.verify_reorganisation(BlockNumber(670), &head, &*chain).is_ok());
+        let error = engine.verify_reorganisation(BlockNumber(669), &head, &*chain).unwrap_err();
+        assert_eq!(
+            error.reason,
+            format!(
+                "stop reorg, blockchain is under forking attack. OldCommitted num 670, hash {:#x}",
+                chain.at(670).hash()
+            )
+        );
+    }
+
+    #[test]
+    fn a_header_from_the_future_is_refused_until_its_time_has_come() {
+        let chain = RecordedChain::local();
+        let time = chain.at(100).timestamp;
+        for (now, accepted) in [(time - 1, false), (time, true)] {
+            let engine = NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(move || now)).unwrap();
+            assert_eq!(engine.verify_header(chain.at(100), chain.at(99), &*chain).is_ok(), accepted);
+        }
+    }
+
+    /// Signatures recovered ahead are not recovered again. The result of verification is the same.
+    #[test]
+    fn recovering_signers_ahead_does_not_change_the_verdict() {
+        let chain = RecordedChain::local();
+        let (ahead, in_turn) = (engine(&chain), engine(&chain));
+        let mut spoilt = chain.at(100).header().clone();
+        let seal = spoilt.native_seal.as_mut().unwrap();
+        seal.validator = vec![0xff; 65].into();
+        for (header, parent) in
+            [(chain.at(100).clone(), 99), (chain.at(101).clone(), 100), (tenon_chain::seal(spoilt), 99)]
+        {
+            ahead.recover_ahead(&[&header]);
+            let verdicts = [&ahead, &in_turn].map(|engine| engine.verify_header(&header, chain.at(parent), &*chain));
+            assert_eq!(verdicts[0], verdicts[1]);
+        }
+    }
+}

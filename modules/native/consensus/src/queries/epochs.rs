@@ -1,0 +1,192 @@
+//! Epochs of engine v2: their masternodes, first blocks and missed rounds (`docs/spec/rpc-node.md` 2.4).
+
+use std::sync::Arc;
+
+use tenon_api::{
+    Address, B256, BlockId, Failure, SealedHeader, StoreError,
+    messages::{EpochBlocks, EpochMembers, MissedRound, MissedRounds},
+};
+use tenon_bus::CallContext;
+
+use super::{Queries, failure};
+use crate::{
+    messages::BlockInfo,
+    v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
+};
+
+const ABOVE_CURRENT: &str = "input epoch number > current epoch number";
+const BELOW_FIRST: &str = "input epoch number < v2 begin epoch number";
+const WITHOUT_BLOCK: &str =
+    "no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)";
+
+/// A cached header, reduced to what counting missed rounds needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    hash: B256,
+    parent: B256,
+    number: u64,
+    round: u64,
+}
+
+impl Queries {
+    /// The masternodes of a block's epoch. As in the reference, the lists are empty if the epoch cannot be determined.
+    pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, Failure> {
+        let Some(header) = self.header(block)? else { return Ok(None) };
+        let consensus = self.engine.consensus();
+        let round = round_of(consensus, &header).map_err(failure)?;
+        let found = self.engine.v2().epoch_of(&header, &*self.chain).and_then(|info| {
+            let candidates = self.engine.v2().candidates(info.gap_number(consensus), &*self.chain)?;
+            Ok((info, candidates.ok_or(V2Error::NoCandidates)?))
+        });
+        match found {
+            Ok((info, candidates)) => Ok(Some(members(header.number, round, &info, &candidates))),
+            Err(V2Error::Store(error)) => Err(error.into()),
+            Err(_) => Ok(Some(EpochMembers { number: header.number, round, ..EpochMembers::default() })),
+        }
+    }
+
+    /// [`Queries::epoch_members`] if it takes only a few reads: the candidates are cached.
+    pub(super) fn cached_epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
+        let Ok(Some(header)) = self.header(block) else { return Ok(None) };
+        let consensus = self.engine.consensus();
+        let Some(info) = self.engine.v2().cached_epoch(&header, &*self.chain)? else { return Ok(None) };
+        let candidates = self.engine.v2().cached_candidates(info.gap_number(consensus), &*self.chain)?;
+        let round = round_of(consensus, &header)?;
+        Ok(candidates.map(|candidates| members(header.number, round, &info, &candidates)))
+    }
+
+    /// The heights of the epoch switches between two v2 blocks, ascending.
+    pub(super) fn epoch_switches(&self, first: B256, last: B256, context: &CallContext) -> Result<Vec<u64>, Failure> {
+        let (first, last) = (self.required(first)?, self.required(last)?);
+        if !self.engine.is_v2(first.number) || !self.engine.is_v2(last.number) {
+            return Err(failure(V2Error::V1Block));
+        }
+        let mut switches = Vec::new();
+        let (mut current, mut number) = (Arc::clone(&last), last.number);
+        while number > first.number && !context.should_stop() {
+            let info = self.engine.v2().epoch_of(&current, &*self.chain).map_err(failure)?;
+            let Some(parent) = info.switch_parent else { break };
+            number = info.switch.number;
+            if number >= first.number {
+                switches.push(number);
+            }
+            // The parent of an epoch switch belongs to the epoch before.
+            current = self.required(parent.hash)?;
+        }
+        switches.reverse();
+        Ok(switches)
+    }
+
+    /// The first and the last block of an epoch.
+    pub(super) fn epoch_blocks(&self, epoch: u64) -> Result<EpochBlocks, Failure> {
+        let BlockInfo { hash, round, number: first } = self.epoch_switch(epoch)?;
+        let next = epoch.checked_add(1).and_then(|next| self.epoch_switch(next).ok());
+        Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
+    }
+
+    /// [`Queries::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
+    pub(super) fn cached_epoch_blocks(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
+        let head = self.chain.head();
+        let Some(current) = self.engine.v2().cached_epoch(&head.header, &*self.chain)? else { return Ok(None) };
+        let current_epoch = epoch_number(self.engine.consensus(), current.switch.round);
+        let cached = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
+        let Some(BlockInfo { hash, round, number: first }) = cached(epoch)? else { return Ok(None) };
+        if epoch == current_epoch {
+            return Ok(Some(EpochBlocks { hash, round, first, last: None }));
+        }
+        let next = cached(epoch.saturating_add(1))?;
+        Ok(next.map(|next| EpochBlocks { hash, round, first, last: Some(next.number.saturating_sub(1)) }))
+    }
+
+    /// The first canonical block of an epoch.
+    fn epoch_switch(&self, epoch: u64) -> Result<BlockInfo, Failure> {
+        let consensus = self.engine.consensus();
+        let head = self.chain.head();
+        let current = self.engine.v2().epoch_of(&head.header, &*self.chain).map_err(failure)?;
+        let current_epoch = epoch_number(consensus, current.switch.round);
+        if epoch == current_epoch {
+            return Ok(current.switch);
+        }
+        if epoch > current_epoch {
+            return Err(failure(ABOVE_CURRENT));
+        }
+        let Some(epochs) = epoch.checked_sub(consensus.switch_epoch) else { return Err(failure(BELOW_FIRST)) };
+        if let Some(known) = self.known_switch(epoch)? {
+            return Ok(known);
+        }
+        let start = epochs.saturating_mul(consensus.epoch);
+        let found = self.engine.v2().first_from_round(start, &head.header, &*self.chain).map_err(failure)?;
+        let found = found.ok_or_else(|| failure(WITHOUT_BLOCK))?;
+        let round = round_of(consensus, &found).map_err(failure)?;
+        if epoch_number(consensus, round) != epoch {
+            return Err(failure(WITHOUT_BLOCK));
+        }
+        let switch = BlockInfo { hash: found.hash(), round, number: found.number };
+        self.switches.lock().put(epoch, switch);
+        Ok(switch)
+    }
+
+    /// The first block of an epoch, if it is cached and still canonical.
+    fn known_switch(&self, epoch: u64) -> Result<Option<BlockInfo>, StoreError> {
+        let known = self.switches.lock().get(&epoch).copied();
+        let Some(known) = known else { return Ok(None) };
+        let is_canonical = self.chain.canonical_hash(known.number.into())? == Some(known.hash);
+        Ok(is_canonical.then_some(known))
+    }
+
+    /// The rounds without a block, from a block back to the first of its epoch: at most one epoch's.
+    pub(super) fn missed_rounds(&self, block: BlockId, context: &CallContext) -> Result<Option<MissedRounds>, Failure> {
+        let Some(header) = self.header(block)? else { return Ok(None) };
+        if !self.engine.is_v2(header.number) {
+            return Err(failure(V2Error::V1Block));
+        }
+        let info = self.engine.v2().epoch_of(&header, &*self.chain).map_err(failure)?;
+        let mut missed = Vec::new();
+        let mut next = self.link_of(&header)?;
+        while next.number > info.switch.number && !context.should_stop() {
+            let previous = self.link(next.parent)?;
+            for round in previous.round.saturating_add(1)..next.round {
+                let leader = leader(self.engine.consensus(), round, &info.masternodes).ok_or_else(|| {
+                    let (number, hash) = (header.number, header.hash());
+                    failure(format!("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}"))
+                })?;
+                let [next, previous] = [next, previous].map(|link| (link.number, link.hash));
+                missed.push(MissedRound { round, leader, next, previous });
+            }
+            next = previous;
+        }
+        Ok(Some(MissedRounds { epoch_round: info.switch.round, epoch_number: info.switch.number, missed }))
+    }
+
+    fn link(&self, hash: B256) -> Result<Link, Failure> {
+        if let Some(link) = self.links.lock().get(&hash) {
+            return Ok(*link);
+        }
+        let header = self.chain.header(hash)?;
+        let header = header.ok_or_else(|| failure(format!("fail to get header by hash {hash}: ")))?;
+        self.link_of(&header)
+    }
+
+    fn link_of(&self, header: &SealedHeader) -> Result<Link, Failure> {
+        let round = round_of(self.engine.consensus(), header).map_err(failure)?;
+        let link = Link { hash: header.hash(), parent: header.parent_hash, number: header.number, round };
+        self.links.lock().put(link.hash, link);
+        Ok(link)
+    }
+
+    fn required(&self, hash: B256) -> Result<Arc<SealedHeader>, Failure> {
+        Ok(crate::ancestry::required(&*self.chain, hash)?)
+    }
+}
+
+/// An epoch's members as returned for one of its blocks. Standby are candidates that are neither masternodes nor
+/// penalised, by stake; none if there are as many masternodes as candidates.
+fn members(number: u64, round: u64, info: &EpochInfo, candidates: &[Address]) -> EpochMembers {
+    let is_standby = |candidate: &&Address| !info.is_masternode(candidate) && !info.penalties.contains(candidate);
+    let standby = if candidates.len() == info.masternodes.len() {
+        Vec::new()
+    } else {
+        candidates.iter().filter(is_standby).copied().collect()
+    };
+    EpochMembers { number, round, masternodes: info.masternodes.to_vec(), penalties: info.penalties.clone(), standby }
+}

@@ -1,0 +1,120 @@
+//! Chains recorded on networks of the reference client, in memory, for the tests of the native engines.
+
+use std::{io::Read, ops::Deref, path::PathBuf, sync::Arc};
+
+use alloy_primitives::{Address, B256};
+use secp256k1::{Message, SECP256K1, SecretKey};
+use sha2::{Digest, Sha256};
+use tenon_api::{Header, RecoveredBlock, SealedHeader};
+use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
+use tenon_memory_chain::MemoryChain;
+
+/// A complete recorded chain with its rules. It has no state.
+pub(crate) struct RecordedChain {
+    pub(crate) spec: Arc<ChainSpec>,
+    pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
+    /// The same blocks, or headers without blocks, behind the port.
+    memory: MemoryChain,
+}
+
+/// A packed file below `tests/data`.
+pub(crate) fn unpacked(path: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data").join(path);
+    let packed = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+impl RecordedChain {
+    /// The chain of this name; `genesis` is the path of its genesis below `tests/data`.
+    pub(crate) fn read(name: &str, genesis: &str) -> Self {
+        let spec = Genesis::from_json(&unpacked(genesis)).unwrap().spec;
+        let file = unpacked(&format!("native/chains/{name}.rlp.gz"));
+        let mut chain = Self { spec: Arc::clone(&spec), blocks: Vec::new(), memory: MemoryChain::default() };
+        for block in BlockStream::new(&file[..]) {
+            let block = block.unwrap();
+            let rules = spec.signer_rules(block.header.number, block.header.timestamp);
+            chain.push(recover_senders_under(block, &rules).unwrap());
+        }
+        chain
+    }
+
+    /// Some headers, without blocks.
+    pub(crate) fn of_headers(spec: Arc<ChainSpec>, headers: Vec<SealedHeader>) -> Self {
+        let memory = MemoryChain::default();
+        headers.into_iter().for_each(|header| memory.push_header(header));
+        Self { spec, blocks: Vec::new(), memory }
+    }
+
+    /// Every fork at 0, v2 from block 1, twelve epochs of 60, with timeouts and penalties.
+    pub(crate) fn local() -> Self {
+        Self::read("local", "chain/native-genesis-local.json.gz")
+    }
+
+    /// A chain of only this genesis block, to be extended.
+    pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock) -> Self {
+        let mut chain = Self { spec, blocks: Vec::new(), memory: MemoryChain::default() };
+        chain.push(genesis);
+        chain
+    }
+
+    /// Adds a block that follows the last.
+    pub(crate) fn push(&mut self, block: RecoveredBlock) {
+        let block = Arc::new(block);
+        self.memory.push(Arc::clone(&block));
+        self.blocks.push(block);
+    }
+
+    /// Removes the blocks above this one.
+    pub(crate) fn truncate(&mut self, head: usize) {
+        self.blocks.truncate(head + 1);
+        self.memory = MemoryChain::default();
+        self.blocks.iter().for_each(|block| self.memory.push(Arc::clone(block)));
+    }
+
+    pub(crate) fn settings(&self) -> NativeSettings {
+        self.spec.native.clone().unwrap()
+    }
+
+    pub(crate) fn at(&self, number: u64) -> &SealedHeader {
+        &self.blocks[usize::try_from(number).unwrap()].header
+    }
+}
+
+/// The key of account `n` of the recorded networks: sha256 of `tenon-golden-<n>`.
+pub(crate) fn key(n: usize) -> SecretKey {
+    SecretKey::from_byte_array(Sha256::digest(format!("tenon-golden-{n}")).into()).unwrap()
+}
+
+/// The address of a key.
+pub(crate) fn address_of(key: &SecretKey) -> Address {
+    let public = key.public_key(SECP256K1).serialize_uncompressed();
+    Address::from_slice(&alloy_primitives::keccak256(&public[1..])[12..])
+}
+
+/// The key of one of the recorded networks' masternodes.
+pub(crate) fn key_of(address: Address) -> SecretKey {
+    (0..30).map(key).find(|key| address_of(key) == address).unwrap()
+}
+
+/// Signs a digest as masternodes do.
+pub(crate) fn sign(digest: B256, key: &SecretKey) -> Vec<u8> {
+    let (id, compact) = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(digest.0), key).serialize_compact();
+    [&compact[..], &[u8::try_from(i32::from(id)).unwrap()]].concat()
+}
+
+/// Signs a changed v2 header again and seals it.
+pub(crate) fn resealed(mut header: Header, key: &SecretKey) -> SealedHeader {
+    let signature = sign(super::v2_seal_hash(&header), key);
+    header.native_seal.as_mut().unwrap().validator = signature.into();
+    tenon_chain::seal(header)
+}
+
+impl Deref for RecordedChain {
+    type Target = MemoryChain;
+
+    fn deref(&self) -> &MemoryChain {
+        &self.memory
+    }
+}

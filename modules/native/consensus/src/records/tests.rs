@@ -1,0 +1,223 @@
+//! Tests of the engine's records across restarts.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use tenon_api::{
+    BlockNumber, Bytes, ConsensusEngine, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, StateReader, TrieReader,
+    U256,
+};
+
+use super::*;
+use crate::{ContractCandidates, NativeEngine, recorded_state::ModelledChain};
+
+/// Records in memory, which survive a simulated restart.
+#[derive(Default)]
+struct MemoryRecords(Mutex<HashMap<String, Vec<u8>>>);
+
+impl EngineRecords for MemoryRecords {
+    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().get(name).cloned())
+    }
+
+    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+}
+
+/// A recorded chain as seen by a node at a height that keeps only the states of the head and its parent.
+struct Standing<'a> {
+    chain: &'a ModelledChain,
+    head: u64,
+}
+
+impl ChainReader for Standing<'_> {
+    fn head(&self) -> Arc<Head> {
+        let header = Arc::new(self.chain.chain.at(self.head).clone());
+        Arc::new(Head { header, ..(*self.chain.head()).clone() })
+    }
+
+    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        if number.0 > self.head { Ok(None) } else { self.chain.canonical_hash(number) }
+    }
+
+    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        Ok(self.chain.header(hash)?.filter(|header| header.number <= self.head))
+    }
+
+    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        Ok(self.chain.block(hash)?.filter(|block| block.header.number <= self.head))
+    }
+
+    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        self.chain.receipts(hash)
+    }
+
+    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        self.chain.total_difficulty(hash)
+    }
+
+    fn transaction_location(&self, hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        self.chain.transaction_location(hash)
+    }
+
+    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        let oldest = BlockNumber(self.head.saturating_sub(1));
+        if number < oldest {
+            return Err(StoreError::Pruned { number, oldest });
+        }
+        self.chain.state_at(number)
+    }
+
+    fn trie(&self) -> Arc<dyn TrieReader> {
+        self.chain.trie()
+    }
+
+    fn logs(
+        &self,
+        from: BlockNumber,
+        to: BlockNumber,
+        filter: &LogFilter,
+        limit: usize,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, StoreError> {
+        self.chain.logs(from, to, filter, limit, is_cancelled)
+    }
+}
+
+fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine {
+    let records = Arc::clone(records) as Arc<dyn EngineRecords>;
+    let (source, clock) = (Arc::new(ContractCandidates), Arc::new(|| u64::MAX));
+    NativeEngine::keeping_with(&chain.chain.spec, source, clock, records).unwrap()
+}
+
+/// Returns whether an engine might record something at a height: gap blocks of both engines, epoch switches of both,
+/// and the switch between the engines.
+fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
+    let consensus = &chain.chain.spec.native.as_ref().unwrap().consensus;
+    let header = chain.chain.at(number);
+    let is_switch = if number > consensus.switch_block {
+        crate::v2::is_epoch_switch(consensus, header).unwrap()
+    } else {
+        number.is_multiple_of(consensus.epoch)
+    };
+    is_switch || (number + consensus.gap).is_multiple_of(consensus.epoch)
+}
+
+/// Verifies the whole chain, restarting the engine around every interesting height; returns the number of restarts, and
+/// the height and reason of the first refusal.
+fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, String)>) {
+    let chain = ModelledChain::read(name);
+    let last = chain.chain.head().header.number;
+    let mut records = Arc::<MemoryRecords>::default();
+    let mut engine = started(&chain, &records);
+    let mut restarts = 0;
+    for number in 1..=last {
+        let near = number.saturating_sub(1).max(1)..=(number + 2).min(last);
+        if near.into_iter().any(|height| is_interesting(&chain, height)) {
+            restarts += 1;
+            if forgets {
+                records = Arc::default();
+            }
+            engine = started(&chain, &records);
+        }
+        let before = Standing { chain: &chain, head: number - 1 };
+        let verdict = engine.verify_header(chain.chain.at(number), chain.chain.at(number - 1), &before);
+        if let Err(refusal) = verdict {
+            return (restarts, Some((number, refusal.reason)));
+        }
+        engine.finality(chain.chain.at(number), &Standing { chain: &chain, head: number });
+    }
+    (restarts, None)
+}
+
+#[test]
+fn an_engine_restarted_at_every_switch_and_gap_block_needs_no_old_state() {
+    for (name, least) in [("local", 70), ("staged", 9), ("v1switch", 15)] {
+        let (restarts, refusal) = verify_with_restarts(name, false);
+        assert_eq!(refusal, None, "{name}");
+        assert!(restarts >= least, "{name}: {restarts} restarts");
+    }
+}
+
+/// Proves that the test above can fail: an engine without records cannot compute the first list.
+#[test]
+fn an_engine_without_records_needs_the_old_state() {
+    let (_, refusal) = verify_with_restarts("local", true);
+    let (number, reason) = refusal.unwrap();
+    assert!(reason.contains("has been pruned"), "block {number}: {reason}");
+}
+
+#[test]
+fn candidates_of_another_branch_or_of_a_damaged_record_are_ignored() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    let kept = KeptCandidates::new(Arc::new(ContractCandidates), Arc::clone(&records) as _, 60);
+    let gap = chain.chain.at(30);
+    let found = kept.candidates(gap, &chain).unwrap().unwrap();
+    assert_eq!(kept.kept(gap).unwrap(), Some(Arc::clone(&found)));
+
+    let other = tenon_chain::seal(tenon_api::Header { extra_data: Bytes::from_static(b"x"), ..gap.header().clone() });
+    assert_eq!(kept.kept(&other).unwrap(), None);
+    for damage in [b"".as_slice(), &[0; 31], &[&gap.hash()[..], &[1; 19]].concat()] {
+        records.keep("candidates/0", damage).unwrap();
+        assert_eq!(kept.kept(gap).unwrap(), None);
+        assert_eq!(kept.candidates(gap, &chain).unwrap(), Some(Arc::clone(&found)));
+    }
+}
+
+#[test]
+fn a_reader_uses_records_and_writes_none() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    started(&chain, &records).v2().remember_candidates(chain.chain.at(630), &chain).unwrap();
+    let kept = records.0.lock().clone();
+    assert_eq!(kept.len(), 1);
+    let reader = NativeEngine::reading(&chain.chain.spec, Arc::clone(&records) as _).unwrap();
+    let pruned = Standing { chain: &chain, head: 673 };
+
+    assert_eq!(reader.v2().candidates(630, &pruned).unwrap(), reader.v2().candidates(630, &chain).unwrap());
+    assert!(reader.v2().candidates(570, &pruned).is_err(), "neither kept nor in the state");
+    assert!(reader.v2().candidates(570, &chain).unwrap().is_some());
+
+    assert_eq!(*records.0.lock(), kept);
+}
+
+#[test]
+fn the_part_in_the_voting_survives_a_restart_and_protects_the_committed_block() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    let engine = started(&chain, &records);
+    assert_eq!(engine.voting_state().unwrap(), VotingState::default());
+    let committed = BlockInfo { hash: chain.chain.at(100).hash(), round: 107, number: 100 };
+    let quorum = QuorumCertificate { block: committed, signatures: vec![Bytes::from_static(&[7; 65])], gap_number: 90 };
+    let state = VotingState {
+        round: 110,
+        highest_quorum: quorum.clone(),
+        lock: Some(quorum),
+        highest_timeout: TimeoutCertificate { round: 105, signatures: vec![Bytes::new()], gap_number: 90 },
+        highest_voted_round: 109,
+        committed: Some(committed),
+    };
+
+    engine.keep_voting_state(&state).unwrap();
+    let restarted = started(&chain, &records);
+
+    assert_eq!(restarted.voting_state().unwrap(), state);
+    let head = chain.head();
+    assert!(restarted.verify_reorganisation(BlockNumber(100), &head, &chain).is_ok());
+    assert!(restarted.verify_reorganisation(BlockNumber(99), &head, &chain).is_err());
+}
+
+#[test]
+fn a_damaged_part_in_the_voting_is_an_error() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    records.keep(VOTING, &[0xc1]).unwrap();
+    let records = records as Arc<dyn EngineRecords>;
+
+    let error = NativeEngine::keeping(&chain.chain.spec, records).unwrap_err().to_string();
+
+    assert!(error.contains("this node's part in the voting"), "{error}");
+}

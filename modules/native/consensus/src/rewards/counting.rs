@@ -1,0 +1,151 @@
+//! Counts the blocks of an epoch that each of its masternodes signed (`docs/spec/chain.md` 4.3, "Counting signatures").
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use tenon_api::{Address, B256, ChainReader, Header, SealedHeader};
+use tenon_chain::NativeSettings;
+
+use super::RewardError;
+use crate::{
+    addresses_of,
+    signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
+    v1_masternodes,
+    v2::is_epoch_switch,
+};
+
+/// Signatures by masternode. Masternodes without signatures are absent.
+pub(super) type SignatureCounts = BTreeMap<Address, u64>;
+
+/// The counts for the rewards paid by this block.
+pub(super) fn signature_counts(
+    settings: &NativeSettings,
+    header: &Header,
+    chain: &dyn ChainReader,
+    signing: &SigningIndex,
+) -> Result<SignatureCounts, RewardError> {
+    let walk = Walk { settings, chain, signing };
+    let window = if header.number > settings.consensus.switch_block {
+        walk.two_epoch_switches(header)?
+    } else {
+        walk.two_checkpoints(header)?
+    };
+    Ok(window.map(|window| window.counts(settings)).unwrap_or_default())
+}
+
+/// Data collected while walking back over two epochs.
+struct Window {
+    /// The masternodes of the rewarded epoch.
+    masternodes: HashSet<Address>,
+    /// Blocks of the rewarded epoch: number and hash.
+    rewarded: Vec<(u64, B256)>,
+    /// Signers of each block, in both epochs.
+    signatures: HashMap<B256, HashSet<Address>>,
+}
+
+impl Window {
+    fn counts(&self, settings: &NativeSettings) -> SignatureCounts {
+        let mut counts = SignatureCounts::new();
+        let counted = self.rewarded.iter().filter(|(number, _)| is_counted(settings, *number));
+        for (_, hash) in counted {
+            let Some(signers) = self.signatures.get(hash) else { continue };
+            for masternode in signers.intersection(&self.masternodes) {
+                *counts.entry(*masternode).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Every 15th block, and every block before TIP2019. No v2 chain pays for blocks before TIP2019.
+const fn is_counted(settings: &NativeSettings, number: u64) -> bool {
+    number.is_multiple_of(MERGE_SIGN_RANGE)
+        || (number <= settings.consensus.switch_block && number < settings.heights.tip2019)
+}
+
+struct Walk<'a> {
+    settings: &'a NativeSettings,
+    chain: &'a dyn ChainReader,
+    signing: &'a SigningIndex,
+}
+
+impl Walk<'_> {
+    /// v1 (`docs/spec/chain.md` 4.3, left column): the epoch before the last one, with signatures from both; its
+    /// masternodes are in the checkpoint before it.
+    fn two_checkpoints(&self, header: &Header) -> Result<Option<Window>, RewardError> {
+        let distance = self.settings.consensus.reward_checkpoint;
+        let Some(opened_at) = header.number.checked_sub(2 * distance) else { return Ok(None) };
+        let mut window = self.empty_window();
+        let mut current = self.parent_of(header)?;
+        while current.number > opened_at {
+            if current.number <= header.number - distance {
+                window.rewarded.push((current.number, current.hash()));
+            }
+            // Before tipSigning these were ordinary calls, which could fail.
+            let counted =
+                if current.number < self.settings.heights.tip_signing { Counted::Successful } else { Counted::All };
+            self.collect(&mut window, &current, counted)?;
+            current = self.parent_of(&current)?;
+        }
+        window.masternodes = v1_masternodes(&current.extra_data).into_iter().collect();
+        Ok(Some(window))
+    }
+
+    /// v2 (right column; `docs/spec/consensus.md` 11): between the second and the first epoch switch before the block.
+    /// The first v2 block does not count as one; v1 checkpoints do. `None` if the chain has fewer, because the walk
+    /// ends at the genesis block.
+    fn two_epoch_switches(&self, header: &Header) -> Result<Option<Window>, RewardError> {
+        let mut window = self.empty_window();
+        let mut switches = 0;
+        let mut current = self.parent_of(header)?;
+        loop {
+            if self.counts_as_switch(&current)? {
+                switches += 1;
+                if switches == 2 {
+                    window.masternodes = self.masternodes_of(&current).into_iter().collect();
+                    return Ok(Some(window));
+                }
+            } else if switches == 1 {
+                window.rewarded.push((current.number, current.hash()));
+            }
+            self.collect(&mut window, &current, Counted::All)?;
+            if current.number == 0 {
+                return Ok(None);
+            }
+            current = self.parent_of(&current)?;
+        }
+    }
+
+    fn counts_as_switch(&self, header: &Header) -> Result<bool, RewardError> {
+        let consensus = &self.settings.consensus;
+        if header.number < consensus.switch_block {
+            return Ok(header.number.is_multiple_of(consensus.epoch));
+        }
+        Ok(header.number != consensus.switch_block.saturating_add(1) && is_epoch_switch(consensus, header)?)
+    }
+
+    fn masternodes_of(&self, epoch_switch: &Header) -> Vec<Address> {
+        if epoch_switch.number <= self.settings.consensus.switch_block {
+            return v1_masternodes(&epoch_switch.extra_data);
+        }
+        epoch_switch.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default()
+    }
+
+    fn collect(&self, window: &mut Window, header: &SealedHeader, counted: Counted) -> Result<(), RewardError> {
+        for transaction in self.signing.of(header.hash(), counted, self.chain)?.iter() {
+            window.signatures.entry(transaction.block).or_default().insert(transaction.signer);
+        }
+        Ok(())
+    }
+
+    fn parent_of(&self, header: &Header) -> Result<Arc<SealedHeader>, RewardError> {
+        let (hash, number) = (header.parent_hash, header.number.saturating_sub(1));
+        self.chain.header(hash)?.ok_or(RewardError::MissingHeader { number, hash })
+    }
+
+    fn empty_window(&self) -> Window {
+        Window { masternodes: HashSet::new(), rewarded: Vec::new(), signatures: HashMap::new() }
+    }
+}

@@ -1,0 +1,39 @@
+//! Recorded data for the tests of the native engines, from `tests/data/native`.
+
+use std::path::PathBuf;
+
+use alloy_primitives::hex;
+use serde_json::Value;
+use tenon_api::SealedHeader;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/native")
+}
+
+/// A file of this folder.
+pub(crate) fn json(name: &str) -> Value {
+    let path = folder().join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The published vectors of both engines (`docs/spec/consensus.md` 15).
+pub(crate) fn consensus_vectors() -> Value {
+    json("consensus-vectors.json")
+}
+
+/// A real header with its known properties.
+pub(crate) fn recorded_header(name: &str) -> Value {
+    json(&format!("headers/{name}"))
+}
+
+/// Answers of `eth_getRewardByHash`, as text, by chain and block number.
+pub(crate) fn recorded_rewards() -> Value {
+    json("rewards.json")
+}
+
+/// A header from its RLP in hexadecimal digits, with its hash.
+pub(crate) fn header(rlp: &str) -> SealedHeader {
+    let bytes = hex::decode(rlp).unwrap();
+    tenon_chain::seal(tenon_chain::decode_header(&mut bytes.as_slice()).unwrap())
+}

@@ -1,0 +1,143 @@
+//! Verification of quorum and timeout certificates (`docs/spec/consensus.md` 3.5, 5.5, 5.6).
+
+use rayon::prelude::*;
+use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
+
+use super::{EpochInfo, V2Engine, V2Error, extra_of, round_of};
+use crate::{
+    is_low_s,
+    messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
+    v2_seal_hash,
+};
+
+/// Minimum number of signatures that one thread recovers; handing over fewer costs more.
+const MIN_PART: usize = 8;
+
+/// Returns whether `count` of `masternodes` signatures reach `threshold`. Uses unrounded `f64` arithmetic, as the rule
+/// demands (3.5, pitfall 6).
+#[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
+pub fn reaches_threshold(count: usize, masternodes: usize, threshold: f64) -> bool {
+    count as f64 >= masternodes as f64 * threshold
+}
+
+impl V2Engine {
+    /// Checks a quorum certificate in the reference's order (5.6): signatures, their number, their signers, the gap
+    /// number, and that the block has the stated height and round. With `certified`, the certificate must be for that
+    /// block; without, its block must be stored.
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the first failed check.
+    pub fn verify_quorum_certificate(
+        &self,
+        certificate: &QuorumCertificate,
+        certified: Option<&SealedHeader>,
+        chain: &dyn ChainReader,
+    ) -> Result<(), V2Error> {
+        let stored;
+        let certified = match certified {
+            Some(header) => header,
+            None => {
+                let unknown = || V2Error::InfoUnknown(certificate.block.hash);
+                stored = chain.header(certificate.block.hash)?.ok_or_else(unknown)?;
+                &stored
+            }
+        };
+        let epoch = self.epoch_info(certified, chain).map_err(|error| V2Error::CertificateEpoch(Box::new(error)))?;
+        let signers = self.unique_signers(certificate.digest(), &certificate.signatures)?;
+        let round = certificate.block.round;
+        // The switch block's certificate has round 0 and needs no signatures.
+        if round > 0 && !self.is_quorum(signers.len(), &epoch, round) {
+            return Err(V2Error::CertificateThreshold);
+        }
+        if let Some(stranger) = signers.iter().find(|signer| !epoch.is_masternode(signer)) {
+            return Err(V2Error::CertificateSigner(*stranger));
+        }
+        let wanted = epoch.gap_number(self.consensus());
+        if certificate.gap_number != wanted {
+            return Err(V2Error::CertificateGap { found: certificate.gap_number, wanted });
+        }
+        self.check_block_info(&certificate.block, certified)
+    }
+
+    /// The digests and signatures to be recovered for a header's verification: its certificate's and its seal.
+    /// Malformed ones are skipped, and refused on verification.
+    pub(crate) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
+        let Ok(extra) = extra_of(header) else { return Vec::new() };
+        let digest = extra.quorum.digest();
+        let mut signed: Vec<_> = extra.quorum.signatures.into_iter().map(|signature| (digest, signature)).collect();
+        // A high S is refused without recovery.
+        signed.retain(|(_, signature)| is_low_s(signature));
+        if let Some(seal) = &header.native_seal {
+            signed.push((v2_seal_hash(header), seal.validator.clone()));
+        }
+        signed
+    }
+
+    /// Checks a timeout certificate against the epoch of its round (5.6). Its signers need only be candidates of its
+    /// gap block, while the threshold depends on the epoch's masternodes; the gap number itself is not compared
+    /// (pitfall 7).
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the first failed check.
+    pub fn verify_timeout_certificate(
+        &self,
+        certificate: &TimeoutCertificate,
+        epoch: &EpochInfo,
+        chain: &dyn ChainReader,
+    ) -> Result<(), V2Error> {
+        let candidates = self
+            .candidates(certificate.gap_number, chain)
+            .and_then(|candidates| candidates.ok_or(V2Error::NoGapBlock(certificate.gap_number)))
+            .map_err(|error| V2Error::TimeoutSnapshot(Box::new(error)))?;
+        let signers = self.unique_signers(certificate.digest(), &certificate.signatures)?;
+        if !self.is_quorum(signers.len(), epoch, certificate.round) {
+            return Err(V2Error::TimeoutThreshold);
+        }
+        match signers.iter().find(|signer| !candidates.contains(signer)) {
+            Some(stranger) => Err(V2Error::TimeoutSigner(*stranger)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether this many signers are a quorum in a round of an epoch.
+    pub(super) fn is_quorum(&self, signers: usize, epoch: &EpochInfo, round: u64) -> bool {
+        reaches_threshold(signers, epoch.masternodes.len(), self.consensus().at_round(round).certificate_threshold)
+    }
+
+    /// Recovers every signature and returns the signers without duplicates, ascending. One that cannot be recovered or
+    /// has a high S invalidates the whole certificate (pitfall 8).
+    pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
+        let recover = |signatures: &[Bytes]| {
+            let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();
+            self.signers.recover_each_low_s(&signed)
+        };
+        let part = signatures.len().div_ceil(rayon::current_num_threads()).max(MIN_PART);
+        let part = part.next_multiple_of(tenon_recovery::batch_unit());
+        let mut signers: Vec<Address> = if signatures.len() <= part {
+            recover(signatures).into_iter().collect::<Result<_, _>>()?
+        } else {
+            signatures.par_chunks(part).flat_map_iter(recover).collect::<Result<_, _>>()?
+        };
+        signers.sort_unstable();
+        signers.dedup();
+        Ok(signers)
+    }
+
+    /// Checks a certificate's block info against the header (5.5).
+    pub(super) fn check_block_info(&self, info: &BlockInfo, header: &SealedHeader) -> Result<(), V2Error> {
+        if header.hash() != info.hash {
+            return Err(V2Error::InfoHash);
+        }
+        if header.number != info.number {
+            return Err(V2Error::InfoNumber(info.hash));
+        }
+        if info.number == self.consensus().switch_block && info.round != 0 {
+            return Err(V2Error::InfoSwitchRound);
+        }
+        let round = round_of(self.consensus(), header)?;
+        if info.round != round {
+            return Err(V2Error::InfoRound { hash: info.hash, round, found: info.round });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,437 @@
+//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on conflicting branches, and two votes of one
+//! masternode that no honest one casts.
+//!
+//! The reference contains these detectors, switched off, and reports nothing. So does this node by default: a proof is
+//! returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Serialize;
+use tenon_api::{Address, B256, Bytes, ChainReader};
+
+use super::{V2Engine, V2Error, extra_of, stored_header};
+use crate::messages::{BlockInfo, QuorumCertificate, Vote, vote_digest};
+
+/// Maximum number of blocks that one search walks back on each branch: more than ten epochs of mainnet.
+const MAX_STEPS: u64 = 10_000;
+/// Maximum number of signers whose votes are recorded; far above two rounds of a network with 500 candidates.
+const MAX_WATCHED: usize = 4_096;
+
+/// Why a search for misbehaviour failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForensicsError {
+    /// A block is missing or malformed, or a signer cannot be recovered.
+    #[error("forensics: {0}")]
+    Chain(#[from] V2Error),
+    /// The branches fork too far back.
+    #[error("forensics: no common ancestor within {MAX_STEPS} blocks of {0:#x}")]
+    TooDeep(B256),
+    /// The proof could not be encoded as JSON.
+    #[error("forensics: the proof could not be written: {0}")]
+    Json(String),
+}
+
+/// What a proof shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum ForensicsType {
+    /// Two certificates on diverging branches.
+    #[serde(rename = "QC")]
+    Certificates,
+    /// Two votes of one signer.
+    Vote,
+}
+
+/// A proof in the form in which the reference would send it to a statistics service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForensicProof {
+    /// `<diverging hash>:<lower round's hash>:<higher round's hash>`, or `<signer without prefix>:<round>:<round>`.
+    pub id: String,
+    /// Its type.
+    pub forensics_type: ForensicsType,
+    /// The details as JSON text.
+    pub content: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CertificateContent {
+    diverging_block_number: u64,
+    diverging_block_hash: String,
+    across_epoch: bool,
+    smaller_round_info: BranchJson,
+    larger_round_info: BranchJson,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BranchJson {
+    hash_path: Vec<String>,
+    quorum_cert: CertificateJson,
+    signer_addresses: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CertificateJson {
+    proposed_block_info: BlockJson,
+    signatures: Vec<String>,
+    gap_number: u64,
+}
+
+#[derive(Serialize)]
+struct BlockJson {
+    hash: String,
+    round: u64,
+    number: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VoteContent {
+    smaller_round_vote: VoteJson,
+    larger_round_vote: VoteJson,
+    signer: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VoteJson {
+    proposed_block_info: BlockJson,
+    signature: String,
+    gap_number: u64,
+}
+
+impl From<&BlockInfo> for BlockJson {
+    fn from(block: &BlockInfo) -> Self {
+        Self { hash: hash_text(block.hash), round: block.round, number: block.number }
+    }
+}
+
+impl From<&QuorumCertificate> for CertificateJson {
+    fn from(certificate: &QuorumCertificate) -> Self {
+        Self {
+            proposed_block_info: (&certificate.block).into(),
+            signatures: certificate.signatures.iter().map(signature_text).collect(),
+            gap_number: certificate.gap_number,
+        }
+    }
+}
+
+impl From<&Vote> for VoteJson {
+    fn from(vote: &Vote) -> Self {
+        Self {
+            proposed_block_info: (&vote.block).into(),
+            signature: signature_text(&vote.signature),
+            gap_number: vote.gap_number,
+        }
+    }
+}
+
+fn hash_text(hash: B256) -> String {
+    format!("{hash:#x}")
+}
+
+/// The reference's JSON encodes byte strings without a text form of their own in base64.
+fn signature_text(signature: &Bytes) -> String {
+    STANDARD.encode(signature)
+}
+
+/// Checksummed, with the network's prefix.
+fn signer_text(signer: &Address) -> String {
+    let checksummed = signer.to_checksum(None);
+    format!("xdc{}", checksummed.trim_start_matches("0x"))
+}
+
+fn json_text(content: &impl Serialize) -> Result<String, ForensicsError> {
+    serde_json::to_string(content).map_err(|error| ForensicsError::Json(error.to_string()))
+}
+
+/// Three certificates of one branch, each for the parent of the next one's block: the basis of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateChain([QuorumCertificate; 3]);
+
+impl CertificateChain {
+    /// The given certificate, before it the one inside its block, and the one inside that block's parent.
+    ///
+    /// # Errors
+    /// [`V2Error::MissingBlock`]; [`V2Error::Extra`] within two blocks of the switch block, which holds none.
+    pub fn ending_with(last: QuorumCertificate, chain: &dyn ChainReader) -> Result<Self, V2Error> {
+        let middle = inner_certificate(&last.block, chain)?;
+        let first = inner_certificate(&middle.block, chain)?;
+        Ok(Self([first, middle, last]))
+    }
+
+    /// Oldest first.
+    pub const fn certificates(&self) -> &[QuorumCertificate; 3] {
+        &self.0
+    }
+
+    const fn first(&self) -> &QuorumCertificate {
+        &self.0[0]
+    }
+
+    const fn last(&self) -> &QuorumCertificate {
+        &self.0[2]
+    }
+}
+
+/// The certificate that a certified block carries.
+fn inner_certificate(block: &BlockInfo, chain: &dyn ChainReader) -> Result<QuorumCertificate, V2Error> {
+    Ok(extra_of(&*stored_header(chain, block.hash, block.number)?)?.quorum)
+}
+
+/// The common ancestor of two branches, and the hashes from there to either block, both ends included.
+struct Divergence {
+    ancestor: BlockInfo,
+    to_first: Vec<B256>,
+    to_second: Vec<B256>,
+}
+
+/// One side of a search for the common ancestor.
+struct Climber {
+    hash: B256,
+    number: u64,
+    passed: Vec<B256>,
+}
+
+impl Climber {
+    fn at(block: &BlockInfo) -> Self {
+        Self { hash: block.hash, number: block.number, passed: vec![block.hash] }
+    }
+
+    fn climb(&mut self, chain: &dyn ChainReader) -> Result<(), ForensicsError> {
+        if u64::try_from(self.passed.len()).unwrap_or(u64::MAX) > MAX_STEPS || self.number == 0 {
+            return Err(ForensicsError::TooDeep(self.passed.first().copied().unwrap_or_default()));
+        }
+        self.hash = stored_header(chain, self.hash, self.number)?.parent_hash;
+        self.number -= 1;
+        self.passed.push(self.hash);
+        Ok(())
+    }
+
+    fn path(mut self) -> Vec<B256> {
+        self.passed.reverse();
+        self.passed
+    }
+}
+
+fn divergence(first: &BlockInfo, second: &BlockInfo, chain: &dyn ChainReader) -> Result<Divergence, ForensicsError> {
+    let (mut left, mut right) = (Climber::at(first), Climber::at(second));
+    while left.hash != right.hash {
+        let (left_number, right_number) = (left.number, right.number);
+        if left_number >= right_number {
+            left.climb(chain)?;
+        }
+        if right_number >= left_number {
+            right.climb(chain)?;
+        }
+    }
+    let ancestor = BlockInfo { hash: left.hash, round: 0, number: left.number };
+    Ok(Divergence { ancestor, to_first: left.path(), to_second: right.path() })
+}
+
+/// Returns whether the older of the two chains' first blocks is an ancestor of the other's, or the same.
+fn are_on_one_branch(
+    one: &CertificateChain,
+    other: &CertificateChain,
+    chain: &dyn ChainReader,
+) -> Result<bool, ForensicsError> {
+    let (mut higher, mut lower) = (one.first().block, other.first().block);
+    if higher.number < lower.number {
+        (higher, lower) = (lower, higher);
+    }
+    let origin = higher.hash;
+    for step in 0..higher.number - lower.number {
+        if step >= MAX_STEPS {
+            return Err(ForensicsError::TooDeep(origin));
+        }
+        higher = inner_certificate(&higher, chain)?.block;
+    }
+    Ok(higher == lower)
+}
+
+/// The two certificates that show the conflict of two chains best: of one round, or otherwise the last of the chain
+/// that began in the lower round and the first after it on the other branch.
+fn conflicting_pair(
+    committed: &CertificateChain,
+    incoming: &CertificateChain,
+    chain: &dyn ChainReader,
+) -> Result<(QuorumCertificate, QuorumCertificate), ForensicsError> {
+    for known in committed.certificates() {
+        if let Some(same) = incoming.certificates().iter().find(|other| other.block.round == known.block.round) {
+            return Ok((known.clone(), same.clone()));
+        }
+    }
+    let is_below = incoming.first().block.round < committed.first().block.round;
+    let (lower, higher) = if is_below { (incoming, committed) } else { (committed, incoming) };
+    let limit = lower.last().block.round;
+    let mut found = higher.first().clone();
+    for _ in 0..MAX_STEPS {
+        if found.block.round < limit {
+            return Ok((lower.last().clone(), found));
+        }
+        let inner = inner_certificate(&found.block, chain)?;
+        if inner.block.round < limit {
+            return Ok((lower.last().clone(), found));
+        }
+        found = inner;
+    }
+    Err(ForensicsError::TooDeep(higher.first().block.hash))
+}
+
+impl V2Engine {
+    /// The proof that a verified certificate is on another branch than the last committed ones; `None` if there is no
+    /// conflict. Only a third of the masternodes or more can cause one. As in the reference, a branch is detected once
+    /// it is long enough to contain the certificate's second ancestor.
+    ///
+    /// # Errors
+    /// [`ForensicsError`].
+    pub fn certificate_conflict(
+        &self,
+        committed: &CertificateChain,
+        incoming: QuorumCertificate,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<ForensicProof>, ForensicsError> {
+        let incoming = CertificateChain::ending_with(incoming, chain)?;
+        if are_on_one_branch(committed, &incoming, chain)? {
+            return Ok(None);
+        }
+        let (one, other) = conflicting_pair(committed, &incoming, chain)?;
+        let (smaller, larger) = if other.block.round < one.block.round { (other, one) } else { (one, other) };
+        self.certificate_proof(&smaller, &larger, chain).map(Some)
+    }
+
+    fn certificate_proof(
+        &self,
+        smaller: &QuorumCertificate,
+        larger: &QuorumCertificate,
+        chain: &dyn ChainReader,
+    ) -> Result<ForensicProof, ForensicsError> {
+        let Divergence { ancestor, to_first, to_second } = divergence(&smaller.block, &larger.block, chain)?;
+        let epoch_of = |block: &BlockInfo| -> Result<B256, V2Error> {
+            let header = stored_header(chain, block.hash, block.number)?;
+            Ok(self.epoch_info(&header, chain)?.switch.hash)
+        };
+        let content = CertificateContent {
+            diverging_block_number: ancestor.number,
+            diverging_block_hash: hash_text(ancestor.hash),
+            across_epoch: epoch_of(&smaller.block)? != epoch_of(&larger.block)?,
+            smaller_round_info: self.branch(smaller, to_first)?,
+            larger_round_info: self.branch(larger, to_second)?,
+        };
+        Ok(ForensicProof {
+            id: format!("{:#x}:{:#x}:{:#x}", ancestor.hash, smaller.block.hash, larger.block.hash),
+            forensics_type: ForensicsType::Certificates,
+            content: json_text(&content)?,
+        })
+    }
+
+    fn branch(&self, certificate: &QuorumCertificate, path: Vec<B256>) -> Result<BranchJson, V2Error> {
+        let digest = certificate.digest();
+        let signers = certificate.signatures.iter().map(|signature| self.signers.recover(digest, signature));
+        Ok(BranchJson {
+            hash_path: path.into_iter().map(hash_text).collect(),
+            quorum_cert: certificate.into(),
+            signer_addresses: signers.map(|signer| Ok(signer_text(&signer?))).collect::<Result<_, V2Error>>()?,
+        })
+    }
+
+    /// The proof that a vote contradicts the committed blocks; `None` if it is older, extends the first of the
+    /// committed certificates' blocks, or its signer signed none of them. If the certificate that the vote is based on
+    /// is itself in conflict, the proof is of the certificates.
+    ///
+    /// # Errors
+    /// [`ForensicsError`].
+    pub fn vote_conflict(
+        &self,
+        committed: &CertificateChain,
+        vote: &Vote,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<ForensicProof>, ForensicsError> {
+        let last = committed.last();
+        if vote.block.round < last.block.round || descends(&vote.block, &committed.first().block, chain)? {
+            return Ok(None);
+        }
+        let rests_on = inner_certificate(&vote.block, chain)?;
+        if rests_on.block.round >= last.block.round {
+            return self.certificate_conflict(committed, rests_on, chain);
+        }
+        let recover = |digest, signature: &Bytes| self.signers.recover(digest, signature).map_err(V2Error::from);
+        let signer = recover(vote_digest(&vote.block, vote.gap_number), &vote.signature)?;
+        for signature in &last.signatures {
+            if recover(last.digest(), signature)? == signer {
+                let counted = Vote { block: last.block, signature: signature.clone(), gap_number: last.gap_number };
+                return vote_proof(vote, &counted, signer).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether a block is this ancestor or a descendant of it.
+fn descends(block: &BlockInfo, ancestor: &BlockInfo, chain: &dyn ChainReader) -> Result<bool, ForensicsError> {
+    let mut climber = Climber::at(block);
+    while climber.number > ancestor.number {
+        climber.climb(chain)?;
+    }
+    Ok(climber.hash == ancestor.hash)
+}
+
+/// The proof that one signer cast both votes. For votes of one round, the first argument comes first.
+///
+/// # Errors
+/// [`ForensicsError::Json`].
+pub fn vote_proof(one: &Vote, other: &Vote, signer: Address) -> Result<ForensicProof, ForensicsError> {
+    let (smaller, larger) = if one.block.round > other.block.round { (other, one) } else { (one, other) };
+    let content = VoteContent {
+        smaller_round_vote: smaller.into(),
+        larger_round_vote: larger.into(),
+        signer: format!("0x{}", alloy_primitives::hex::encode(signer)),
+    };
+    Ok(ForensicProof {
+        id: format!("{}:{}:{}", alloy_primitives::hex::encode(signer), smaller.block.round, larger.block.round),
+        forensics_type: ForensicsType::Vote,
+        content: json_text(&content)?,
+    })
+}
+
+/// Detects signers that vote for two blocks in one round. Records only the first vote of each signer and round, so that
+/// a flood of different votes costs one look-up each and yields one proof.
+#[derive(Debug, Default)]
+pub struct VoteWatch {
+    /// By round and signer; `None` once a proof was returned for the signer.
+    first: BTreeMap<(u64, Address), Option<Vote>>,
+}
+
+impl VoteWatch {
+    /// Records a vote whose signer is known, and returns the proof if it is the signer's second one in the round, for
+    /// another block. Records nothing new when it is full.
+    ///
+    /// # Errors
+    /// [`ForensicsError::Json`].
+    pub fn observe(&mut self, vote: &Vote, signer: Address) -> Result<Option<ForensicProof>, ForensicsError> {
+        let is_full = self.first.len() >= MAX_WATCHED;
+        match self.first.entry((vote.block.round, signer)) {
+            Entry::Vacant(entry) if !is_full => {
+                entry.insert(Some(vote.clone()));
+                Ok(None)
+            }
+            Entry::Vacant(_) => Ok(None),
+            Entry::Occupied(mut entry) => match entry.get() {
+                Some(first) if first.block.hash != vote.block.hash => {
+                    let proof = vote_proof(vote, first, signer)?;
+                    entry.insert(None);
+                    Ok(Some(proof))
+                }
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Removes the rounds before this one.
+    pub fn forget_before(&mut self, round: u64) {
+        self.first = self.first.split_off(&(round, Address::ZERO));
+    }
+}

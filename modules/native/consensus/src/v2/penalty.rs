@@ -1,0 +1,118 @@
+//! Masternodes and penalties of a new epoch (`docs/spec/consensus.md` 4.4, 4.5).
+
+use std::{collections::HashSet, sync::Arc};
+
+use tenon_api::{Address, B256, ChainReader, SealedHeader};
+
+use super::{EpochInfo, V2Engine, V2Error, gap_number};
+use crate::signing::{Counted, MERGE_SIGN_RANGE};
+
+/// Number of blocks before an epoch switch that are searched for signatures of penalised candidates.
+const COMEBACK_BLOCKS: usize = 150;
+
+/// The lists in the header of an epoch switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochLists {
+    /// The masternodes, in the order of their turns.
+    pub masternodes: Vec<Address>,
+    /// Candidates excluded from this epoch.
+    pub penalties: Vec<Address>,
+}
+
+impl V2Engine {
+    /// The lists of an epoch switch of this round on top of `parent` (4.4); `None` if the source has no state.
+    ///
+    /// # Errors
+    /// Those of [`V2Engine::candidates`], [`V2Error::PenaltyAncestor`].
+    pub fn epoch_lists(
+        &self,
+        parent: &SealedHeader,
+        round: u64,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<EpochLists>, V2Error> {
+        let number = parent.number + 1;
+        let Some(candidates) = self.candidates(gap_number(self.consensus(), number), chain)? else { return Ok(None) };
+        let penalties = if number == self.consensus().switch_block + 1 {
+            Vec::new()
+        } else {
+            self.penalties(parent, &candidates, chain)?
+        };
+        let most = self.consensus().at_round(round).max_masternodes;
+        let masternodes =
+            candidates.iter().filter(|candidate| !penalties.contains(candidate)).take(most).copied().collect();
+        Ok(Some(EpochLists { masternodes, penalties }))
+    }
+
+    /// The candidates penalised by the epoch that ends with `parent` (4.5): masternodes that made no block in it, and
+    /// those penalised before that have not returned.
+    fn penalties(
+        &self,
+        parent: &SealedHeader,
+        candidates: &[Address],
+        chain: &dyn ChainReader,
+    ) -> Result<Vec<Address>, V2Error> {
+        let ended = self.epoch_info(parent, chain)?;
+        let (hashes, creators) = ended_epoch(parent, &ended, chain)?;
+        let mut penalties: Vec<Address> =
+            ended.masternodes.iter().filter(|masternode| !creators.contains(*masternode)).copied().collect();
+        let number = parent.number + 1;
+        if number > self.consensus().switch_block + self.consensus().epoch {
+            let held: Vec<Address> =
+                ended.penalties.iter().filter(|address| candidates.contains(address)).copied().collect();
+            for address in self.without_comebacks(held, number, &hashes, chain)? {
+                if !penalties.contains(&address) {
+                    penalties.push(address);
+                }
+            }
+        }
+        Ok(penalties)
+    }
+
+    /// Removes candidates that signed, within the last 150 blocks of the epoch, a block among them with a number that
+    /// is a multiple of 15 (4.5 step 5). `hashes` begins with the block before `number`.
+    fn without_comebacks(
+        &self,
+        mut held: Vec<Address>,
+        number: u64,
+        hashes: &[B256],
+        chain: &dyn ChainReader,
+    ) -> Result<Vec<Address>, V2Error> {
+        let mut signable = HashSet::new();
+        let window: Vec<_> = (0..number).rev().zip(hashes).take(COMEBACK_BLOCKS).collect();
+        for (number, hash) in window.into_iter().rev() {
+            if held.is_empty() {
+                break;
+            }
+            if number.is_multiple_of(MERGE_SIGN_RANGE) {
+                signable.insert(*hash);
+            }
+            for signing in self.signing.of(*hash, Counted::All, chain)?.iter() {
+                if signable.contains(&signing.block) {
+                    held.retain(|address| *address != signing.signer);
+                }
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// Hashes from the parent back to the epoch switch, inclusive, and the makers of the blocks after the epoch switch: its
+/// own producer gets no credit for it (4.5 step 2, pitfall 11).
+fn ended_epoch(
+    parent: &SealedHeader,
+    epoch: &EpochInfo,
+    chain: &dyn ChainReader,
+) -> Result<(Vec<B256>, HashSet<Address>), V2Error> {
+    let (mut hashes, mut creators) = (vec![parent.hash()], HashSet::new());
+    let mut ancestor: Option<Arc<SealedHeader>> = None;
+    loop {
+        let current = ancestor.as_deref().unwrap_or(parent);
+        if current.hash() == epoch.switch.hash {
+            return Ok((hashes, creators));
+        }
+        creators.insert(current.beneficiary);
+        let (hash, number) = (current.parent_hash, current.number.saturating_sub(1));
+        hashes.push(hash);
+        ancestor = Some(chain.header(hash)?.ok_or(V2Error::PenaltyAncestor { number, hash })?);
+    }
+}

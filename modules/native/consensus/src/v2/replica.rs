@@ -1,0 +1,499 @@
+//! One node's part in the voting (`docs/spec/consensus.md` 5): a deterministic state machine from events to actions,
+//! without a clock, random numbers, peers or a database. Actions pushed before an event failed must still be carried
+//! out: the state learnt before the failure is kept.
+
+use std::{sync::Arc, time::Duration};
+
+use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
+use tenon_chain::RoundConfig;
+
+use super::{
+    CertificateChain, EpochInfo, ForensicProof, MasternodeKey, V2Engine, V2Error, VoteWatch, countdown,
+    epoch::{gap_number, would_open_epoch},
+    extra_of, is_epoch_switch,
+    pool::Pool,
+    round_of, stored_header,
+};
+use crate::messages::{
+    BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
+};
+
+/// An action for the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send to all peers: this node's own vote, or one that it forwards.
+    SendVote(Vote),
+    /// Send to all peers.
+    SendTimeout(Timeout),
+    /// Send to all peers.
+    SendSyncInfo(SyncInfo),
+    /// Restart the countdown, cancelling the running one. When it ends, call [`Replica::on_countdown`].
+    StartCountdown(Duration),
+    /// A round began: its leader may propose.
+    RoundBegan(u64),
+    /// A block is committed, and all its ancestors with it.
+    Committed(BlockInfo),
+    /// A signer voted for two blocks in one round (9). Not reported by default, as in the reference.
+    Report(ForensicProof),
+}
+
+/// State to keep across a restart (17), so that a node does not vote twice in a round. The reference keeps none of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VotingState {
+    /// Current round.
+    pub round: u64,
+    /// The highest certificate seen, by round.
+    pub highest_quorum: QuorumCertificate,
+    /// The certificate inside the block that the highest processed certificate certifies.
+    pub lock: Option<QuorumCertificate>,
+    /// The highest timeout certificate seen, by round.
+    pub highest_timeout: TimeoutCertificate,
+    /// The last round in which this node voted.
+    pub highest_voted_round: u64,
+    /// The last committed block.
+    pub committed: Option<BlockInfo>,
+}
+
+/// The state machine.
+pub struct Replica {
+    engine: Arc<V2Engine>,
+    /// Signs votes and timeouts; `None` on a node that only follows.
+    key: Option<MasternodeKey>,
+    state: VotingState,
+    votes: Pool<Vote>,
+    watch: VoteWatch,
+    /// The certificates of the last commit since the start.
+    committed_certificates: Option<CertificateChain>,
+    timeouts: Pool<Timeout>,
+    /// Own timeouts in the current round.
+    timeout_count: u64,
+    /// Timing values of the last inserted epoch switch, not of the round itself (5.7).
+    timing: RoundConfig,
+}
+
+impl Replica {
+    /// A node at this head, with the state from before the restart (5.2).
+    ///
+    /// # Errors
+    /// [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
+    pub fn start(
+        engine: Arc<V2Engine>,
+        key: Option<MasternodeKey>,
+        remembered: VotingState,
+        head: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(Self, Vec<Action>), V2Error> {
+        let consensus = engine.consensus();
+        if head.number < consensus.switch_block {
+            return Err(V2Error::V1Block);
+        }
+        let epoch = engine.epoch_info(head, chain)?;
+        let timing = consensus.at_round(epoch.switch.round).clone();
+        let first =
+            QuorumCertificate { block: epoch.switch, signatures: Vec::new(), gap_number: epoch.gap_number(consensus) };
+        let at_switch_block = head.number == consensus.switch_block;
+        let (votes, timeouts) = (Pool::default(), Pool::default());
+        let mut replica = Self {
+            engine,
+            key,
+            state: remembered,
+            votes,
+            watch: VoteWatch::default(),
+            committed_certificates: None,
+            timeouts,
+            timeout_count: 0,
+            timing,
+        };
+        let mut actions = Vec::new();
+        if at_switch_block {
+            if replica.state.highest_quorum.block.round == 0 {
+                replica.state.highest_quorum = first;
+            }
+        } else {
+            replica.process_quorum(extra_of(head)?.quorum, chain, &mut actions)?;
+        }
+        if actions.iter().all(|action| !matches!(action, Action::RoundBegan(_))) {
+            replica.begin_round(replica.state.round.max(1), &mut actions);
+        }
+        Ok((replica, actions))
+    }
+
+    /// The state to keep for the next start.
+    pub const fn state(&self) -> &VotingState {
+        &self.state
+    }
+
+    /// The certificates of the last commit since the start, for comparison with others (9); `None` before the first,
+    /// because they are not kept across a restart.
+    pub const fn committed_certificates(&self) -> Option<&CertificateChain> {
+        self.committed_certificates.as_ref()
+    }
+
+    /// A block was inserted (5.5): processes its certificate, then votes for it if the rule allows.
+    ///
+    /// # Errors
+    /// [`V2Error`].
+    pub fn on_block(
+        &mut self,
+        header: &SealedHeader,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
+        let extra = extra_of(header)?;
+        if is_epoch_switch(self.engine.consensus(), header)? {
+            self.timing = self.engine.consensus().at_round(extra.round).clone();
+        }
+        self.process_quorum(extra.quorum.clone(), chain, actions)?;
+        let epoch = self.engine.epoch_info(header, chain)?;
+        let Some(key) = self.key.clone().filter(|key| epoch.is_masternode(&key.address())) else {
+            return Ok(());
+        };
+        let block = BlockInfo { hash: header.hash(), round: extra.round, number: header.number };
+        if self.may_vote(&block, header, &extra.quorum, chain)? {
+            let gap_number = epoch.gap_number(self.engine.consensus());
+            let signature = key.sign(vote_digest(&block, gap_number)).to_vec().into();
+            let vote = Vote { block, signature, gap_number };
+            self.state.highest_voted_round = self.state.round;
+            self.handle_vote(vote.clone(), chain, actions)?;
+            actions.push(Action::SendVote(vote));
+        }
+        Ok(())
+    }
+
+    /// The voting rule (5.5): once per round, only in the current one, and only for a block that extends the lock or
+    /// has a higher certificate.
+    fn may_vote(
+        &self,
+        block: &BlockInfo,
+        header: &SealedHeader,
+        quorum: &QuorumCertificate,
+        chain: &dyn ChainReader,
+    ) -> Result<bool, V2Error> {
+        if self.state.round <= self.state.highest_voted_round || block.round != self.state.round {
+            return Ok(false);
+        }
+        match &self.state.lock {
+            Some(lock) if quorum.block.round <= lock.block.round => extends(header, &lock.block, chain),
+            _ => Ok(true),
+        }
+    }
+
+    /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
+    ///
+    /// # Errors
+    /// [`V2Error`] if it is malformed or of another round; it is not kept unless the error says so.
+    pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+        if vote.block.round < self.state.round {
+            return Ok(());
+        }
+        let digest = vote_digest(&vote.block, vote.gap_number);
+        if !self.is_candidates(digest, &vote.signature, vote.gap_number, chain)? {
+            return Ok(());
+        }
+        actions.push(Action::SendVote(vote.clone()));
+        self.handle_vote(vote, chain, actions)?;
+        Ok(())
+    }
+
+    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch have sent one (5.4).
+    fn handle_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+        let (found, current) = (vote.block.round, self.state.round);
+        if found != current && Some(found) != current.checked_add(1) {
+            return Err(V2Error::VoteRound { found, current });
+        }
+        self.watch_for_equivocation(&vote, actions);
+        let (block, gap_number) = (vote.block, vote.gap_number);
+        let entries = self.votes.add(vote)?;
+        let unknown = |error| V2Error::VoteBlock { hash: block.hash, number: block.number, error: Box::new(error) };
+        let header = stored_header(chain, block.hash, block.number).map_err(unknown)?;
+        let epoch = self.engine.epoch_info(&header, chain).map_err(unknown)?;
+        if !self.engine.is_quorum(entries.len(), &epoch, block.round) {
+            return Ok(());
+        }
+        self.engine.check_block_info(&block, &header)?;
+        let digest = vote_digest(&block, gap_number);
+        let signatures = self.one_of_each_masternode(digest, entries.into_iter().map(|vote| vote.signature), &epoch);
+        if !self.engine.is_quorum(signatures.len(), &epoch, block.round) {
+            return Ok(());
+        }
+        self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)
+    }
+
+    /// Reports a signer that voted for another block in this round. Failures here must not affect the voting.
+    fn watch_for_equivocation(&mut self, vote: &Vote, actions: &mut Vec<Action>) {
+        let digest = vote_digest(&vote.block, vote.gap_number);
+        let Ok(signer) = self.engine.signers.recover_low_s(digest, &vote.signature) else { return };
+        self.watch.forget_before(self.state.round);
+        if let Ok(Some(proof)) = self.watch.observe(vote, signer) {
+            actions.push(Action::Report(proof));
+        }
+    }
+
+    /// A timeout was received from a peer (5.7). One that does not count is dropped without an error.
+    ///
+    /// # Errors
+    /// [`V2Error`] if it is malformed or of another round.
+    pub fn on_timeout(
+        &mut self,
+        timeout: Timeout,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
+        if timeout.round < self.state.round {
+            return Ok(());
+        }
+        let digest = timeout_digest(timeout.round, timeout.gap_number);
+        if !self.is_candidates(digest, &timeout.signature, timeout.gap_number, chain)? {
+            return Ok(());
+        }
+        actions.push(Action::SendTimeout(timeout.clone()));
+        self.handle_timeout(timeout, chain, actions)?;
+        Ok(())
+    }
+
+    /// Counts a timeout of this round, and ends the round once enough masternodes have sent one (5.7).
+    fn handle_timeout(
+        &mut self,
+        timeout: Timeout,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
+        let (round, gap_number, current) = (timeout.round, timeout.gap_number, self.state.round);
+        if round != current {
+            return Err(V2Error::TimeoutRound { found: round, current });
+        }
+        let entries = self.timeouts.add(timeout)?;
+        let head = chain.head();
+        let epoch = self.engine.epoch_info(&head.header, chain)?;
+        if !self.engine.is_quorum(entries.len(), &epoch, round) {
+            return Ok(());
+        }
+        let epoch = self.epoch_of_timeout(round, &head.header, chain)?;
+        let digest = timeout_digest(round, gap_number);
+        let signatures = self.one_of_each_masternode(digest, entries.into_iter().map(|entry| entry.signature), &epoch);
+        if !self.engine.is_quorum(signatures.len(), &epoch, round) {
+            return Ok(());
+        }
+        self.process_timeout(TimeoutCertificate { round, signatures, gap_number }, actions);
+        actions.push(Action::SendSyncInfo(self.sync_info()));
+        Ok(())
+    }
+
+    /// A peer's highest certificates were received (5.6). Both must be valid.
+    ///
+    /// A node that has seen no failed round sends an empty timeout certificate, for which the reference refuses the
+    /// quorum certificate beside it (pitfall 27). That can halt a network permanently before its first timeout: some
+    /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
+    /// quorum certificate counts.
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the invalid certificate.
+    pub fn on_sync_info(
+        &mut self,
+        sync: SyncInfo,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
+        let is_known = sync.quorum.block.round <= self.state.highest_quorum.block.round
+            && sync.timeout.round <= self.state.highest_timeout.round;
+        if is_known {
+            return Ok(());
+        }
+        self.engine.verify_quorum_certificate(&sync.quorum, None, chain)?;
+        let says_that_a_round_failed = sync.timeout != TimeoutCertificate::default();
+        if says_that_a_round_failed {
+            let epoch = self.epoch_of_timeout(sync.timeout.round, &chain.head().header, chain)?;
+            self.engine.verify_timeout_certificate(&sync.timeout, &epoch, chain)?;
+        }
+        actions.push(Action::SendSyncInfo(sync.clone()));
+        self.process_quorum(sync.quorum, chain, actions)?;
+        if says_that_a_round_failed {
+            self.process_timeout(sync.timeout, actions);
+        }
+        Ok(())
+    }
+
+    /// The countdown ended (5.7): a masternode of the head's epoch sends a timeout, and at intervals its highest
+    /// certificates. The countdown restarts in any case.
+    ///
+    /// # Errors
+    /// [`V2Error`] if the head's epoch cannot be determined.
+    pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+        actions.push(Action::StartCountdown(self.countdown()));
+        let (head, round) = (chain.head(), self.state.round);
+        let epoch = self.engine.epoch_info(&head.header, chain)?;
+        let Some(key) = self.key.clone().filter(|key| epoch.is_masternode(&key.address())) else { return Ok(()) };
+        let consensus = self.engine.consensus();
+        let gap_number = if would_open_epoch(consensus, &head.header, round)? {
+            gap_number(consensus, head.header.number.saturating_add(1))
+        } else {
+            epoch.gap_number(consensus)
+        };
+        let signature = key.sign(timeout_digest(round, gap_number)).to_vec().into();
+        let timeout = Timeout { round, signature, gap_number };
+        self.handle_timeout(timeout.clone(), chain, actions)?;
+        actions.push(Action::SendTimeout(timeout));
+        self.timeout_count += 1;
+        let threshold = self.timing.timeout_sync_threshold;
+        if threshold > 0 && self.timeout_count.is_multiple_of(threshold) {
+            actions.push(Action::SendSyncInfo(self.sync_info()));
+        }
+        Ok(())
+    }
+
+    /// Call it every minute: drops messages of old rounds.
+    pub fn on_hygiene(&mut self) {
+        self.votes.clean(self.state.round);
+        self.timeouts.clean(self.state.round);
+    }
+
+    /// Processes a certificate (5.3). The highest one is replaced even if its block is not known.
+    fn process_quorum(
+        &mut self,
+        quorum: QuorumCertificate,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
+        let certified = quorum.block;
+        if certified.round > self.state.highest_quorum.block.round {
+            self.state.highest_quorum = quorum.clone();
+        }
+        let block = stored_header(chain, certified.hash, certified.number)?;
+        if block.number > self.engine.consensus().switch_block {
+            let inner = extra_of(&block)?.quorum;
+            if self.state.lock.as_ref().is_none_or(|lock| inner.block.round > lock.block.round) {
+                self.state.lock = Some(inner);
+            }
+            if self.commit(&block, chain, actions)? {
+                // Only evidence: a failure must not prevent the round from beginning.
+                self.committed_certificates = CertificateChain::ending_with(quorum, chain).ok();
+            }
+        }
+        if certified.round >= self.state.round {
+            self.begin_round(certified.round.saturating_add(1), actions);
+        }
+        Ok(())
+    }
+
+    /// Three blocks of consecutive rounds, the last one certified, commit the first (8.1). Returns whether one was
+    /// committed.
+    fn commit(
+        &mut self,
+        block: &SealedHeader,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<bool, V2Error> {
+        let consensus = self.engine.consensus();
+        if block.number <= consensus.switch_block.saturating_add(2) {
+            return Ok(false);
+        }
+        let round = round_of(consensus, block)?;
+        let parent = stored_header(chain, block.parent_hash, block.number - 1)?;
+        if round_of(consensus, &parent)?.checked_add(1) != Some(round) {
+            return Ok(false);
+        }
+        let first = stored_header(chain, parent.parent_hash, parent.number - 1)?;
+        let first = BlockInfo { hash: first.hash(), round: round_of(consensus, &first)?, number: first.number };
+        let is_consecutive = first.round.checked_add(2) == Some(round);
+        let is_newer = |known: BlockInfo| known.round < first.round && known.number <= first.number;
+        if is_consecutive && self.state.committed.is_none_or(is_newer) {
+            self.state.committed = Some(first);
+            actions.push(Action::Committed(first));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Processes a certificate for a failed round (5.7).
+    fn process_timeout(&mut self, timeout: TimeoutCertificate, actions: &mut Vec<Action>) {
+        let round = timeout.round;
+        if round > self.state.highest_timeout.round {
+            self.state.highest_timeout = timeout;
+        }
+        if round >= self.state.round {
+            self.begin_round(round.saturating_add(1), actions);
+        }
+    }
+
+    /// Drops the timeouts of the previous round and starts the countdown; votes are kept (5.3, `new_round`).
+    fn begin_round(&mut self, round: u64, actions: &mut Vec<Action>) {
+        self.state.round = round;
+        self.timeout_count = 0;
+        self.timeouts.clear();
+        actions.push(Action::StartCountdown(self.countdown()));
+        actions.push(Action::RoundBegan(round));
+    }
+
+    fn countdown(&self) -> Duration {
+        countdown(&self.timing, self.state.round, self.state.highest_quorum.block.round)
+    }
+
+    fn sync_info(&self) -> SyncInfo {
+        SyncInfo { quorum: self.state.highest_quorum.clone(), timeout: self.state.highest_timeout.clone() }
+    }
+
+    /// Returns whether a candidate of a gap block signed: standby and penalised nodes count too (4.4).
+    fn is_candidates(
+        &self,
+        digest: B256,
+        signature: &[u8],
+        gap_number: u64,
+        chain: &dyn ChainReader,
+    ) -> Result<bool, V2Error> {
+        let candidates = self.engine.candidates(gap_number, chain)?.ok_or(V2Error::NoSnapshot)?;
+        let signer = self.engine.signers.recover_low_s(digest, signature)?;
+        Ok(candidates.contains(&signer))
+    }
+
+    /// The first signature of each masternode of the epoch; others are left out.
+    fn one_of_each_masternode(
+        &self,
+        digest: B256,
+        signatures: impl Iterator<Item = Bytes>,
+        epoch: &EpochInfo,
+    ) -> Vec<Bytes> {
+        let mut seen: Vec<Address> = Vec::new();
+        signatures
+            .filter(|signature| match self.engine.signers.recover_low_s(digest, signature) {
+                Ok(signer) if epoch.is_masternode(&signer) && !seen.contains(&signer) => {
+                    seen.push(signer);
+                    true
+                }
+                _ => false,
+            })
+            .collect()
+    }
+
+    /// The epoch for counting the timeouts of a round (5.6): the head's, or an earlier one if that began after the
+    /// round.
+    fn epoch_of_timeout(
+        &self,
+        round: u64,
+        head: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Arc<EpochInfo>, V2Error> {
+        let mut epoch = self.engine.epoch_info(head, chain)?;
+        while epoch.switch.round > round {
+            let Some(parent) = epoch.switch_parent else { break };
+            let parent = stored_header(chain, parent.hash, parent.number)?;
+            epoch = self.engine.epoch_info(&parent, chain)?;
+        }
+        Ok(epoch)
+    }
+}
+
+/// Returns whether a block has this ancestor (5.5).
+fn extends(header: &SealedHeader, ancestor: &BlockInfo, chain: &dyn ChainReader) -> Result<bool, V2Error> {
+    let (number, hash) = (header.number, header.hash());
+    let (mut at, mut height) = (hash, number);
+    let mut parent = header.parent_hash;
+    while height > ancestor.number {
+        at = parent;
+        height -= 1;
+        if height > ancestor.number {
+            let missing = V2Error::MissingAncestor { number, hash, ancestor: ancestor.number };
+            parent = chain.header(at)?.ok_or(missing)?.parent_hash;
+        }
+    }
+    Ok(at == ancestor.hash)
+}

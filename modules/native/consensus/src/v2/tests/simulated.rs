@@ -1,0 +1,368 @@
+//! Chains of random networks, built block by block by an independent slow model of the rules, and compared with the
+//! engine: masternodes, penalties, leaders, returns, missed rounds, limits and thresholds by round.
+//!
+//! `TENON_SEED=<number>` repeats one network.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Deref,
+    sync::Arc,
+};
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use tenon_api::{
+    BlockNumber, ChainReader, ConsensusEngine, RecoveredBlock, SealAttributes, SealedHeader, Transaction,
+    TransactionPayload, TransactionSignature,
+};
+use tenon_chain::{ChainSpec, Genesis, assemble_block};
+use tenon_memory_chain::MemoryChain;
+
+use super::Listed;
+use crate::{
+    NativeEngine,
+    messages::{BlockInfo, QuorumCertificate, vote_digest},
+    signers::SignerCache,
+    signing::{BLOCK_SIGNER_CONTRACT, SigningIndex},
+    v2::{MasternodeKey, V2Engine, extra_of, seal},
+};
+
+pub(super) const EPOCH: u64 = 20;
+pub(super) const GAP: u64 = 10;
+
+/// A network and its chain so far.
+pub(super) struct Network {
+    pub(super) random: StdRng,
+    spec: Arc<ChainSpec>,
+    pub(super) keys: HashMap<Address, MasternodeKey>,
+    /// All candidates by gap number, best first.
+    pub(super) candidates: BTreeMap<u64, Vec<Address>>,
+    /// Masternodes that make no blocks.
+    silent: Vec<Address>,
+    pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
+    /// The same blocks behind the port.
+    memory: MemoryChain,
+    /// The model's current epoch: its first block, masternodes, penalties.
+    epoch: (u64, Vec<Address>, Vec<Address>),
+    epochs: usize,
+    penalised: usize,
+    come_backs: usize,
+}
+
+impl Network {
+    fn random(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let count = random.random_range(4..12);
+        Self::of(count, seed, random)
+    }
+
+    pub(super) fn of(count: u64, seed: u64, mut random: StdRng) -> Self {
+        let limit = random.random_range(count.min(3)..=count);
+        Self::limited(count, seed, random, limit)
+    }
+
+    /// A network whose candidates are always masternodes, unless they are penalised.
+    pub(super) fn steady(count: u64, seed: u64) -> Self {
+        Self::limited(count, seed, StdRng::seed_from_u64(seed), count)
+    }
+
+    fn limited(count: u64, seed: u64, random: StdRng, limit: u64) -> Self {
+        let keys: HashMap<Address, MasternodeKey> = (0..count)
+            .map(|n: u64| {
+                MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), n.to_be_bytes()].concat()).0).unwrap()
+            })
+            .map(|key| (key.address(), key))
+            .collect();
+        let mut first: Vec<Address> = keys.keys().copied().collect();
+        first.sort_unstable();
+        let extra =
+            [&[0; 32][..], &first.iter().flat_map(|address| address.0.0).collect::<Vec<_>>(), &[0; 65]].concat();
+        let timing = serde_json::json!({"base": 1.0, "maxExponent": 0});
+        let config = serde_json::json!({
+            "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": EPOCH, "gap": GAP, "v2": {"switchBlock": 0,
+                "allConfigs": {
+                    "0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667,
+                        "timeoutPeriod": 5, "timeoutSyncThreshold": 3, "expTimeoutConfig": timing},
+                    "60": {"maxMasternodes": limit, "minePeriod": 2, "certificateThreshold": 0.6,
+                        "timeoutPeriod": 4, "timeoutSyncThreshold": 2, "expTimeoutConfig": timing},
+                }}}},
+            "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080",
+            "alloc": {},
+        });
+        let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
+        let mut network = Self {
+            random,
+            spec: Arc::clone(&genesis.spec),
+            keys,
+            candidates: BTreeMap::new(),
+            silent: Vec::new(),
+            chain: BTreeMap::new(),
+            memory: MemoryChain::default(),
+            epoch: (0, first.clone(), Vec::new()),
+            epochs: 0,
+            penalised: 0,
+            come_backs: 0,
+        };
+        network.candidates.insert(0, first);
+        network.store(genesis.sealed_header().unwrap(), Vec::new());
+        network
+    }
+
+    pub(super) fn store(&mut self, header: SealedHeader, signings: Vec<(Address, B256)>) {
+        let block = recovered(header, signings);
+        self.memory.push(Arc::clone(&block));
+        self.chain.insert(block.header.number, block);
+    }
+
+    pub(super) fn tip(&self) -> &SealedHeader {
+        &self.chain.last_key_value().unwrap().1.header
+    }
+
+    fn round(&self, number: u64) -> u64 {
+        if number == 0 { 0 } else { extra_of(&self.chain[&number].header).unwrap().round }
+    }
+
+    pub(super) fn engine(&self) -> V2Engine {
+        let lists = self.candidates.iter().map(|(gap, list)| (*gap, list.clone().into())).collect();
+        V2Engine::new(
+            Arc::clone(&self.spec),
+            Arc::new(self.spec.native.clone().unwrap()),
+            Arc::new(SignerCache::default()),
+            Arc::new(Listed(lists)),
+            Arc::new(SigningIndex::default()),
+        )
+    }
+
+    /// The model's lists of the epoch that begins on the tip: a direct transcription of the specification.
+    fn next_lists(&self, round: u64) -> (Vec<Address>, Vec<Address>) {
+        let number = self.tip().number + 1;
+        let multiple = number / EPOCH * EPOCH;
+        let candidates = &self.candidates[&multiple.saturating_sub(GAP)];
+        let mut penalties = Vec::new();
+        if number > 1 {
+            let (start, masternodes, penalised) = &self.epoch;
+            let has_made_one =
+                |who: &Address| (start + 1..number).any(|each| self.chain[&each].header.beneficiary == *who);
+            penalties.extend(masternodes.iter().filter(|who| !has_made_one(who)).copied());
+            let came_back = |who: &Address| {
+                let window = number.saturating_sub(150).max(*start)..number;
+                window.clone().any(|each| {
+                    let block = &self.chain[&each];
+                    block.senders.iter().zip(&block.transactions).any(|(sender, transaction)| {
+                        let hash = B256::from_slice(&transaction.input[36..]);
+                        let signed = self.header(hash).unwrap().map_or(u64::MAX, |header| header.number);
+                        sender == who && signed.is_multiple_of(15) && window.contains(&signed) && signed <= each
+                    })
+                })
+            };
+            if number > EPOCH {
+                for who in penalised {
+                    if candidates.contains(who) && !came_back(who) && !penalties.contains(who) {
+                        penalties.push(*who);
+                    }
+                }
+            }
+        }
+        let limit = self.spec.native.as_ref().unwrap().consensus.at_round(round).max_masternodes;
+        let masternodes = candidates.iter().filter(|who| !penalties.contains(who)).take(limit).copied().collect();
+        (masternodes, penalties)
+    }
+
+    /// Adds the next block by an active leader; rounds of silent leaders are missed.
+    fn extend(&mut self) -> bool {
+        let parent = self.tip().clone();
+        let parent_round = self.round(parent.number);
+        let consensus = self.spec.native.as_ref().unwrap().consensus.clone();
+        for round in parent_round + 1..parent_round + 60 {
+            let opens = parent.number == 0 || parent_round < round / EPOCH * EPOCH;
+            let lists = opens.then(|| self.next_lists(round));
+            let list = lists.as_ref().map_or(&self.epoch.1, |(masternodes, _)| masternodes);
+            if list.is_empty() {
+                return false;
+            }
+            let leader = list[usize::try_from(round % EPOCH).unwrap() % list.len()];
+            if self.silent.contains(&leader) {
+                continue;
+            }
+            let quorum =
+                self.certificate(&parent, parent_round, consensus.at_round(parent_round).certificate_threshold);
+            let attributes = SealAttributes {
+                timestamp: parent.timestamp + self.random.random_range(0..5),
+                beneficiary: leader,
+                gas_limit: 50_000_000,
+                extra_data: Bytes::new(),
+                mix_hash: B256::ZERO,
+            };
+            let engine = self.engine();
+            let header = engine.prepare(&parent, round, quorum, &attributes, &**self).unwrap();
+            let seal_items = header.native_seal.as_ref().unwrap();
+            let written = super::addresses_of(&seal_items.validators);
+            if let Some((masternodes, penalties)) = lists {
+                assert_eq!(written, masternodes);
+                assert_eq!(super::addresses_of(&seal_items.penalties), penalties);
+                self.epochs += 1;
+                self.penalised += penalties.len();
+                self.come_backs += self.epoch.2.iter().filter(|who| masternodes.contains(who)).count();
+                self.epoch = (header.number, masternodes, penalties);
+            } else {
+                assert!(written.is_empty());
+            }
+            let header = seal(header, &self.keys[&leader]).unwrap();
+            engine.verify_header(&header, &parent, &**self, Some(u64::MAX)).unwrap();
+            let signings = self.some_signings(&parent);
+            self.store(header, signings);
+            self.after_block();
+            return true;
+        }
+        false
+    }
+
+    /// A certificate by a random quorum of the parent's epoch, sometimes by more than needed.
+    fn certificate(&mut self, parent: &SealedHeader, round: u64, threshold: f64) -> QuorumCertificate {
+        let multiple = self.epoch.0 / EPOCH * EPOCH;
+        let gap_number = multiple.saturating_sub(GAP);
+        let block = BlockInfo { hash: parent.hash(), round, number: parent.number };
+        let mut voters = self.epoch.1.clone();
+        voters.shuffle(&mut self.random);
+        let needed = (0..=voters.len()).find(|count| *count as f64 >= voters.len() as f64 * threshold).unwrap();
+        let count = if round == 0 { 0 } else { self.random.random_range(needed..=voters.len()) };
+        let digest = vote_digest(&block, gap_number);
+        let signatures = voters[..count].iter().map(|who| self.keys[who].sign(digest).to_vec().into()).collect();
+        QuorumCertificate { block, signatures, gap_number }
+    }
+
+    /// Signing transactions of some candidates for an earlier block, counted or not.
+    fn some_signings(&mut self, parent: &SealedHeader) -> Vec<(Address, B256)> {
+        let mut signings = Vec::new();
+        let mut signers: Vec<Address> = self.keys.keys().copied().collect();
+        signers.sort_unstable();
+        for who in signers {
+            if self.random.random_bool(0.1) {
+                let any = self.random.random_range(parent.number.saturating_sub(16)..=parent.number);
+                let number = if self.random.random_bool(0.5) { any } else { parent.number / 15 * 15 };
+                signings.push((who, self.chain[&number].hash()));
+            }
+        }
+        signings
+    }
+
+    /// Adds candidates at gap blocks; some become silent, some active.
+    fn after_block(&mut self) {
+        let number = self.tip().number;
+        if number % EPOCH == EPOCH - GAP {
+            let mut list: Vec<Address> = self.keys.keys().copied().collect();
+            list.sort_unstable();
+            list.shuffle(&mut self.random);
+            list.truncate(self.random.random_range(3..=list.len()));
+            self.candidates.insert(number, list);
+        }
+        if self.random.random_bool(0.1) {
+            let mut all: Vec<Address> = self.keys.keys().copied().collect();
+            all.sort_unstable();
+            all.shuffle(&mut self.random);
+            self.silent = all[..self.random.random_range(0..=all.len() / 3)].to_vec();
+        }
+    }
+}
+
+/// A block with these signing transactions.
+pub(super) fn recovered(header: SealedHeader, signings: Vec<(Address, B256)>) -> Arc<RecoveredBlock> {
+    let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
+    let senders = signings.iter().map(|(sender, _)| *sender).collect();
+    Arc::new(RecoveredBlock { block: assemble_block(header, transactions, Vec::new(), None), senders })
+}
+
+fn signing_transaction(hash: B256) -> Transaction {
+    let input = [&[0xe3, 0x41, 0xea, 0xa4][..], &[0; 32], hash.as_slice()].concat();
+    Transaction {
+        hash: B256::ZERO,
+        chain_id: Some(5151),
+        nonce: 0,
+        gas_limit: 200_000,
+        to: Some(BLOCK_SIGNER_CONTRACT),
+        value: U256::ZERO,
+        input: input.into(),
+        payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
+        signature: TransactionSignature { v: 27, r: U256::ZERO, s: U256::ZERO },
+    }
+}
+
+impl Deref for Network {
+    type Target = MemoryChain;
+
+    fn deref(&self) -> &MemoryChain {
+        &self.memory
+    }
+}
+
+/// The committed block known to a node that follows the chain, by the specification.
+fn committed_by_model(network: &Network) -> Option<BlockNumber> {
+    let head = network.tip().number;
+    (4..=head).rev().find_map(|number| {
+        let (third, second, first) = (network.round(number - 1), network.round(number - 2), network.round(number - 3));
+        (third == second + 1 && second == first + 1).then_some(BlockNumber(number - 3))
+    })
+}
+
+#[test]
+fn the_engine_agrees_with_a_slow_model_on_random_networks() {
+    let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
+        Ok(seed) => vec![seed.parse().unwrap()],
+        Err(_) => (0..12).map(|_| rand::random()).collect(),
+    };
+    let (mut epochs, mut penalised, mut come_backs) = (0, 0, 0);
+    for seed in seeds {
+        println!("TENON_SEED={seed}");
+        let mut network = Network::random(seed);
+        while network.tip().number < 120 && network.extend() {}
+        epochs += network.epochs;
+        penalised += network.penalised;
+        come_backs += network.come_backs;
+
+        // A node that sees the chain for the first time agrees too, and has the same committed block.
+        let engine = network.engine();
+        for number in 1..=network.tip().number {
+            let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
+            engine.verify_header(header, parent, &*network, None).unwrap();
+        }
+        assert_eq!(engine.committed(network.tip(), &*network).unwrap(), committed_by_model(&network));
+    }
+    println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
+    assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");
+}
+
+/// The development network: one masternode, whose own vote is a quorum.
+#[test]
+fn a_single_masternode_makes_a_chain_through_the_port() {
+    let mut network = Network::of(1, 7, StdRng::seed_from_u64(7));
+    let key = network.keys.values().next().unwrap().clone();
+    for epoch in 0..5 {
+        network.candidates.insert(epoch * EPOCH + EPOCH - GAP, vec![key.address()]);
+    }
+    let lists = network.candidates.iter().map(|(gap, list)| (*gap, list.clone().into())).collect();
+    let engine = NativeEngine::with(&network.spec, Arc::new(Listed(lists)), Arc::new(|| u64::MAX)).unwrap();
+    let attributes = |time| SealAttributes {
+        timestamp: time,
+        beneficiary: key.address(),
+        gas_limit: 50_000_000,
+        extra_data: Bytes::new(),
+        mix_hash: B256::ZERO,
+    };
+    let without_key = engine.prepare(network.tip(), &attributes(0), &*network).unwrap_err();
+    assert_eq!(without_key.reason, "not ready to mine: this node has no masternode key");
+    let engine = engine.sealing_with(Arc::new(key.clone()));
+    let for_another = SealAttributes { beneficiary: Address::ZERO, ..attributes(0) };
+    let refused = engine.prepare(network.tip(), &for_another, &*network).unwrap_err();
+    assert_eq!(refused.reason, "block Coinbase address does not match its wallte address");
+
+    for number in 1..=90_u64 {
+        let parent = network.tip().clone();
+        let header = engine.prepare(&parent, &attributes(parent.timestamp), &*network).unwrap();
+        let header = engine.seal(header).unwrap();
+        engine.verify_header(&header, &parent, &*network).unwrap();
+        assert_eq!((header.number, extra_of(&header).unwrap().round), (number, number));
+        assert_eq!(header.native_seal.as_ref().unwrap().validators.is_empty(), number != 1 && number % EPOCH != 0);
+        network.store(header, Vec::new());
+    }
+    assert_eq!(engine.finality(network.tip(), &*network).0, Some(BlockNumber(87)));
+}

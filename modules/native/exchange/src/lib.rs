@@ -1,0 +1,75 @@
+//! The historic on-chain exchange of native chains (`docs/spec/chain.md` 6): trading as specified; lending is refused by
+//! name.
+//!
+//! The specification only outlines lending. So the first block with any lending, or with a lending root that is not
+//! empty, is refused before anything of it can be committed.
+//!
+//! It owns the step at the beginning of a block ([`Opening`]), the trading state, and the prices that contracts read from
+//! it ([`Prices`]). `order` contains orders, `batch` their batches, `state` the trading state; `matching` applies orders,
+//! with `settlement` for the transfers of a match, to the main state through `ledger`. `boundary` says what may not pass
+//! where the step is not executed.
+//!
+//! Invariants: it reaches the main state only through [`MainState`], and knows no EVM; nothing is written before the
+//! whole step is valid.
+
+#![forbid(unsafe_code)]
+
+mod amounts;
+mod batch;
+mod boundary;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod ledger;
+mod matching;
+#[cfg(any(test, feature = "fuzzing"))]
+mod memory;
+mod opening;
+mod order;
+mod settlement;
+mod state;
+
+use alloy_primitives::{Address, address};
+use tenon_api::StoreError;
+use tenon_chain::TrieError;
+
+pub use amounts::Wide;
+pub use boundary::{Unsupported, check_block, check_transaction};
+pub use ledger::{MainState, RELAYER_COUNT};
+pub use opening::{Opening, OpeningError, trading_root};
+pub use state::{BookPrices, Prices, TradingProblem, TradingReport, verify_trading_state};
+
+/// Receives batches of orders.
+pub const TRADING: Address = address!("0000000000000000000000000000000000000091");
+/// Receives the roots of the exchange's states.
+pub const EXCHANGE_ROOTS: Address = address!("0000000000000000000000000000000000000092");
+/// Receives batches of lending.
+pub const LENDING: Address = address!("0000000000000000000000000000000000000093");
+/// Receives finalized trades of lending.
+pub const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
+
+/// Up to this block the exchange does nothing.
+const QUIET_UNTIL: u64 = 900;
+
+/// Why the exchange's step fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum ExchangeError {
+    /// The block is not valid.
+    #[error("{0}")]
+    Rule(String),
+    /// A feature that is not implemented here.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The stored trading state is corrupt.
+    #[error("the trading state is damaged: {0}")]
+    Damaged(&'static str),
+    /// Its tries cannot be read.
+    #[error(transparent)]
+    Trie(#[from] TrieError),
+    /// The main state cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[cfg(test)]
+mod vectors;

@@ -1,0 +1,251 @@
+//! The pool's rules of native chains (`docs/spec/chain.md` 9): minimum prices, error texts, transactions of
+//! masternodes, and tokens that pay for their holders.
+//!
+//! It owns [`NativePolicy`], which decides what the pool of `tenon-txpool` accepts and at what cost, and caches of what a
+//! head's state says about masternodes and tokens.
+//!
+//! Invariants: a check reads the chain and changes nothing; an error has the reference's text.
+
+#![forbid(unsafe_code)]
+
+mod masternodes;
+mod problem;
+mod tokens;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+use tenon_api::{
+    Address, B256, ChainReader, Head, Header, StateReader, StoreError, Transaction, TransactionType, U256,
+};
+use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsic_gas};
+use tenon_txpool::{Candidate, CostOf, PoolError, PoolPolicy, PoolView, Senders, Terms};
+
+pub use problem::NativeProblem;
+use problem::in_native_words;
+
+use masternodes::Masternodes;
+
+/// Maximum size of a transaction, canonical bytes.
+const MAX_TRANSACTION_BYTES: u64 = 64 * 1024;
+/// Maximum distance of a nonce above the next pending one.
+const NONCE_AHEAD: u64 = 10;
+
+/// Returns whether a transaction goes to the block signer or the randomize contract: masternodes send those for free.
+fn is_special(transaction: &Transaction) -> bool {
+    let special = [Address::with_last_byte(0x89), Address::with_last_byte(0x90)];
+    transaction.to.is_some_and(|receiver| special.contains(&receiver))
+}
+
+/// What each token can pay, wei.
+type Capacities = Arc<BTreeMap<Address, U256>>;
+
+/// The rules of one native chain.
+pub struct NativePolicy {
+    spec: Arc<ChainSpec>,
+    settings: NativeSettings,
+    masternodes: Masternodes,
+    /// What tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
+    capacities: Mutex<Option<(B256, Capacities)>>,
+}
+
+impl fmt::Debug for NativePolicy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NativePolicy").field("chain_id", &self.spec.chain_id).finish_non_exhaustive()
+    }
+}
+
+impl PoolPolicy for NativePolicy {
+    fn check_submission(&self, transaction: &Transaction) -> Result<(), PoolError> {
+        if is_special(transaction) { Err(NativeProblem::SpecialByInterface.into()) } else { Ok(()) }
+    }
+
+    /// The checks of `docs/spec/chain.md` 9.2, in its order, except those of replacements.
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError> {
+        let Candidate { transaction, size, source, min_tip, .. } = *candidate;
+        let PoolView { chain, senders, next_nonce } = *view;
+        let head = chain.head();
+        self.check_form(transaction, size, &head.header, senders)?;
+        let sender = senders.sender(&self.permissive(), transaction).map_err(|_| NativeProblem::Sender)?;
+        // The pool is read before the chain, which it follows: a transaction that a block takes out of the pool
+        // meanwhile is then counted by the account. In the other order neither would count it, and the nonce would seem
+        // too high.
+        let waiting = next_nonce(sender).unwrap_or_default();
+        let head = chain.head();
+        let state = chain.state_at(head.number())?;
+        let is_special = is_special(transaction);
+        let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
+        // For transactions from an interface the reference checks prices last, starting with its minimum price.
+        if !source.is_interface() && !is_privileged {
+            self.check_price(transaction, &head.header, min_tip)?;
+        }
+        let account = state.account(sender)?.unwrap_or_default();
+        if transaction.nonce < account.nonce {
+            return Err(NativeProblem::NonceTooLow.into());
+        }
+        if transaction.nonce > waiting.max(account.nonce).saturating_add(NONCE_AHEAD) {
+            return Err(NativeProblem::NonceTooHigh.into());
+        }
+        let terms = self.terms(transaction, sender, is_special, is_privileged, &head, &*state)?;
+        if terms.cost > account.balance {
+            return Err(NativeProblem::Funds.into());
+        }
+        if !is_special {
+            self.check_gas(transaction, &head.header)?;
+        }
+        if source.is_interface() && !is_privileged {
+            self.check_price(transaction, &head.header, min_tip)?;
+        }
+        Ok((sender, terms))
+    }
+
+    /// What tokens pay for (`docs/spec/chain.md` 9.4).
+    fn sponsored_costs(&self, head: &Head, chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
+        let capacities = self.capacities(head.header.hash(), &*chain.state_at(head.number())?)?;
+        let price = self.gas_price(head.header.number);
+        Ok(Box::new(move |transaction, terms| cost(transaction, terms, price, &capacities)))
+    }
+
+    fn in_its_words(&self, error: PoolError) -> PoolError {
+        in_native_words(error)
+    }
+}
+
+impl NativePolicy {
+    /// The rules of this chain; `None` if it is not native.
+    pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+        let settings = spec.native.clone()?;
+        let masternodes = Masternodes::new(&settings.consensus);
+        Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
+    }
+
+    /// The minimum price per gas, and what a token pays per gas, as of a head.
+    fn gas_price(&self, head: u64) -> U256 {
+        U256::from(self.settings.heights.min_price(head))
+    }
+
+    /// Checks 1 to 6.
+    fn check_form(
+        &self,
+        transaction: &Transaction,
+        size: u64,
+        head: &Header,
+        senders: &Senders,
+    ) -> Result<(), NativeProblem> {
+        let kind = transaction.transaction_type();
+        let has_types = self.spec.has_base_fee(head.number.saturating_add(1));
+        if kind > TransactionType::DynamicFee || (kind > TransactionType::Legacy && !has_types) {
+            return Err(NativeProblem::Type);
+        }
+        if size > MAX_TRANSACTION_BYTES {
+            return Err(NativeProblem::Oversized);
+        }
+        if let Ok(sender) = senders.sender(&self.own_signer(transaction), transaction)
+            && self.settings.is_denied(&sender, head.number)
+        {
+            return Err(NativeProblem::DeniedSender(sender));
+        }
+        if let Some(receiver) = transaction.to.filter(|to| self.settings.is_denied(to, head.number)) {
+            return Err(NativeProblem::DeniedReceiver(receiver));
+        }
+        if transaction.gas_limit > head.gas_limit {
+            return Err(NativeProblem::BlockGasLimit);
+        }
+        if transaction.max_priority_fee_per_gas() > transaction.max_fee_per_gas() {
+            return Err(NativeProblem::TipAboveFeeCap);
+        }
+        Ok(())
+    }
+
+    /// The signer rules of a check that accepts this chain's id or none, whatever the block's rules say.
+    fn permissive(&self) -> SignerRules {
+        SignerRules {
+            chain_id: self.spec.chain_id,
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: TransactionType::DynamicFee,
+        }
+    }
+
+    /// The signer rules of the chain id in the transaction, which may be another one (`docs/spec/chain.md` 2.3).
+    fn own_signer(&self, transaction: &Transaction) -> SignerRules {
+        SignerRules {
+            chain_id: transaction.chain_id.unwrap_or(self.spec.chain_id),
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: TransactionType::DynamicFee,
+        }
+    }
+
+    /// Check 8, which the reference skips for transactions from its interfaces.
+    fn check_price(&self, transaction: &Transaction, head: &Header, min_tip: U256) -> Result<(), NativeProblem> {
+        let is_underpriced = match self.spec.next_base_fee(head) {
+            Some(base_fee) => transaction.max_fee_per_gas() < U256::from(base_fee),
+            None => transaction.max_priority_fee_per_gas() < min_tip,
+        };
+        if is_underpriced { Err(NativeProblem::Underpriced) } else { Ok(()) }
+    }
+
+    /// Checks 11 and 12: who pays how much.
+    fn terms(
+        &self,
+        transaction: &Transaction,
+        sender: Address,
+        is_special: bool,
+        is_privileged: bool,
+        head: &Head,
+        state: &dyn StateReader,
+    ) -> Result<Terms, PoolError> {
+        let capacities = self.capacities(head.header.hash(), state)?;
+        let sponsor = transaction.to.filter(|receiver| capacities.contains_key(receiver));
+        if let Some(token) = sponsor
+            && !tokens::can_pay_fee(sender, token, state)?
+        {
+            return Err(NativeProblem::Funds.into());
+        }
+        let mut terms = Terms { cost: U256::ZERO, sponsor, is_special, is_privileged };
+        terms.cost = cost(transaction, &terms, self.gas_price(head.header.number), &capacities);
+        Ok(terms)
+    }
+
+    /// What every registered token can pay after a block.
+    fn capacities(&self, head: B256, state: &dyn StateReader) -> Result<Capacities, StoreError> {
+        if let Some((_, capacities)) = self.capacities.lock().as_ref().filter(|(hash, _)| *hash == head) {
+            return Ok(Arc::clone(capacities));
+        }
+        let capacities = Arc::new(tokens::capacities(self.settings.contracts.trc21_issuer, state)?);
+        *self.capacities.lock() = Some((head, Arc::clone(&capacities)));
+        Ok(capacities)
+    }
+
+    /// Checks 13 to 15.
+    fn check_gas(&self, transaction: &Transaction, head: &Header) -> Result<(), NativeProblem> {
+        let has_lists = self.spec.has_base_fee(head.number.saturating_add(1));
+        if transaction.gas_limit < native_intrinsic_gas(transaction, has_lists) {
+            return Err(NativeProblem::IntrinsicGas);
+        }
+        let price = transaction.max_fee_per_gas();
+        if price.is_zero() {
+            return Err(NativeProblem::ZeroGasPrice);
+        }
+        if price < self.gas_price(head.number) {
+            return Err(NativeProblem::MinGasPrice);
+        }
+        Ok(())
+    }
+}
+
+/// Maximum cost of a transaction to its sender, wei: what its token, which pays `price` per gas, does not pay.
+fn cost(transaction: &Transaction, terms: &Terms, price: U256, capacities: &BTreeMap<Address, U256>) -> U256 {
+    let gas = U256::from(transaction.gas_limit);
+    match terms.sponsor {
+        None => gas.saturating_mul(transaction.max_fee_per_gas()).saturating_add(transaction.value),
+        Some(token) => {
+            let whole = gas.saturating_mul(price).saturating_add(transaction.value);
+            whole.saturating_sub(capacities.get(&token).copied().unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! The pool's rules of the Ethereum profile.
+
+use std::sync::Arc;
+
+use tenon_api::{Address, TransactionPayload};
+use tenon_chain::ChainSpec;
+
+use crate::{
+    PoolError, blobs,
+    entry::cost,
+    policy::{Candidate, PoolPolicy, PoolView, Terms},
+    validation::{self, Rules},
+};
+
+/// The rules of the Ethereum profile: the sender pays for everything, and no transaction comes before others.
+#[derive(Clone, Debug)]
+pub struct EthereumPolicy {
+    spec: Arc<ChainSpec>,
+}
+
+impl EthereumPolicy {
+    /// The rules of this chain.
+    pub const fn new(spec: Arc<ChainSpec>) -> Self {
+        Self { spec }
+    }
+}
+
+impl PoolPolicy for EthereumPolicy {
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError> {
+        let transaction = candidate.transaction;
+        let rules = Rules::after(&self.spec, &view.chain.head().header);
+        let sender = validation::check(candidate, &rules, view.senders)?;
+        if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, candidate.sidecar) {
+            blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
+        }
+        Ok((sender, Terms { cost: cost(transaction), ..Terms::default() }))
+    }
+}

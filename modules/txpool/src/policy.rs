@@ -1,0 +1,81 @@
+//! What a chain family decides about the transactions of the pool.
+
+use std::fmt;
+
+use tenon_api::{Address, ChainReader, Head, StoreError, Transaction, U256};
+use tenon_chain::BlobSidecar;
+
+use crate::{PoolError, Senders, Source};
+
+/// A transaction that asks for a place in the pool.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// Size of its canonical encoding without sidecar, bytes.
+    pub size: u64,
+    /// Its blobs, if it has any; the outer `None` if their proofs need no check, because it was in a block already.
+    pub sidecar: Option<Option<&'a BlobSidecar>>,
+    /// Where it came from.
+    pub source: Source,
+    /// The pool's minimum tip, wei per gas.
+    pub min_tip: U256,
+}
+
+/// What a policy may read.
+pub struct PoolView<'a> {
+    /// The chain.
+    pub chain: &'a dyn ChainReader,
+    /// Recovers senders.
+    pub senders: &'a Senders,
+    /// The next nonce of a sender that has transactions in the pool.
+    pub next_nonce: &'a dyn Fn(Address) -> Option<u64>,
+}
+
+/// What a transaction costs its sender and how it ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Maximum cost to its sender, wei.
+    pub cost: U256,
+    /// The contract that pays its gas; `None` if the sender does.
+    pub sponsor: Option<Address>,
+    /// Whether it is part of the making of blocks: it is never replaced, and needs not pay the base fee.
+    pub is_special: bool,
+    /// Whether it is special and its sender may send such ones: it is free, and comes before any other with its nonce.
+    pub is_privileged: bool,
+}
+
+/// Computes the maximum cost of a transaction to its sender, wei.
+pub type CostOf = Box<dyn Fn(&Transaction, &Terms) -> U256>;
+
+/// The pool's rules of a chain family. Implemented by [`EthereumPolicy`](crate::EthereumPolicy) and in
+/// `modules/native/pool`.
+pub trait PoolPolicy: fmt::Debug + Send + Sync {
+    /// Checks of a transaction from this node's interfaces, before all others.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check_submission(&self, _transaction: &Transaction) -> Result<(), PoolError> {
+        Ok(())
+    }
+
+    /// All checks except those of replacements and of the sender's other transactions. Returns the sender, and the
+    /// terms.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError>;
+
+    /// The costs, after this head, of transactions that contracts pay for.
+    ///
+    /// # Errors
+    /// The state of the head cannot be read.
+    fn sponsored_costs(&self, _head: &Head, _chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
+        Ok(Box::new(|_, terms| terms.cost))
+    }
+
+    /// An error of the pool in the words that clients of this family know.
+    fn in_its_words(&self, error: PoolError) -> PoolError {
+        error
+    }
+}
