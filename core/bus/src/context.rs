@@ -195,21 +195,30 @@ impl CallContext {
         self.state.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// [`CallContext::is_cancelled`] for a caller that has just read the clock.
+    fn is_cancelled_at(&self, now: Instant) -> bool {
+        self.state.is_cancelled() || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
     /// For long work, to be called every few milliseconds: yields the thread to another client's job if it is that
     /// client's turn, then returns whether to stop. The caller must hold no lock that others need.
     pub fn should_stop(&self) -> bool {
-        if self.state.turn.is_some() {
-            self.give_way(Instant::now());
-        }
-        self.is_cancelled()
+        let now = Instant::now();
+        // The job may have waited long for its next turn.
+        if self.state.turn.is_some() && self.gave_way(now) { self.is_cancelled() } else { self.is_cancelled_at(now) }
     }
 
     /// Yields the thread to another client's job if it is that client's turn, and returns when this job may continue.
     /// The caller has just read `now`. Does nothing outside the work pool.
     pub fn give_way(&self, now: Instant) {
-        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return };
+        self.gave_way(now);
+    }
+
+    /// [`CallContext::give_way`]; returns whether it may have taken time.
+    fn gave_way(&self, now: Instant) -> bool {
+        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return false };
         if turn.has_ended.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         turn.account(&self.state, now);
         if turn.turn.is_contended() && turn.turn.give_way(|| self.is_cancelled()) {
@@ -218,6 +227,7 @@ impl CallContext {
             turn.accounted.store(nanos(back.saturating_duration_since(turn.began)), Ordering::Relaxed);
         }
         yield_thread(now);
+        true
     }
 
     /// [`CallContext::give_way`] for code that runs too often to read the clock each time. Reads it only while several

@@ -29,9 +29,9 @@ pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};
 pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};
-pub(crate) use precompiles::{
-    EXTRA_PRECOMPILES, extra_failure_text, is_price_contract, proof_is_valid, run_extra_precompile,
-};
+#[cfg(feature = "fuzzing")]
+pub(crate) use precompiles::proof_is_valid;
+pub(crate) use precompiles::{EXTRA_PRECOMPILES, extra_failure_text, is_price_contract, run_extra_precompile};
 pub(crate) use schedule::rules;
 pub(crate) use sponsorship::capacity_of;
 pub(crate) use token_test::Candidate;

@@ -79,12 +79,20 @@ impl EthereumTracer {
 }
 
 impl TraceInspector {
-    pub(super) fn ethereum(options: &TraceOptions, most_steps: u64, memory: &TraceMemory) -> Result<Self, Failure> {
-        let tracer = options.inspector()?;
-        let struct_log = matches!(tracer, DebugInspector::Default(..)).then_some(&options.geth.config);
-        let recording = Recording::new(struct_log, most_steps, memory);
-        let tracer = EthereumTracer { inner: tracer, failures: FrameFailures::default(), destruction: None };
-        Ok(Self { tracer: ActiveTracer::Ethereum(tracer), recording, is_stopped: false })
+    /// Traces the next transaction with go-ethereum's tracer.
+    pub(super) fn begin_ethereum(&mut self, options: &TraceOptions, most_steps: u64) -> Result<(), Failure> {
+        let inner = options.inspector()?;
+        let struct_log = matches!(inner, DebugInspector::Default(..)).then_some(&options.geth.config);
+        self.recording.restart(struct_log, most_steps);
+        let tracer = EthereumTracer { inner, failures: FrameFailures::default(), destruction: None };
+        (self.tracer, self.is_stopped) = (ActiveTracer::Ethereum(tracer), false);
+        Ok(())
+    }
+
+    /// Drops the recording.
+    pub(super) fn end(&mut self) {
+        (self.tracer, self.is_stopped) = (ActiveTracer::Idle, false);
+        self.recording.restart(None, 0);
     }
 
     pub(super) fn reference(watch: Watch, memory: &TraceMemory) -> Self {

@@ -8,6 +8,9 @@ use tenon_api::Failure;
 /// Bytes between two checks of the caller.
 const LOOK_EVERY: usize = 64 << 10;
 
+/// Room for the result of a short trace, bytes.
+const USUAL_LENGTH: usize = 1024;
+
 /// The JSON text of a value.
 ///
 /// # Errors
@@ -16,7 +19,8 @@ pub(super) fn write_json(
     value: &impl Serialize,
     may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let mut writer = Writer { text: Vec::new(), next_look: LOOK_EVERY, may_go_on, refused: None };
+    let text = Vec::with_capacity(USUAL_LENGTH);
+    let mut writer = Writer { text, next_look: LOOK_EVERY, may_go_on, refused: None };
     let written = serde_json::to_writer(&mut writer, value);
     if let Some(failure) = writer.refused {
         return Err(failure);
@@ -35,6 +39,12 @@ struct Writer<L> {
 
 impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    // What serde_json calls, for every few bytes.
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.text.extend_from_slice(bytes);
         if self.text.len() >= self.next_look {
             self.next_look = self.text.len() + LOOK_EVERY;
@@ -43,7 +53,7 @@ impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
                 return Err(io::Error::other("the caller has gone"));
             }
         }
-        Ok(bytes.len())
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -22,8 +22,10 @@ pub(crate) use recording::{RecordingMemory, TraceShare};
 use inspector::TraceInspector;
 use options::TraceOptions;
 
+#[cfg(feature = "fuzzing")]
 use crate::ExecutionLimits;
 
+#[cfg(feature = "fuzzing")]
 /// Errors of each profile in the JSON text of a trace's options.
 pub(crate) fn options_problems(json: &str, limits: &ExecutionLimits) -> Vec<String> {
     let ethereum = TraceOptions::parse(json, limits).map(drop);

@@ -22,6 +22,10 @@ const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
 /// Increment of a recording's share of the common memory, bytes.
 const SHARE_STEP: u64 = 64 << 10;
 
+/// Memory that a trace of a block keeps from one transaction to the next, bytes: taking and releasing it costs as much as
+/// tracing some calls.
+const KEPT_SHARE: u64 = 4 * SHARE_STEP;
+
 /// The memory that all traces of this node share. Clones share it.
 #[derive(Clone)]
 pub(crate) struct RecordingMemory {
@@ -88,6 +92,20 @@ impl TraceShare {
     }
 }
 
+impl TraceShare {
+    /// Releases what exceeds [`KEPT_SHARE`].
+    fn release_most(&mut self) {
+        if self.taken <= KEPT_SHARE {
+            return;
+        }
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink(usize::try_from(KEPT_SHARE).unwrap_or(usize::MAX));
+        }
+        self.memory.free.fetch_add(self.taken - KEPT_SHARE, Ordering::Relaxed);
+        self.taken = KEPT_SHARE;
+    }
+}
+
 impl Drop for TraceShare {
     fn drop(&mut self) {
         self.memory.free.fetch_add(self.taken, Ordering::Relaxed);
@@ -105,7 +123,9 @@ const fn allocated(bytes: u64) -> u64 {
     if bytes <= 128 {
         return bytes.next_multiple_of(16);
     }
-    bytes.next_multiple_of(bytes.next_power_of_two() / 8)
+    let step = bytes.next_power_of_two() / 8;
+    // Not by division, which this would cost at every instruction.
+    (bytes + (step - 1)) & !(step - 1)
 }
 
 /// Length of a list that doubles when it is full.
@@ -153,15 +173,20 @@ struct StructLogOptions {
     with_return_data: bool,
 }
 
-impl Recording {
-    /// An empty recording; `struct_log` are the options of a struct logger, `None` for other tracers.
-    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64, memory: &TraceMemory) -> Self {
-        let struct_log = struct_log.map(|options| StructLogOptions {
+impl StructLogOptions {
+    fn of(options: &GethDefaultTracingOptions) -> Self {
+        Self {
             steps: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             with_stack: options.is_stack_enabled(),
             with_memory: options.is_memory_enabled(),
             with_return_data: options.is_return_data_enabled(),
-        });
+        }
+    }
+}
+
+impl Recording {
+    /// An empty recording; `struct_log` are the options of a struct logger, `None` for other tracers.
+    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64, memory: &TraceMemory) -> Self {
         Self {
             steps: 0,
             bytes: 0,
@@ -169,9 +194,19 @@ impl Recording {
             share: TraceShare::new(memory),
             open_calls: Vec::new(),
             calls: Growth::default(),
-            struct_log,
+            struct_log: struct_log.map(StructLogOptions::of),
             is_step_recorded: true,
         }
+    }
+
+    /// An empty recording again, after the previous one was dropped.
+    pub(super) fn restart(&mut self, struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64) {
+        (self.steps, self.bytes, self.most_steps) = (0, 0, most_steps);
+        self.share.release_most();
+        self.open_calls.clear();
+        self.calls = Growth::default();
+        self.struct_log = struct_log.map(StructLogOptions::of);
+        self.is_step_recorded = true;
     }
 
     /// Returns whether the current step goes to the tracer.
@@ -269,6 +304,22 @@ mod tests {
         assert!(second.hold(3 * MEBIBYTE));
 
         drop((first, second));
+        assert_eq!((client.held(), memory.free.load(Ordering::Relaxed)), (0, 10 * MEBIBYTE));
+    }
+
+    #[test]
+    fn a_recording_that_starts_again_keeps_little_of_its_memory() {
+        let (budget, memory) = memory(10 * MEBIBYTE, 8 << 20);
+        let client = budget.client(ClientId::INSIDE);
+        let mut recording = Recording::new(None, u64::MAX, &memory);
+
+        assert!(recording.count_held(5 << 20));
+        recording.restart(None, u64::MAX);
+        assert_eq!((client.held() as u64, recording.bytes()), (KEPT_SHARE, 0));
+        assert_eq!(memory.free.load(Ordering::Relaxed), 10 * MEBIBYTE - KEPT_SHARE);
+        assert!(recording.count_held(1 << 20));
+
+        drop(recording);
         assert_eq!((client.held(), memory.free.load(Ordering::Relaxed)), (0, 10 * MEBIBYTE));
     }
 

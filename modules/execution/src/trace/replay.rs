@@ -1,6 +1,13 @@
 //! Restores the state before a transaction, and traces from there.
 
-use std::{cell::RefCell, fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
+use std::{
+    cell::RefCell,
+    fmt::{self, Write as _},
+    panic::resume_unwind,
+    sync::Arc,
+    thread,
+    time::Instant,
+};
 
 use alloy_primitives::{Address, B256, U256};
 use revm::context::{Transaction as _, TxEnv, result::EVMError};
@@ -119,16 +126,18 @@ impl<'a> Tracing<'a> {
         let mut json = String::from("[");
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.ensure_awaited()?;
-            let member = match self.trace_transaction(&mut execution, block, index) {
-                Ok(result) => format!("\"result\":{result}"),
+            let traced = self.trace_transaction(&mut execution, block, index);
+            let comma = if index > 0 { "," } else { "" };
+            // Writing to a text does not fail.
+            let _ = write!(json, "{comma}{{\"txHash\":\"{}\",", transaction.hash);
+            match traced {
+                Ok(result) => json.extend(["\"result\":", result.as_str(), "}"]),
                 // A single failed trace does not fail the others, but they need its state changes.
                 Err(failure) => {
                     self.run_untraced(&mut execution, block, index)?;
-                    format!("\"error\":{}", serde_json::Value::from(failure.message))
+                    let _ = write!(json, "\"error\":{}}}", serde_json::Value::from(failure.message));
                 }
-            };
-            let comma = if index > 0 { "," } else { "" };
-            json.push_str(&format!("{comma}{{\"txHash\":\"{}\",{member}}}", transaction.hash));
+            }
             check_size(json.len(), &self.calls.limits)?;
             self.answer.borrow_mut().before = text_bytes(json.len(), json.capacity());
         }
@@ -147,7 +156,8 @@ impl<'a> Tracing<'a> {
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = &environment.transaction;
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
-        let inspector = self.inspector_of(&environment.precompiles, place)?;
+        let mut inspector = TraceInspector::idle(&self.memory);
+        self.begin_trace(&mut inspector, &environment.precompiles, place)?;
         let mut evm = environment.evm(state, self.interrupt(), inspector);
         Ok(self.inspect(&mut evm, environment.transaction.clone(), None, None)?.0)
     }
@@ -187,7 +197,8 @@ impl<'a> Tracing<'a> {
     /// Executes a block up to, but not including, its transaction `index`.
     fn replay(&self, block: &RecoveredBlock, index: usize) -> Result<BlockExecution<TraceInspector>, Failure> {
         let parent = block.header.parent_hash;
-        let mut execution = open_block(self.calls, self.caller, block, format_args!("{parent}"), || self.inspector())?;
+        let idle = || Ok(TraceInspector::idle(&self.memory));
+        let mut execution = open_block(self.calls, self.caller, block, format_args!("{parent}"), idle)?;
         execution.run_opening_calls();
         for earlier in 0..index {
             self.run_untraced(&mut execution, block, earlier)?;
@@ -226,7 +237,7 @@ impl<'a> Tracing<'a> {
             transaction: Some((block.hash(), index as u64, transaction.hash)),
             gas_limit: env.gas_limit,
         };
-        evm.inspector = self.inspector_of(evm.precompiles.places(), place)?;
+        self.begin_trace(&mut evm.inspector, evm.precompiles.places(), place)?;
         evm.ctx.chain = self.interrupt();
         let place = TransactionContext {
             block_hash: Some(block.hash()),
@@ -283,8 +294,7 @@ impl<'a> Tracing<'a> {
                 })?
             }
         };
-        // The recording is no longer needed; its memory is released.
-        evm.inspector = self.inspector()?;
+        evm.inspector.end();
         self.may_go_on(json.len(), json.capacity())?;
         Ok((json, outcome))
     }
@@ -349,19 +359,19 @@ impl<'a> Tracing<'a> {
     }
 
     /// The inspector of a traced transaction.
-    fn inspector_of(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<TraceInspector, Failure> {
-        let Some(source) = self.options.script() else { return self.inspector() };
+    fn begin_trace(
+        &self,
+        inspector: &mut TraceInspector,
+        precompiles: &MovedPrecompiles,
+        place: ScriptPlace,
+    ) -> Result<(), Failure> {
+        let Some(source) = self.options.script() else {
+            return inspector.begin_ethereum(&self.options, self.calls.limits.trace_steps);
+        };
         let timeout = self.options.timeout;
         let watch = self.scripts.watch(source, Dialect::Ethereum, precompiles, place, timeout)?;
-        Ok(TraceInspector::reference(watch, &self.memory))
-    }
-
-    /// An inspector that is not shown a transaction yet.
-    fn inspector(&self) -> Result<TraceInspector, Failure> {
-        if self.options.script().is_some() {
-            return Ok(TraceInspector::idle(&self.memory));
-        }
-        TraceInspector::ethereum(&self.options, self.calls.limits.trace_steps, &self.memory)
+        *inspector = TraceInspector::reference(watch, &self.memory);
+        Ok(())
     }
 
     fn interrupt(&self) -> Interrupt {

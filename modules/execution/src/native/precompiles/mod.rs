@@ -95,8 +95,9 @@ pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'st
     }
 }
 
-/// The verdict of the contract for ring signatures, or else the one for range proofs, on an input. Checks that a
+/// For the fuzz targets: the verdict of the contract for ring signatures, or else the one for range proofs, on an input. Checks that a
 /// refusal has a reason.
+#[cfg(feature = "fuzzing")]
 pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
     let (contract, is_valid) = match is_ring {
         true => (RING_SIGNATURE, ring_signature::verify(input, &Interrupt::never()).is_ok()),
