@@ -23,8 +23,8 @@ pub const ABI_MAJOR: u16 = 1;
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// Minor number. A plugin that needs functions of a newer minor number says so in `needs_minor`.
 ///
-/// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`].
-pub const ABI_MINOR: u16 = 2;
+/// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`]. 3: [`TenonHost::call_json`].
+pub const ABI_MINOR: u16 = 3;
 
 /// Borrowed bytes, valid for the duration of the call that they are passed to, or forever in static tables.
 #[repr(C)]
@@ -209,6 +209,15 @@ pub struct TenonHost {
     /// negative. Returns 1 if it was counted; 0 if it would exceed the limit of the client or the node, and the plugin
     /// must then not keep it. A decrease is always counted. Everything is released when the instance stops.
     pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
+    /// Since minor number 3. Calls a method of any namespace by its full name, with the JSON text of its `params`, or none;
+    /// the reply's body is the JSON text of its result. `call` as in [`TenonHost::call`]. Whatever the method does is bounded
+    /// by the calling plugin's capabilities too.
+    pub call_json: unsafe extern "C" fn(
+        state: *const c_void,
+        call: *const c_void,
+        method: TenonSlice,
+        params: TenonSlice,
+    ) -> TenonFuture,
 }
 
 /// The description of a plugin. Static; returned by [`PLUGIN_SYMBOL`].

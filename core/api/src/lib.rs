@@ -26,7 +26,7 @@ mod space;
 pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
-pub use message::{Capability, Event, Request, Topic};
+pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
     BlockProducer, BlockSigner, CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords,

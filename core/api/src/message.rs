@@ -90,6 +90,43 @@ impl Capability {
     }
 }
 
+/// A set of capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CapabilitySet(u16);
+
+impl CapabilitySet {
+    /// Every capability.
+    pub const ALL: Self = Self(u16::MAX);
+
+    /// Whether it contains a capability.
+    pub const fn contains(self, capability: Capability) -> bool {
+        self.0 & Self::bit(capability) != 0
+    }
+
+    /// The capabilities that are in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    const fn bit(capability: Capability) -> u16 {
+        1 << capability as u16
+    }
+}
+
+impl Default for CapabilitySet {
+    /// [`CapabilitySet::ALL`].
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl FromIterator<Capability> for CapabilitySet {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Self {
+        Self(capabilities.into_iter().fold(0, |bits, capability| bits | Self::bit(capability)))
+    }
+}
+
 /// A query or command with exactly one answer.
 pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Type of the answer.
@@ -121,6 +158,16 @@ pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_capabilities_contain_what_both_have() {
+        let [read, evm, sign] = [Capability::ReadChain, Capability::CallEvm, Capability::Sign];
+        let both = CapabilitySet::from_iter([read, evm]).and(CapabilitySet::from_iter([evm, sign]));
+
+        assert!(both.contains(evm) && !both.contains(read) && !both.contains(sign));
+        assert!(Capability::ALL.into_iter().all(|capability| CapabilitySet::ALL.contains(capability)));
+        assert!(Capability::ALL.into_iter().all(|capability| !CapabilitySet::from_iter([]).contains(capability)));
+    }
 
     #[test]
     fn all_grants_neither_sign_nor_administer() {

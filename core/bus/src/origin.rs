@@ -7,6 +7,8 @@ use std::{
     sync::OnceLock,
 };
 
+use tenon_api::CapabilitySet;
+
 /// The transport by which a request arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -127,12 +129,17 @@ pub struct Origin {
     /// The plugin that made the call, set for calls that wait (work and actors). Reads, which are answered at once,
     /// leave it empty, because setting it would copy the context.
     pub plugin: Option<PluginId>,
+    /// What the plugins between the client and this call may do, together: a plugin that calls a method of another namespace
+    /// gains nothing by it.
+    pub grants: CapabilitySet,
+    /// Number of calls of methods of other namespaces that led here.
+    pub depth: u8,
 }
 
 impl Origin {
     /// A client without a token.
     pub const fn new(transport: Transport, client: ClientId) -> Self {
-        Self { transport, client, has_token: false, plugin: None }
+        Self { transport, client, has_token: false, plugin: None, grants: CapabilitySet::ALL, depth: 0 }
     }
 
     /// The same origin, called through this plugin.

@@ -325,6 +325,7 @@ impl PluginHost {
             most,
             granted,
             bus: self.bus.clone(),
+            router: self.router.downgrade(),
             space,
             memory: self.options.memory.clone(),
             log_lines: plan.limits.log_lines,

@@ -15,6 +15,7 @@ use tenon_sdk::boundary::OwnedBytes;
 use crate::{
     Caller, Manifest,
     boundary::{LocalCall, LocalStream},
+    router::WeakRouter,
     space::Space,
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Start<'a> {
     pub(crate) granted: Vec<Capability>,
     /// The bus.
     pub(crate) bus: Bus,
+    /// Finds the methods that it calls.
+    pub(crate) router: WeakRouter,
     /// Its own storage.
     pub(crate) space: Space,
     /// Budget for memory that it and its callers hold.

@@ -114,6 +114,10 @@ impl<B: Backend> Backend for Journaled<B> {
         self.backend.subscribe(topic, schema)
     }
 
+    fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
+        self.backend.call_json(context, method, params)
+    }
+
     fn hold(&self, client: u64, bytes: i64) -> bool {
         self.backend.hold(client, bytes)
     }

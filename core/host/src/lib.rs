@@ -32,6 +32,7 @@ mod host;
 mod instance;
 mod isolation;
 mod journal;
+mod json_calls;
 mod library_cache;
 mod library_file;
 mod life_cycle;

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -187,7 +187,23 @@ pub struct Router {
     inner: Arc<Inner>,
 }
 
+/// A [`Router`] that does not keep its routes alive.
+#[derive(Clone)]
+pub(crate) struct WeakRouter(Weak<Inner>);
+
+impl WeakRouter {
+    /// The router; `None` once it is gone.
+    pub(crate) fn upgrade(&self) -> Option<Router> {
+        self.0.upgrade().map(|inner| Router { inner })
+    }
+}
+
 impl Router {
+    /// For plugins, which the routes own.
+    pub(crate) fn downgrade(&self) -> WeakRouter {
+        WeakRouter(Arc::downgrade(&self.inner))
+    }
+
     pub(crate) fn new(
         slow_calls: usize,
         slow_queue: usize,

@@ -1,5 +1,5 @@
-/* A whole plugin in C: `chello_greet` answers at once, `chello_wait` after the host's timer, and the subscription
- * `count` sends three numbers.
+/* A whole plugin in C. `chello_height` and `chello_balance` answer from chain data, by methods of the namespace eth;
+ * `chello_greet` answers at once, `chello_wait` after the host's timer, and the subscription `count` sends three numbers.
  *
  *     cc -shared -fPIC -I ../../sdk/include -o libc_hello.so c_hello.c
  */
@@ -93,6 +93,34 @@ static TenonFuture wait_a_little(const TenonHost *host) {
     return future;
 }
 
+/* ---- chain data: what another namespace answers is passed on; its future is ours ---- */
+
+static int32_t poll_too_old(void *state, const TenonWaker *waker, TenonReply *reply) {
+    (void)state, (void)waker;
+    *reply = answer(-32000, "this host is older than call_json");
+    return TENON_POLL_READY;
+}
+
+static TenonFuture ask(const TenonHost *host, const TenonCallContext *context, TenonSlice method, TenonSlice params) {
+    if (host->size < offsetof(TenonHost, call_json) + sizeof host->call_json) {
+        TenonFuture too_old = {NULL, poll_too_old, NULL};
+        return too_old;
+    }
+    return host->call_json(host->state, context->call, method, params);
+}
+
+/* The number of the newest block. */
+static TenonFuture height(const TenonHost *host, const TenonCallContext *context) {
+    TenonSlice method = TEXT("eth_blockNumber"), params = TEXT("[]");
+    return ask(host, context, method, params);
+}
+
+/* The balance of the address in the first parameter, at the block in the second one, or at the head without it. */
+static TenonFuture balance(const TenonHost *host, const TenonCallContext *context, TenonSlice params) {
+    TenonSlice method = TEXT("eth_getBalance");
+    return ask(host, context, method, params);
+}
+
 /* ---- count: the acceptance, then 1, 2, 3 ---- */
 
 static int32_t poll_count(void *state, const TenonWaker *waker, TenonReply *reply) {
@@ -123,8 +151,13 @@ static TenonReply start(const TenonHost *host, TenonSlice settings, TenonSlice h
 }
 
 static TenonFuture call(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params) {
-    (void)context;
-    return method == 0 ? greet(params) : wait_a_little(((Instance *)instance)->host);
+    const TenonHost *host = ((Instance *)instance)->host;
+    switch (method) {
+    case 0: return greet(params);
+    case 1: return wait_a_little(host);
+    case 2: return height(host, context);
+    default: return balance(host, context, params);
+    }
 }
 
 static TenonStream subscribe(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params) {
@@ -147,6 +180,12 @@ static void stop(void *instance) { free(instance); }
 static const TenonMethod methods[] = {
     {TEXT("chello_greet"), TENON_COST_FAST, 0, TEXT("{\"summary\":\"Greets.\",\"params\":[]}")},
     {TEXT("chello_wait"), TENON_COST_FAST, 0, TEXT("{\"summary\":\"Waits a millisecond.\",\"params\":[]}")},
+    {TEXT("chello_height"), TENON_COST_FAST, TENON_METHOD_ONLY_READS,
+     TEXT("{\"summary\":\"The number of the newest block.\",\"params\":[]}")},
+    {TEXT("chello_balance"), TENON_COST_FAST, TENON_METHOD_ONLY_READS,
+     TEXT("{\"summary\":\"An account's balance, wei.\",\"params\":["
+          "{\"name\":\"address\",\"required\":true,\"schema\":{\"type\":\"string\"}},"
+          "{\"name\":\"block\",\"schema\":{\"type\":\"string\"}}]}")},
 };
 static const TenonSubscription subscriptions[] = {{TEXT("count")}};
 
@@ -159,6 +198,7 @@ static const TenonPlugin plugin = {
     .namespace_ = TEXT("chello"),
     .version = TEXT("1.0"),
     .built_with = TEXT("C"),
+    .capabilities = TEXT("ReadChain"),
     .methods = methods,
     .method_count = sizeof methods / sizeof *methods,
     .subscriptions = subscriptions,

@@ -1,4 +1,4 @@
-/* The boundary between Tenon and its plugins, version 1.1.
+/* The boundary between Tenon and its plugins, version 1.3.
  *
  * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
  *
@@ -11,7 +11,7 @@
  *    other side states.
  *
  * The Rust definitions in core/api/src/abi.rs say the same; a test compares sizes and offsets.
- * plugins/examples/c_hello is a whole plugin in C.
+ * plugins/examples/c_hello is a whole plugin in C, plugins/examples/cpp_chain one in C++.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -25,7 +25,7 @@ extern "C" {
 
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 2 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold */
+#define TENON_ABI_MINOR 3 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json */
 /* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
  * open them again in the instance that replaces this one. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
@@ -143,6 +143,11 @@ typedef struct TenonHost {
      * bytes more, or fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then
      * the plugin must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops. */
     int32_t (*hold)(const void *state, uint64_t client, int64_t bytes);
+    /* Since minor number 3; look at size first. Calls a method of any namespace by its full name, as clients do: params is the
+     * JSON text of its params (an array), or empty. The reply's body is the JSON text of the result. `call` as for call above;
+     * no schema hash is needed. The method can do no more than this plugin was granted itself. A method may return this future
+     * as its own. */
+    TenonFuture (*call_json)(const void *state, const void *call, TenonSlice method, TenonSlice params);
 } TenonHost;
 
 /* What a plugin is. Static. Every function may be called from any thread; call and subscribe also from several

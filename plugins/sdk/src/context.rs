@@ -38,6 +38,8 @@ pub(crate) trait HostPort: Send + Sync {
     fn now_nanos(&self) -> u64;
     /// Counts memory that is kept for a client; false when it has no more to give.
     fn hold(&self, client: u64, bytes: i64) -> bool;
+    /// Calls a method by its name.
+    fn call_json(&self, token: CallToken, method: &str, params: &str) -> ForeignFuture;
 }
 
 /// The caller, as reported by the host.
@@ -68,6 +70,14 @@ impl Host {
         let frame = encode_request(&request)?;
         let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
         decode_reply::<R>(future).await
+    }
+
+    /// Calls a method of any namespace by its full name, on the plugin's own account; see [`Context::call_json`].
+    ///
+    /// # Errors
+    /// As [`Context::call_json`].
+    pub async fn call_json(&self, method: &str, params: &str) -> Result<String, Failure> {
+        json_text(self.port.call_json(CallToken::NONE, method, params)).await
     }
 
     /// Listens to an event. Nothing that happens after this call is missed without being counted.
@@ -196,6 +206,33 @@ impl<S> Context<S> {
             self.inner.served.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref())
         };
         decode_reply::<R>(future).await
+    }
+
+    /// Calls a method of any namespace by its full name, in the caller's name, and returns the JSON text of its result.
+    /// `params` is the JSON text of its parameters, or empty. Whatever the method does needs this plugin's capabilities
+    /// too. For chain data the typed questions of [`Node`](crate::Node) are faster and have no text to parse.
+    ///
+    /// ```
+    /// use tenon_sdk::{prelude::*, testing::FakeHost};
+    ///
+    /// /// The height as clients see it.
+    /// async fn height(context: Context<()>) -> Result<String, Failure> {
+    ///     context.call_json("eth_blockNumber", "[]").await
+    /// }
+    ///
+    /// let host = FakeHost::new().answer_json("eth_blockNumber", |_| Ok(r#""0x10""#.to_owned()));
+    /// assert_eq!(host.run(height(host.context(()))), Ok(r#""0x10""#.to_owned()));
+    /// ```
+    ///
+    /// # Errors
+    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method needs, or the
+    /// host is older than this function.
+    pub async fn call_json(&self, method: &str, params: &str) -> Result<String, Failure> {
+        let future = {
+            let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
+            self.inner.served.host.port.call_json(*token, method, params)
+        };
+        json_text(future).await
     }
 
     /// Listens to an event. Nothing that happens after this call is missed without being counted.
@@ -348,6 +385,11 @@ fn encode_request<R: Request>(request: &R) -> Result<codec::RequestFrame, Failur
 async fn decode_reply<R: Request>(future: ForeignFuture) -> Result<R::Reply, Failure> {
     let frame = future.await?;
     codec::decode(frame.as_ref()).map_err(codec_failure)
+}
+
+async fn json_text(future: ForeignFuture) -> Result<String, Failure> {
+    let json = future.await?;
+    String::from_utf8(json.as_ref().to_vec()).map_err(|_| Failure::server("the method's answer is not UTF-8"))
 }
 
 fn codec_failure(error: codec::CodecError) -> Failure {

@@ -43,7 +43,7 @@ fn expectations() -> Expectations {
         TenonMethod { name, cost, flags, description }
         TenonSubscription { name }
         TenonCallContext { call, namespaces, deadline_nanos, client }
-        TenonHost { size, abi_minor, reserved, state, call, subscribe, sleep, log, now_nanos, hold }
+        TenonHost { size, abi_minor, reserved, state, call, subscribe, sleep, log, now_nanos, hold, call_json }
         TenonPlugin {
             magic, abi_major, abi_minor, needs_minor, reserved, size, features, schema_hash, name,
             namespace as "namespace_", version, built_with, capabilities, needs, methods, method_count,

@@ -21,6 +21,10 @@ impl Backend for NoBus {
         ExportedStream::refused(no_bus())
     }
 
+    fn call_json(&self, _: Option<&CallContext>, _: &[u8], _: &[u8]) -> ExportedFuture {
+        ExportedFuture::ready(Err(no_bus()))
+    }
+
     fn log(&self, _: u32, _: &str) {}
 
     fn end_events(&self) {}

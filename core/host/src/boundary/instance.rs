@@ -72,8 +72,9 @@ unsafe impl Sync for LocalInstance {}
 
 impl LocalInstance {
     fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
-        let Start { name, granted, bus, space, memory, log_lines, settings, handover, .. } = start;
-        let backend = BusBackend::new(name.to_owned(), bus, granted, manifest.sends_frames, space).drawing_on(memory);
+        let Start { name, granted, bus, router, space, memory, log_lines, settings, handover, .. } = start;
+        let backend = BusBackend::new(name.to_owned(), bus, granted, manifest.sends_frames, space);
+        let backend = backend.drawing_on(memory).calling_through(router);
         let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
         let backend: Box<dyn Backend> = match &journal {
             None => Box::new(backend),

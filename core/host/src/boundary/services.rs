@@ -24,7 +24,7 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
 
-use crate::{faults::is_crash, space::Space};
+use crate::{faults::is_crash, json_calls::JsonCalls, router::WeakRouter, space::Space};
 
 /// Zero of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -46,6 +46,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Subscribes to an event topic.
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
+
+    /// Calls a method of any namespace by its name, with the JSON text of its parameters or none.
+    fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture;
 
     /// Counts memory that the plugin keeps for a client. Returns false if none is left. Where nothing is counted, the
     /// process' memory limit applies instead.
@@ -132,6 +135,7 @@ impl Services {
                 log,
                 now_nanos,
                 hold,
+                call_json,
             })
         };
         &self.table.get_or_init(table).0
@@ -149,6 +153,8 @@ pub(crate) struct BusBackend {
     id: PluginId,
     bus: Bus,
     granted: Vec<Capability>,
+    /// Calls methods of other namespaces for it; none where there are no others.
+    json_calls: Option<JsonCalls>,
     /// Whether its messages have this node's schema.
     sends_frames: bool,
     is_stopped: AtomicBool,
@@ -177,7 +183,21 @@ impl BusBackend {
         let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
         let is_stopped = AtomicBool::new(false);
         let id = PluginId::of_name(&plugin);
-        Self { plugin, id, bus, granted, sends_frames, is_stopped, space, memory, kept, events_end, crashes }
+        let json_calls = None;
+        Self {
+            plugin,
+            id,
+            bus,
+            granted,
+            json_calls,
+            sends_frames,
+            is_stopped,
+            space,
+            memory,
+            kept,
+            events_end,
+            crashes,
+        }
     }
 
     /// The same, with memory counted in this budget.
@@ -185,17 +205,43 @@ impl BusBackend {
         Self { memory, ..self }
     }
 
+    /// The same, with calls of methods through this router.
+    pub(crate) fn calling_through(self, router: WeakRouter) -> Self {
+        let granted = self.granted.iter().copied().collect();
+        let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));
+        Self { json_calls, ..self }
+    }
+
     /// Memory that the plugin keeps for clients.
     fn kept(&self) -> MutexGuard<'_, HashMap<u64, Reservation>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn check_running(&self) -> Result<(), Failure> {
+        if self.is_stopped.load(Ordering::Acquire) {
+            return Err(Failure::server(format!("plugin {} has been stopped", self.plugin)));
+        }
+        Ok(())
+    }
+
+    /// Checks that the plugins that called a method of this one may send to this topic, too. Records in this plugin's own
+    /// storage are its own matter.
+    fn check_callers(entry: &SchemaEntry, context: Option<&CallContext>) -> Result<(), Failure> {
+        let Some(context) = context else { return Ok(()) };
+        if entry.capability == Capability::Storage || context.origin().grants.contains(entry.capability) {
+            return Ok(());
+        }
+        Err(Failure::server(format!(
+            "the calling plugin was not granted {}, which {} needs",
+            entry.capability.name(),
+            entry.name
+        )))
+    }
+
     /// Checks that the plugin may send or subscribe to this topic.
     fn check(&self, topic: Topic) -> Result<&'static SchemaEntry, Failure> {
         let Self { plugin, .. } = self;
-        if self.is_stopped.load(Ordering::Acquire) {
-            return Err(Failure::server(format!("plugin {plugin} has been stopped")));
-        }
+        self.check_running()?;
         if !self.sends_frames {
             return Err(Failure::server(format!("plugin {plugin} has no schema hash and so cannot use the bus")));
         }
@@ -215,7 +261,7 @@ impl BusBackend {
 
 impl Backend for BusBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        if let Err(failure) = self.check(topic) {
+        if let Err(failure) = self.check(topic).and_then(|entry| Self::check_callers(entry, context)) {
             return ExportedFuture::ready(Err(failure));
         }
         if let Some(answer) = self.space.answer(topic, frame) {
@@ -285,6 +331,14 @@ impl Backend for BusBackend {
             };
             Some((item, (subscription, end)))
         }))
+    }
+
+    fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
+        match (self.check_running(), &self.json_calls) {
+            (Err(failure), _) => ExportedFuture::ready(Err(failure)),
+            (Ok(()), Some(calls)) => calls.call(context, method, params),
+            (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("there are no other namespaces here"))),
+        }
     }
 
     fn hold(&self, client: u64, bytes: i64) -> bool {
@@ -403,6 +457,22 @@ unsafe extern "C" fn hold(state: *const c_void, client: u64, bytes: i64) -> i32 
     i32::from(catch_unwind(AssertUnwindSafe(hold)).ok().flatten().unwrap_or(bytes <= 0))
 }
 
+unsafe extern "C" fn call_json(
+    state: *const c_void,
+    call: *const c_void,
+    method: TenonSlice,
+    params: TenonSlice,
+) -> TenonFuture {
+    // SAFETY: the plugin passes its own state, a token that it was given and has not outlived, and texts that it
+    // lends (rules of `TenonHost::call_json`).
+    let (services, context, method, params) =
+        unsafe { (services(state), call.cast::<CallContext>().as_ref(), borrow(method), borrow(params)) };
+    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call_json(context, method, params))))
+        .unwrap_or_else(|_| Some(ExportedFuture::ready(Err(crashed()))))
+        .unwrap_or_else(|| ExportedFuture::ready(Err(stopped())))
+        .into_raw()
+}
+
 unsafe extern "C" fn now_nanos(_state: *const c_void) -> u64 {
     u64::try_from(CLOCK.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -424,6 +494,9 @@ mod tests {
         }
         fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {
             ExportedStream::refused(stopped())
+        }
+        fn call_json(&self, _: Option<&CallContext>, _: &[u8], _: &[u8]) -> ExportedFuture {
+            ExportedFuture::ready(Err(stopped()))
         }
         fn log(&self, _: u32, _: &str) {}
         fn end_events(&self) {}

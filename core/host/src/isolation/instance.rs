@@ -83,14 +83,15 @@ impl OpenedPlugin for ProcessPlugin {
     fn start(mut self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
-        let Start { name, most, granted, bus, space, memory, settings, handover, .. } = start;
+        let Start { name, most, granted, bus, router, space, memory, settings, handover, .. } = start;
         for warning in &self.warnings {
             tracing::warn!(plugin = name, "{warning}");
         }
         let share = memory.limits().client;
         let frames = memory.client(ClientId::of_plugin(PluginId::of_name(name)));
-        let backend =
-            BusBackend::new(name.to_owned(), bus, granted, self.manifest.sends_frames, space).drawing_on(memory);
+        let backend = BusBackend::new(name.to_owned(), bus, granted, self.manifest.sends_frames, space)
+            .drawing_on(memory)
+            .calling_through(router);
         let log_lines = self.options.log_lines;
         // Half of its share: the rest is for the answers to requests already sent.
         let pause_at = self.options.pause_at.min(share / 2);

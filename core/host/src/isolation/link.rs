@@ -407,6 +407,7 @@ impl Link {
             Kind::Item => self.take_item(frame),
             Kind::End => self.take_end(frame),
             Kind::BusCall => self.bus_call(frame),
+            Kind::JsonCall => self.json_call(frame),
             Kind::BusSubscribe => self.bus_subscribe(frame),
             Kind::BusCancel => {
                 // Absent if it has been answered already.
@@ -518,15 +519,40 @@ impl Link {
             self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
             return Ok(());
         };
-        let mut work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, question));
+        let work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, question));
+        self.answer_when_ready(room, id, work, question.len());
+        Ok(())
+    }
+
+    fn json_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
+        let (id, mut fields) = (frame.id, frame.fields());
+        let (call, method) = (fields.u64()?, fields.u32()? as usize);
+        let Some((method, params)) = fields.rest().split_at_checked(method) else {
+            return Err(WireError::Malformed(frame.kind));
+        };
+        // As in `bus_call`. Without such a call the plugin asks on its own account.
+        let context = self.context_of(call);
+        let length = frame.body.len();
+        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_ASKED_BYTES;
+        let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
+            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
+            return Ok(());
+        };
+        let work = ForeignFuture::from(self.backend.call_json(context.as_ref(), method, params));
+        self.answer_when_ready(room, id, work, length);
+        Ok(())
+    }
+
+    /// Answers a request of `length` bytes when its work has ended.
+    fn answer_when_ready(self: &Arc<Self>, room: RoomAtTheBus, id: u64, mut work: ForeignFuture, length: usize) {
         // A read answers its first poll; it needs no task.
         let first = std::task::Context::from_waker(std::task::Waker::noop());
         if let std::task::Poll::Ready(answer) = work.poll_reply(&first) {
             self.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
-            return Ok(());
+            return;
         }
         let link = Arc::clone(self);
-        let asked = Asked::new(self, question.len());
+        let asked = Asked::new(self, length);
         self.add_to_the_bus(room, id, None, async move {
             let answer = work.await;
             drop(asked);
@@ -534,7 +560,6 @@ impl Link {
                 link.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
             }
         });
-        Ok(())
     }
 
     fn answer_bus(&self, id: u64, answer: Result<&[u8], &Failure>) {

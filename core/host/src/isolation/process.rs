@@ -279,7 +279,7 @@ impl Process {
                 log(level(frame.id), &String::from_utf8_lossy(frame.body));
                 Ok(None)
             }
-            Kind::BusCall | Kind::BusSubscribe | Kind::BusCancel | Kind::BusCredit => {
+            Kind::BusCall | Kind::JsonCall | Kind::BusSubscribe | Kind::BusCancel | Kind::BusCredit => {
                 early_bytes += frame.body.len();
                 if early.len() >= MAX_EARLY || early_bytes > MAX_EARLY_BYTES {
                     return Err(WireError::TooMuchEarly.into());

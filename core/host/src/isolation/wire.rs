@@ -6,7 +6,10 @@
 
 use tenon_api::{Failure, FailureCode};
 
-use crate::journal::MAX_LINE;
+use crate::{
+    journal::MAX_LINE,
+    json_calls::{MAX_METHOD, MAX_PARAMS},
+};
 
 /// Bytes of the length field.
 const LENGTH: usize = 4;
@@ -69,7 +72,7 @@ kinds! {
     ExportState = 0x07, most 0;
     /// Host: requests an orderly end.
     Stop = 0x08, most 0;
-    /// Host: answers `BusCall`.
+    /// Host: answers `BusCall` and `JsonCall`.
     BusReply = 0x09, most MAX_FRAME;
     /// Host: an event of `BusSubscribe`.
     BusItem = 0x0a, most MAX_FRAME;
@@ -93,10 +96,12 @@ kinds! {
     BusCall = 0x87, most MAX_QUESTION + 24;
     /// Child: subscribes to an event topic.
     BusSubscribe = 0x88, most 8;
-    /// Child: no longer waits for a `BusCall` or `BusSubscribe`.
+    /// Child: no longer waits for a `BusCall`, `JsonCall` or `BusSubscribe`.
     BusCancel = 0x89, most 0;
     /// Child: grants this many more events.
     BusCredit = 0x8a, most 4;
+    /// Child: a call of a method by name, with the call or subscription for which it is made, 0 for none.
+    JsonCall = 0x8f, most MAX_METHOD + MAX_PARAMS + 24;
     /// Child: a line for the log.
     Log = 0x8b, most MAX_LINE;
     /// Child: answers `Ping`.

@@ -48,6 +48,19 @@ pub(crate) fn c_library(library: &Path, source: &str, flags: &[&str]) -> PathBuf
     library
 }
 
+/// Compiles a plugin in C++ to a file in this folder; `None` where there is no compiler of it.
+pub(crate) fn cpp_plugin(folder: &Path, source: &str) -> Option<PathBuf> {
+    let library = folder.join("libplugin_in_cpp.so");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut compile =
+        Command::new(env::var("CXX").ok().filter(|words| !words.contains(' ')).unwrap_or_else(|| "c++".to_owned()));
+    compile.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]);
+    compile.arg(root.join("plugins/sdk/include")).arg("-o").arg(&library).arg(root.join(source));
+    let output = compile.output().ok()?;
+    assert!(output.status.success(), "{compile:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(library)
+}
+
 /// A host over a bus, with a folder that goes away with it.
 pub(crate) struct TestHost {
     pub(crate) host: Arc<PluginHost>,

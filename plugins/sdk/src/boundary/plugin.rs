@@ -214,6 +214,8 @@ unsafe extern "C" fn stop<P: Plugin>(instance: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
 }
 
+type CallJson = unsafe extern "C" fn(*const c_void, *const c_void, TenonSlice, TenonSlice) -> TenonFuture;
+
 /// The host's functions, as it gave them to `start`.
 ///
 /// Fields are read one by one: the table of an older host ends before ours.
@@ -244,7 +246,13 @@ impl HostTable {
     /// The function that counts memory, if the host has it.
     fn hold_function(&self) -> Option<unsafe extern "C" fn(*const c_void, u64, i64) -> i32> {
         // SAFETY: the field is read only where the host's own size says that it is there.
-        unsafe { ((*self.0).size >= size_of::<TenonHost>()).then(|| (*self.0).hold) }
+        unsafe { ((*self.0).size >= offset_of!(TenonHost, call_json)).then(|| (*self.0).hold) }
+    }
+
+    /// The function that calls methods by name, if the host has it.
+    fn call_json_function(&self) -> Option<CallJson> {
+        // SAFETY: as in `hold_function`.
+        unsafe { ((*self.0).size >= size_of::<TenonHost>()).then(|| (*self.0).call_json) }
     }
 }
 
@@ -291,5 +299,15 @@ impl HostPort for HostTable {
         let Some(hold) = self.hold_function() else { return true };
         // SAFETY: by the ABI; `state` is the host's own.
         unsafe { hold((*self.0).state, client, bytes) != 0 }
+    }
+
+    fn call_json(&self, token: CallToken, method: &str, params: &str) -> ForeignFuture {
+        let Some(call_json) = self.call_json_function() else {
+            let older = Failure::server("the host is older than call_json");
+            return ExportedFuture::ready(Err(older)).into();
+        };
+        let (method, params) = (slice(method.as_bytes()), slice(params.as_bytes()));
+        // SAFETY: by the ABI; the token is the host's own or null, both texts are lent.
+        unsafe { ForeignFuture::from_raw(call_json((*self.0).state, token.0, method, params)) }
     }
 }

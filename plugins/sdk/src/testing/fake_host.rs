@@ -24,6 +24,7 @@ use crate::{
 /// A frame, or the notice that some were missed.
 type PreparedEvent = Result<Vec<u8>, Failure>;
 type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
+type JsonAnswer = Arc<dyn Fn(&str) -> Result<String, Failure> + Send + Sync>;
 
 /// A host that answers requests by closures, announces prepared events and remembers what was logged.
 /// Cheap to clone; clones are the same host.
@@ -49,6 +50,8 @@ pub struct FakeHost {
 #[derive(Default)]
 struct FakePort {
     answers: Mutex<HashMap<u32, Answer>>,
+    /// Answers of methods, by name.
+    json_answers: Mutex<HashMap<String, JsonAnswer>>,
     /// Frames that the next subscriber of a topic receives.
     events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
     log: Mutex<Vec<(LogLevel, String)>>,
@@ -89,6 +92,17 @@ impl FakeHost {
             codec::encode(&answer(request)?).map_err(|error| Failure::server(error.to_string()))
         };
         lock(&self.port.answers).insert(R::TOPIC.0, Arc::new(answer));
+        self
+    }
+
+    /// Answers calls of a method by `answer`, from now on: JSON text of the parameters in, JSON text of the result out.
+    #[must_use]
+    pub fn answer_json(
+        self,
+        method: &str,
+        answer: impl Fn(&str) -> Result<String, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        lock(&self.port.json_answers).insert(method.to_owned(), Arc::new(answer));
         self
     }
 
@@ -192,11 +206,8 @@ impl FakeHost {
         method: &str,
         params: &str,
     ) -> Result<String, Failure> {
-        let found = table.methods.iter().find(|candidate| candidate.name == method).ok_or_else(|| Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            message: format!("the method {method} does not exist/is not available"),
-            data: None,
-        })?;
+        let found = table.methods.iter().find(|candidate| candidate.name == method);
+        let found = found.ok_or_else(|| no_method(method))?;
         let future = (found.call)(self.context_of(plugin.clone()), params.as_bytes());
         self.run(ForeignFuture::from(future)).map(text)
     }
@@ -332,6 +343,12 @@ impl HostPort for FakePort {
         self.clock.nanos.load(Ordering::Relaxed)
     }
 
+    fn call_json(&self, _token: CallToken, method: &str, params: &str) -> ForeignFuture {
+        let answer = lock(&self.json_answers).get(method).cloned();
+        let result = answer.map_or_else(|| Err(no_method(method)), |answer| answer(params));
+        ExportedFuture::ready(result.map(String::into_bytes)).into()
+    }
+
     fn hold(&self, client: u64, bytes: i64) -> bool {
         let (mut held, memory) = (lock(&self.held), *lock(&self.memory));
         let of_client = held.entry(client).or_default();
@@ -340,6 +357,14 @@ impl HostPort for FakePort {
         }
         *of_client += bytes;
         true
+    }
+}
+
+fn no_method(method: &str) -> Failure {
+    Failure {
+        code: FailureCode::METHOD_NOT_FOUND,
+        message: format!("the method {method} does not exist/is not available"),
+        data: None,
     }
 }
 

@@ -1,0 +1,105 @@
+//! Calls that plugins make of methods of other namespaces, by name and with JSON, as clients do.
+//!
+//! Invariants: the method can do no more than both plugins were granted; such calls lead to at most [`MAX_DEPTH`] further
+//! ones; parameters are complete JSON, because in-process plugins trust the host for that.
+
+use std::time::{Duration, Instant};
+
+use tenon_api::{CapabilitySet, Failure, FailureCode};
+use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryUse, Origin, PluginId, Transport};
+use tenon_sdk::boundary::ExportedFuture;
+use zeroize::Zeroizing;
+
+use crate::{Caller, Exposure, Router, router::WeakRouter};
+
+/// Maximum length of a method's name, bytes.
+pub(crate) const MAX_METHOD: usize = 256;
+/// Maximum length of the parameters, bytes.
+pub(crate) const MAX_PARAMS: usize = 5 << 20;
+/// Maximum number of such calls that lead to one another.
+const MAX_DEPTH: u8 = 4;
+/// Time of a call that a plugin makes on its own account.
+const OWN_TIME: Duration = Duration::from_secs(300);
+
+/// Calls methods for one plugin.
+pub(crate) struct JsonCalls {
+    router: WeakRouter,
+    id: PluginId,
+    granted: CapabilitySet,
+    memory: MemoryBudget,
+}
+
+impl JsonCalls {
+    /// For the plugin with this id, which was granted these capabilities.
+    pub(crate) fn new(router: WeakRouter, id: PluginId, granted: CapabilitySet, memory: MemoryBudget) -> Self {
+        Self { router, id, granted, memory }
+    }
+
+    /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin asks;
+    /// without one it asks on its own account.
+    pub(crate) fn call(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
+        let begun = self.check(method, params).and_then(|(method, params)| {
+            let context = self.context_of(context)?;
+            let client = self.memory.client(context.origin().client);
+            // The text, and the method's parameters decoded from it.
+            let memory = client.reserve(MemoryUse::Calls, params.len().saturating_mul(2))?;
+            let router = self.router.upgrade().ok_or_else(|| Failure::server("the node is stopping"))?;
+            // Wiped, because the parameters may hold a password.
+            Ok((router, method.to_owned(), Zeroizing::new(params.to_owned()), context, client, memory))
+        });
+        let (router, method, params, context, client, memory) = match begun {
+            Ok(begun) => begun,
+            Err(failure) => return ExportedFuture::ready(Err(failure)),
+        };
+        ExportedFuture::new(async move {
+            let _memory = memory;
+            let params = (!params.is_empty()).then_some(params.as_str());
+            let answer = Router::call(&router, &method, params, &Caller::new(Exposure::all(), context)).await?;
+            let json = answer.as_ref();
+            // The answer, and its copy for the plugin, until that is handed over.
+            let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2))?;
+            Ok(json.to_vec())
+        })
+    }
+
+    fn check<'a>(&self, method: &'a [u8], params: &'a [u8]) -> Result<(&'a str, &'a str), Failure> {
+        let no_method = || Failure {
+            code: FailureCode::METHOD_NOT_FOUND,
+            message: format!("a method's name is UTF-8, and at most {MAX_METHOD} bytes long"),
+            data: None,
+        };
+        let method = std::str::from_utf8(method).ok().filter(|name| name.len() <= MAX_METHOD).ok_or_else(no_method)?;
+        if params.len() > MAX_PARAMS {
+            let text = format!("the parameters have {} bytes; at most {MAX_PARAMS} are taken", params.len());
+            return Err(Failure::limit(text));
+        }
+        let invalid = |problem: &dyn std::fmt::Display| Failure {
+            code: FailureCode::INVALID_PARAMS,
+            message: format!("the parameters are not JSON: {problem}"),
+            data: None,
+        };
+        let params = std::str::from_utf8(params).map_err(|error| invalid(&error))?;
+        if !params.is_empty() {
+            serde_json::from_str::<serde::de::IgnoredAny>(params).map_err(|error| invalid(&error))?;
+        }
+        Ok((method, params))
+    }
+
+    /// The context of the method's call: never more than the plugin was granted, and one call deeper.
+    fn context_of(&self, context: Option<&CallContext>) -> Result<CallContext, Failure> {
+        let (context, origin) = match context {
+            Some(context) => (context.question(), context.origin()),
+            None => {
+                let own = Origin::new(Transport::Inside, ClientId::of_plugin(self.id));
+                (CallContext::with_deadline(Instant::now() + OWN_TIME), own)
+            }
+        };
+        if origin.depth >= MAX_DEPTH {
+            let text = format!("calls of methods by plugins lead to one another: at most {MAX_DEPTH} may");
+            return Err(Failure::limit(text));
+        }
+        let grants = origin.grants.and(self.granted);
+        let origin = Origin { grants, depth: origin.depth + 1, ..origin.by_plugin(self.id) };
+        Ok(context.from_origin(origin))
+    }
+}
