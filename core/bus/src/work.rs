@@ -10,6 +10,7 @@ use tenon_api::Failure;
 use crate::{
     CallContext,
     call::crashed,
+    clients_heard,
     fair::{FairLimits, FairQueue, NoPlace, Place, Share},
 };
 
@@ -75,7 +76,11 @@ impl WorkPool {
     /// up. Its time is charged to the client and to its message.
     pub(crate) fn attempt<T>(&self, context: &CallContext, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         let (client, began) = (context.origin().client, Instant::now());
-        if context.require_time().is_err() || !self.queue.may_attempt(client, began) {
+        if context.require_time().is_err() {
+            return None;
+        }
+        // A client that is alone takes nothing from others, and queueing costs more than most calls.
+        if clients_heard::are_several(began) && !self.queue.may_attempt(client, began) {
             return None;
         }
         let answer = attempt();
