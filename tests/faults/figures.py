@@ -24,6 +24,7 @@ CLAUSES = {
     "disk": ("a full disk: reported, nothing written, reads served, normal shutdown, continues with space", 0),
     "input": ("external files truncated, changed, with wrong lengths, deeply nested", 10_000),
     "requests": ("malformed requests: exact error codes", 30_000),
+    "spoiled": ("requests from the node's own OpenRPC document, spoiled by type: an answer to each", 100_000),
     "clients": ("hostile clients: memory, files, delay of other clients", 5_000),
     "fair": ("one client floods: other clients are served in turn", 0),
     "memory": ("clients that make the node hold memory: below the sum of its settings plus 256 MiB", 10_000),
