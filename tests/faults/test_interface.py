@@ -4,7 +4,7 @@ import pytest
 
 import wire
 from tenon_node import DATA, Node
-from test_exposure import names_of, unknown
+from test_exposure import names_of, over_socket, unknown
 
 NAMES = (DATA / "interface-methods.txt").read_text().split()
 NAMESPACES = "eth,net,web3,txpool,debug,admin,miner,personal,Consensus"
@@ -23,6 +23,14 @@ def test_the_document_has_147_names_and_all_are_listed(node):
 
     assert len(NAMES) == len(set(NAMES)) == 147
     assert set(NAMES) <= set(methods)
+
+
+def test_every_method_has_schemas_of_its_parameters_and_of_its_result(node):
+    methods = over_socket(node, "rpc_discover")["methods"]
+
+    without = [(method["name"], param["name"]) for method in methods for param in method["params"] if not param.get("schema")]
+    without += [(method["name"], "result") for method in methods if not method["result"].get("schema")]
+    assert len(methods) > 190 and without == []
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)

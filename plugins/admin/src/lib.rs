@@ -91,6 +91,8 @@ fn table() -> Table<Admin> {
             "Subscribes to what becomes of peers, over WebSocket and the Unix socket.",
             peers::events_once,
         )
+        .results(results::RESULTS)
+        .parameters(results::PARAMETERS)
         .subscription("modules", modules)
         .subscription("peerEvents", peers::events)
 }
@@ -101,6 +103,7 @@ mod enode;
 mod front_ends;
 mod node_info;
 mod peers;
+mod results;
 
 use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_websocket};
 use node_info::{list_peers, node_info};

@@ -23,7 +23,7 @@ mod trace_chain;
 #[cfg(test)]
 mod tests;
 
-use tenon_sdk::{prelude::*, shapes::schema};
+use tenon_sdk::{param::ParamDescription, prelude::*, shapes::schema};
 
 /// The running plugin; it keeps nothing.
 #[derive(Default)]
@@ -63,6 +63,10 @@ impl Param for Height {
             }
             _ => Number::decode(raw).map(|number| Self(number.0)),
         }
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(r#"{"type":["integer","string","null"]}"#)
     }
 }
 

@@ -1,6 +1,6 @@
 //! States and their differences: `docs/spec/rpc-node.md` 4.3.
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 
 use crate::{DebugContext, Height};
 
@@ -24,6 +24,10 @@ impl Param for Integer {
             }),
             kind => Err(ArgumentError::mismatch(kind, "int")),
         }
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(r#"{"type":["integer","null"]}"#)
     }
 }
 

@@ -125,6 +125,12 @@ impl Param for BlockBytes {
         let illegal = |position| ArgumentError::text(format!("illegal base64 data at input byte {position}"));
         decode_base64(text.as_bytes()).map(|bytes| Self(bytes.into())).map_err(illegal)
     }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(
+            r#"{"type":["string","array","null"],"items":{"type":"integer","minimum":0,"maximum":255}}"#,
+        )
+    }
 }
 
 fn not_a_byte(value: RawArgument<'_>) -> ArgumentError {

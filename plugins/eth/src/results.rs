@@ -51,3 +51,13 @@ pub(crate) const RESULTS: &[(&str, &str)] = &[
     ("eth_getFilterLogs", schema::LOGS),
     ("eth_getFilterChanges", schema::CHANGES),
 ];
+
+/// Schemas of parameters that the functions' types do not say, by method and name.
+pub(crate) const PARAMETERS: &[(&str, &str, &str)] = &[
+    ("eth_getProof", "storageKeys", r#"{"type":["array","null"],"items":{"type":"string"}}"#),
+    (
+        "eth_signTypedData_v4",
+        "data",
+        r#"{"type":["object","string"],"required":["types","primaryType","domain","message"]}"#,
+    ),
+];

@@ -21,6 +21,7 @@ pub(crate) fn table() -> Table<Eth> {
     let table = with_logs(with_sending(table));
     with_native(table)
         .results(results::RESULTS)
+        .parameters(results::PARAMETERS)
         .lasting_subscriptions()
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)

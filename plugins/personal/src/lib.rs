@@ -10,7 +10,7 @@ mod sending;
 mod tests;
 mod wallets;
 
-use tenon_sdk::prelude::*;
+use tenon_sdk::{prelude::*, shapes::schema};
 
 struct Personal;
 
@@ -25,6 +25,32 @@ type PersonalContext = Context<Personal>;
 /// Default duration of an unlocked account, in seconds.
 const UNLOCKED_FOR: u64 = 300;
 
+/// Schema of an account with the place of its key.
+macro_rules! account {
+    () => {
+        concat!(
+            r#"{"type":"object","required":["address","url"],"properties":{"#,
+            r#""address":{"type":"string","pattern":"^(0x|xdc)[0-9a-fA-F]{40}$"},"url":{"type":"string"}}}"#
+        )
+    };
+}
+
+/// Schemas of results that the functions' types do not say.
+const RESULTS: &[(&str, &str)] = &[
+    (
+        "personal_listWallets",
+        concat!(
+            r#"{"type":"array","items":{"type":"object","required":["url","status"],"properties":{"#,
+            r#""url":{"type":"string"},"status":{"type":"string"},"failure":{"type":"string"},"#,
+            r#""accounts":{"type":["array","null"],"items":"#,
+            account!(),
+            "}}}}"
+        ),
+    ),
+    ("personal_deriveAccount", account!()),
+    ("personal_signTransaction", schema::SIGNED_TRANSACTION),
+];
+
 fn table() -> Table<Personal> {
     let table = Table::new("personal", "1.0").capabilities(&[
         Capability::ReadChain,
@@ -34,7 +60,7 @@ fn table() -> Table<Personal> {
         Capability::Sign,
         Capability::Administer,
     ]);
-    with_sending(with_wallets(with_accounts(table)))
+    with_sending(with_wallets(with_accounts(table))).results(RESULTS)
 }
 
 tenon_sdk::export!(Personal, table);

@@ -48,7 +48,7 @@ fn describe_subscriptions(namespace: &NamespaceInfo) -> [Value; 2] {
             "paramStructure": "by-position",
             "params": [
                 { "name": "kind", "required": true, "schema": { "type": "string", "enum": subscriptions } },
-                { "name": "options", "required": false, "schema": {} },
+                { "name": "options", "required": false, "schema": { "type": ["object", "array", "string", "boolean", "null"] } },
             ],
             "result": id.clone(),
         }),

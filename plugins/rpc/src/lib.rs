@@ -66,6 +66,10 @@ fn table() -> Table<Rpc> {
         .capabilities(&[Capability::ReadNode])
         .read("rpc_modules", &[], "The namespaces that this endpoint exposes, with their versions.", modules)
         .read("rpc_discover", &[], "The methods that this endpoint exposes, as an OpenRPC document.", discover)
+        .results(&[
+            ("rpc_modules", r#"{"type":"object","additionalProperties":{"type":"string"}}"#),
+            ("rpc_discover", r#"{"type":"object","required":["openrpc","info","methods"]}"#),
+        ])
 }
 
 tenon_sdk::export!(Rpc, table);

@@ -110,6 +110,15 @@ pub(crate) fn with_result(description: &str, schema: &str) -> String {
     format!("{before}{RESULT}{schema}}}}}")
 }
 
+/// Gives a description a schema of a parameter whose type does not define one.
+pub(crate) fn with_parameter(description: &str, name: &str, schema: &str) -> String {
+    let written = |schema: &str, is_required: bool| {
+        format!(r#"{{"name":{},"required":{is_required},"schema":{schema}}}"#, serde_json::Value::from(name))
+    };
+    let replaced = description.replacen(&written("{}", true), &written(schema, true), 1);
+    replaced.replacen(&written("{}", false), &written(schema, false), 1)
+}
+
 /// The schema of results of this type; `{}` if the type does not define one.
 pub(crate) fn schema_of<T: 'static>() -> &'static str {
     let found = TypeId::of::<T>();
@@ -213,6 +222,9 @@ mod tests {
         assert_eq!(value["summary"], "Says \"x\".");
         assert_eq!(value["params"][1], serde_json::json!({"name": "b", "required": false, "schema": true}));
         assert_eq!(value["result"], serde_json::json!({"name": "result", "schema": {}}));
+        let other: serde_json::Value =
+            serde_json::from_str(&with_parameter(&text.replace("true}]", "{}}]"), "b", schema::HASH)).expect("JSON");
+        assert_eq!(other["params"][1]["schema"]["type"], "string");
         let replaced: serde_json::Value = serde_json::from_str(&with_result(&text, schema::HASH)).expect("JSON");
         assert_eq!(replaced["result"]["schema"]["type"], "string");
         assert_eq!(replaced["params"], value["params"]);

@@ -196,6 +196,18 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
+    /// Says by method and parameter what is taken, as JSON schemas: needed where the parameter's type does not say it, as
+    /// [`Json`](crate::Json) does not.
+    #[must_use]
+    pub fn parameters(mut self, schemas: &[(&str, &str, &str)]) -> Self {
+        for (name, parameter, schema) in schemas {
+            for method in self.methods.iter_mut().filter(|method| method.name == *name) {
+                method.description = output::with_parameter(&method.description, parameter, schema);
+            }
+        }
+        self
+    }
+
     fn add_method<A, F: MethodFunction<S, A, N>, const N: usize>(
         mut self,
         name: &'static str,
