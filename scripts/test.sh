@@ -1,13 +1,14 @@
 #!/bin/sh
-# Runs all tests: Rust, then the conformance, recorded (what the reference answered about its chains) and fault suites
-# (Python), then real clients (Python, JavaScript) against the real program, and modules that come and go in it under load.
-# Arguments select suites: rust conformance recorded faults clients modules.
+# Runs all tests: Rust, then the conformance, recorded (what the reference answered about its chains), network (peers; with
+# TENON_REFERENCE=PATH the reference client, too) and fault suites (Python), then real clients (Python, JavaScript) against the
+# real program, and modules that come and go in it under load.
+# Arguments select suites: rust conformance recorded network faults clients modules.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 target="${CARGO_TARGET_DIR:-$cache/target}"
-suites="${*:-rust conformance recorded faults clients modules}"
+suites="${*:-rust conformance recorded network faults clients modules}"
 
 # The program and the plugins that the suites drive; one profile for everything keeps the build short.
 scripts/cargo.sh build --workspace
@@ -29,6 +30,7 @@ for suite in $suites; do
         rust) scripts/cargo.sh test --workspace ;;
         conformance) pytest tests/conformance ;;
         recorded) pytest tests/recorded ;;
+        network) pytest tests/network ;;
         modules)
             "$target/debug/tenon-modules-bench" --tenon "$TENON_BIN" --libraries "$target/debug" \
                 --operations 40 --replacements 20 --connections 24 --quiet 1
@@ -39,7 +41,7 @@ for suite in $suites; do
             node --test --test-timeout=600000 --test-reporter=spec tests/clients/*.test.mjs
             ;;
         *)
-            echo "unknown suite $suite; there are: rust conformance recorded faults clients modules" >&2
+            echo "unknown suite $suite; there are: rust conformance recorded network faults clients modules" >&2
             exit 2
             ;;
     esac

@@ -50,6 +50,8 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         "database.history" => from_to(1, 1_000_000_000_000),
         "database.openfiles" => from_to(16, 1_000_000),
         "http.connections" | "ws.connections" | "ipc.connections" => from_to(1, 1_000_000),
+        "p2p.maxpeers" => zero_or(1, 10_000),
+        "p2p.maxpendpeers" => zero_or(1, 10_000),
         "http.bodylimit" | "ws.messagelimit" => from_to(KIB, GIB),
         "ipc.messagelimit" => from_to(64 * KIB, GIB),
         "http.requesttimeout" | "http.writetimeout" | "http.idletimeout" | "rpc.requesttimeout" => from_to(100, DAY),

@@ -321,6 +321,39 @@ section! {
 }
 
 section! {
+    "Peers";
+    /// The peer-to-peer network, of native chains alone. This release connects to peers, serves them what it has, and takes no
+    /// blocks from them yet.
+    PeerSettings {
+        /// Connect to peers and let them connect. At run time: `tenon module enable network`.
+        enabled: bool = false, "p2p.enabled", "p2p";
+        /// Address to listen on, for connections (TCP) and discovery (UDP).
+        addr: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED), "p2p.addr", "p2p.addr";
+        /// Port of both; 0 takes a free one.
+        port: u16 = 30303, "p2p.port", "port";
+        /// Most peers. One slot in three is for those that this node dials; 0 leaves the network off.
+        maxpeers: u32 = 50, "p2p.maxpeers", "maxpeers";
+        /// Most handshakes of peers at a time; 0 stands for 50. One address has a fifth of them.
+        maxpendpeers: u32 = 0, "p2p.maxpendpeers", "maxpendpeers";
+        /// enode URLs at which discovery begins, in place of the network's own.
+        bootnodes: Vec<String> = Vec::new(), "p2p.bootnodes", "bootnodes", old "bootnodesv4";
+        /// Find no nodes and dial none but those of `p2p.static`; nothing listens on UDP.
+        nodiscover: bool = false, "p2p.nodiscover", "nodiscover";
+        /// enode URLs of nodes to keep connections with.
+        statics: Vec<String> = Vec::new(), "p2p.static", "p2p.static";
+        /// enode URLs of nodes that are exempt from limits.
+        trusted: Vec<String> = Vec::new(), "p2p.trusted", "p2p.trusted";
+        /// Networks (`10.0.0.0/8`): nothing is exchanged with any address outside them.
+        netrestrict: Vec<String> = Vec::new(), "p2p.netrestrict", "netrestrict";
+        /// `none`, or `extip:ADDRESS`: the address that others reach this node at. No port is mapped in a router.
+        nat: String = "none".to_owned(), "p2p.nat", "nat";
+        /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data
+        /// folder, made at the first start.
+        nodekey: Option<PathBuf> = None, "p2p.nodekey", "nodekey";
+    }
+}
+
+section! {
     "Accounts";
     /// The keys that this node signs with.
     AccountSettings {
@@ -484,6 +517,8 @@ pub struct Settings {
     pub plugins: PluginSettings,
     /// What is counted.
     pub metrics: MetricsSettings,
+    /// Peers.
+    pub peers: PeerSettings,
     /// Keys.
     pub accounts: AccountSettings,
     /// What counts as healthy.
@@ -495,7 +530,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 15] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 16] {
         [
             &mut self.node,
             &mut self.database,
@@ -509,6 +544,7 @@ impl Settings {
             &mut self.dev,
             &mut self.plugins,
             &mut self.metrics,
+            &mut self.peers,
             &mut self.accounts,
             &mut self.health,
             &mut self.log,
@@ -564,6 +600,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     DevSettings::describe(&mut rows);
     PluginSettings::describe(&mut rows);
     MetricsSettings::describe(&mut rows);
+    PeerSettings::describe(&mut rows);
     AccountSettings::describe(&mut rows);
     HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);

@@ -134,6 +134,9 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetSealing>(),
         request::<SetSealing>(),
         request::<StartSealing>(),
+        request::<GetNetworkNode>(),
+        request::<ListPeers>(),
+        request::<ChangePeer>(),
         event::<BlockCommitted>(),
         event::<NewHead>(),
         event::<LogsChanged>(),
@@ -142,6 +145,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         event::<BlocksUnwound>(),
         event::<ModuleChanged>(),
         event::<WalletChanged>(),
+        event::<PeerChanged>(),
     ];
     ENTRIES
 }

@@ -488,6 +488,35 @@ fn module_report() -> ModuleReport {
     }
 }
 
+fn network_frames(frames: &mut Frames) {
+    let node = NetworkNode {
+        id: "ab".repeat(64),
+        enode: "enode://ab@127.0.0.1:30303".to_owned(),
+        ip: "127.0.0.1".to_owned(),
+        listen_address: "0.0.0.0:30303".to_owned(),
+        discovery_port: 30303,
+        listener_port: 30303,
+    };
+    frames.request(GetNetworkNode, Some(node));
+    let chain = PeerChain { version: 100, total_difficulty: wei(7), head: HASH, number: Some(BlockNumber(6)) };
+    let peer = PeerInfo {
+        id: "cd".repeat(64),
+        name: "Tenon".to_owned(),
+        capabilities: vec!["eth/100".to_owned()],
+        local_address: "127.0.0.1:30303".to_owned(),
+        remote_address: "127.0.0.1:50001".to_owned(),
+        is_inbound: true,
+        is_trusted: false,
+        is_static: true,
+        connections: 2,
+        chain: Some(chain),
+    };
+    frames.request(ListPeers, vec![peer]);
+    frames.request(ChangePeer { url: "enode://ab".to_owned(), change: PeerChange::Trust }, true);
+    let error = Some("read timeout".to_owned());
+    frames.event(PeerChanged { peer: "cd".repeat(64), is_connected: false, error });
+}
+
 fn module_frames(frames: &mut Frames) {
     frames.request(ListModules, vec![module_info()]);
     frames.request(GetModule { name: "eth".to_owned() }, module_info());
@@ -713,6 +742,7 @@ fn every_message_is_encoded_as_it_always_was() {
     let rooms = [chain_frames, state_frames, evm_frames, fee_frames, pool_and_account_frames, node_frames];
     for add in rooms.into_iter().chain([
         module_frames as fn(&mut Frames),
+        network_frames,
         space_frames,
         consensus_frames,
         debug_frames,

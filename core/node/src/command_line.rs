@@ -35,6 +35,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::verify_headers::definition())
         .subcommand(commands::account::definition())
         .subcommand(commands::module::definition())
+        .subcommand(commands::peers::definition())
         .subcommand(commands::device::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
@@ -55,6 +56,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("verify-headers", matches)) => commands::verify_headers::execute(matches),
         Some(("account", matches)) => commands::account::execute(matches),
         Some(("module", matches)) => commands::module::execute(matches),
+        Some(("peers", matches)) => commands::peers::execute(matches),
         Some(("device", matches)) => commands::device::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),

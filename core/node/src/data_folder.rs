@@ -188,7 +188,7 @@ impl DataFolder {
 }
 
 /// Folders that only the node writes.
-pub(crate) const KEPT_FOLDERS: &[&str] = &[DATABASE, "db.restoring", "checkpoint", "keystore", "plugins"];
+pub(crate) const KEPT_FOLDERS: &[&str] = &[DATABASE, "db.restoring", "checkpoint", "keystore", "plugins", "network"];
 /// Files that the node itself writes, or reads before anything else.
 pub(crate) const KEPT_FILES: &[&str] = &[GENESIS, "modules.json", "endpoints.json", "tenon.toml", "backup.lock", OWNER];
 const GENESIS: &str = "genesis.json";

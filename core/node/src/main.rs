@@ -45,6 +45,7 @@ mod output_file;
 mod own_paths;
 mod panics;
 mod passwords;
+mod peer_network;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;

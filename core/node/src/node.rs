@@ -21,6 +21,7 @@ use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_native_consensus::queries;
 use tenon_native_pool::NativePolicy;
+use tenon_network_service::Network;
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
@@ -40,8 +41,8 @@ use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
 use crate::sealing::{BlockMaking, OneMasternode};
 use crate::{
-    development_log, node_facts, plugin_folder, pool_settings, process_facts, profiles, sealing, service_manager,
-    start_lines, wallets,
+    development_log, node_facts, peer_network, plugin_folder, pool_settings, process_facts, profiles, sealing,
+    service_manager, start_lines, wallets,
 };
 
 /// Time limit for actors and tasks to finish accepted work.
@@ -102,6 +103,7 @@ pub(crate) struct Node {
     reloader: Reloader,
     health: Arc<Health>,
     tasks: JoinSet<()>,
+    network: Arc<Network>,
     supervisor: Arc<Supervisor>,
     bus: Bus,
     chain: OpenedChain,
@@ -127,6 +129,7 @@ impl Node {
         let is_development = matches!(role, Role::Develop { .. });
         let health = Health::new(health_parts(&settings, &folder, &chain, &engine, &role, &supervisor));
         node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
+        let network = Network::new(&bus)?;
         process_facts::register(&bus, &work)?;
         profiles::register(&bus, RequestFolders::of(&settings))?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
@@ -135,6 +138,13 @@ impl Node {
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
+        let peers = match is_development {
+            true if settings.peers.enabled => {
+                return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));
+            }
+            true => None,
+            false => peer_network::module(&network, &supervisor, &bus, &chain, &settings)?,
+        };
         let is_confined = is_development && !settings.dev.expose;
         let directory = wallets::directory(&settings, &chain, role.accounts(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
@@ -160,6 +170,9 @@ impl Node {
         };
         let names = namespace_names(&settings, &chain);
         let front_ends = add_entrances(&plugins, &settings, is_confined, names, node_source, &endpoints)?;
+        if let Some(module) = peers {
+            plugins.add_actor(module).map_err(Stop::failure)?;
+        }
         let reloader = Reloader::new(source, Arc::clone(&plugins), Arc::clone(&front_ends));
         reloader.register(&bus)?;
         plugins.start_actors(ActorStage::BeforePlugins).await.map_err(refusal_of_modules)?;
@@ -184,6 +197,7 @@ impl Node {
             reloader,
             health,
             tasks,
+            network,
             supervisor,
             bus,
             chain,
@@ -233,6 +247,8 @@ impl Node {
         self.plugins.shutdown(self.plugin_grace).await;
         let mut tasks = self.tasks;
         tasks.shutdown().await;
+        self.network.stop(&self.supervisor).await;
+        drop(self.network);
         if let Ok(supervisor) = Arc::try_unwrap(self.supervisor) {
             let unfinished = supervisor.stop(DRAIN).await;
             if !unfinished.is_empty() {

@@ -1,12 +1,10 @@
-//! The node's facts about itself on the bus: its name, its peers, its sync status.
+//! The node's facts about itself on the bus: its name, its folder, its sync status.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tenon_api::messages::{
-    GetChainConfig, GetClientVersion, GetDataFolder, GetNetworkStatus, GetSyncStatus, NetworkStatus,
-};
+use tenon_api::messages::{GetChainConfig, GetClientVersion, GetDataFolder, GetSyncStatus};
 use tenon_bus::{Bus, CallContext};
 
 use crate::data_folder::DataFolder;
@@ -21,8 +19,8 @@ struct WithConfig {
     config: Box<RawValue>,
 }
 
-/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`], [`GetNetworkStatus`] and [`GetSyncStatus`]. Until
-/// the network module takes the latter two over, the node has no peers, and is behind when its head is too old.
+/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`] and [`GetSyncStatus`]. Until the network takes blocks from
+/// peers, the node is behind when its head is too old.
 ///
 /// # Errors
 /// [`Stop`] when another module answers one of them already, or the folder's genesis can't be read.
@@ -33,7 +31,6 @@ pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder, health: &
     bus.handle_read(move |_: GetChainConfig, _: &CallContext| Ok(config.clone()))?;
     let folder = front_ends::absolute(folder.path()).display().to_string();
     bus.handle_read(move |_: GetDataFolder, _: &CallContext| Ok(folder.clone()))?;
-    bus.handle_read(|_: GetNetworkStatus, _: &CallContext| Ok(NetworkStatus { is_listening: false, peers: 0 }))?;
     let health = Arc::clone(health);
     bus.handle_read(move |_: GetSyncStatus, _: &CallContext| Ok(health.sync_status()))?;
     Ok(())

@@ -41,23 +41,31 @@ pub(crate) fn share_out(settings: &mut Settings) -> Result<(), Stop> {
     raised().map_or(Ok(()), |most| share_out_of(most, settings))
 }
 
+/// Connections of peers, two each, and handshakes, while the settings ask for the network.
+fn peers(settings: &Settings) -> u64 {
+    let peers = &settings.peers;
+    if peers.enabled { 2 * u64::from(peers.maxpeers) + u64::from(peers.maxpendpeers.max(50)) } else { 0 }
+}
+
 fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     let http = u64::from(settings.http.connections) * u64::from(settings.http.enabled);
     let websocket = u64::from(settings.ws.connections) * u64::from(settings.ws.enabled);
     let socket = u64::from(settings.ipc.connections) * u64::from(!settings.ipc.disabled);
     let (tables, connections) = (u64::from(settings.database.open_files), http + websocket + socket);
-    let wanted = OWN + tables + connections;
+    let own = OWN + peers(settings);
+    let wanted = own + tables + connections;
     if wanted <= most {
         return Ok(());
     }
-    if most < MIN_FILES {
+    let least = MIN_FILES + peers(settings);
+    if most < least {
         return Err(Stop::Failure(format!(
-            "this process may have {most} files open, and a node needs {MIN_FILES} at least and {wanted} with these settings; \
+            "this process may have {most} files open, and a node needs {least} at least and {wanted} with these settings; \
              raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }
-    let tables = tables.min((most - OWN) / TABLES);
-    let left = most - OWN - tables;
+    let tables = tables.min(most.saturating_sub(own) / TABLES);
+    let left = most.saturating_sub(own + tables);
     // Rounded down: together they never have more than what is left.
     let share = |count: u32| u32::try_from(u64::from(count) * left / connections.max(1)).unwrap_or(count).min(count);
     settings.database.open_files = u32::try_from(tables).unwrap_or(settings.database.open_files);

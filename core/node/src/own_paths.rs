@@ -27,6 +27,7 @@ impl OwnPaths {
             ("accounts.password", settings.accounts.password.as_ref()),
             ("auth.jwtsecret", Some(&settings.auth.jwtsecret)),
             ("ipc.path", Some(&settings.ipc.path)),
+            ("p2p.nodekey", settings.peers.nodekey.as_ref()),
             ("txpool.journal", Some(&settings.pool.journal)),
         ];
         Self {

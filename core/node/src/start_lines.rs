@@ -48,10 +48,10 @@ pub(crate) fn want_of_peers(health: &Health) {
     if report.head.is_old() {
         tracing::warn!(
             head,
-            "nothing to do for want of peers: this release connects to none, and the head is old; {instead}"
+            "nothing to follow: this release takes no blocks from peers, and the head is old; {instead}"
         );
     } else {
-        tracing::info!(head, "nothing to do for want of peers: this release connects to none; {instead}");
+        tracing::info!(head, "nothing to follow: this release takes no blocks from peers; {instead}");
     }
 }
 

@@ -87,8 +87,8 @@ fn a_public_network_without_peers_is_not_healthy_and_the_first_lines_say_what_is
     assert!(first.contains("INFO Tenon starts version=\"0.1.0 ("), "{first}");
     let rest = format!("mode=\"archive\" datadir={}", folder.display());
     assert!(first.contains("chain=\"mainnet (50)\" head=0 head_age=\"") && first.contains(&rest), "{first}");
-    let want = lines.iter().find(|line| line.contains("nothing to do for want of peers")).unwrap();
-    assert!(want.contains("WARN") && want.contains("this release connects to none, and the head is old"), "{want}");
+    let want = lines.iter().find(|line| line.contains("nothing to follow")).unwrap();
+    assert!(want.contains("WARN") && want.contains("takes no blocks from peers, and the head is old"), "{want}");
     let serving = lines.last().unwrap();
     assert!(serving.contains("http=http://127.0.0.1:") && serving.contains("metrics=off"), "{serving}");
     let named = lines.iter().filter(|line| line.contains("http://127.0.0.1:")).count();
@@ -192,10 +192,7 @@ fn answers_other_clients_words_with_what_serves_instead_and_in_one_style() {
             &["run", "--syncmode", "full"],
             "tenon: there is no flag `--syncmode`: every block is executed; --gcmode chooses",
         ),
-        (
-            &["run", "--bootnodes", "enode://a"],
-            "tenon: there is no flag `--bootnodes`: this release connects to no peers",
-        ),
+        (&["run", "--v5disc"], "tenon: there is no flag `--v5disc`: --p2p turns the network on"),
         (&["run", "--ethstats=a:b@c"], "tenon: there is no flag `--ethstats`: --metrics serves figures for Prometheus"),
         (&["run", "--store-reward"], "tenon: there is no flag `--store-reward`: rewards are answered for every epoch"),
         (

@@ -1,29 +1,25 @@
 //! Enode URLs, by which operators name peers.
 
-// By its file: two plugins in one program would both export the symbol by which a plugin is found.
-#[path = "../../../plugins/admin/src/enode.rs"]
-mod grammar;
-
-use grammar::{Address, Enode};
+use tenon_network_identity::{Endpoint, Enode};
 
 /// What is understood is understood in the same way when it is written in full.
 pub(crate) fn url(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    match Enode::parse(text) {
+    match text.parse::<Enode>() {
         Ok(enode) => {
             let full = in_full(&enode);
-            assert_eq!(Enode::parse(&full), Ok(enode), "{text:?} is {full}");
+            assert_eq!(full.parse(), Ok(enode), "{text:?} is {full}");
         }
-        Err(words) => assert!(!words.is_empty(), "{text:?}"),
+        Err(problem) => assert!(!problem.to_string().is_empty(), "{text:?}"),
     }
 }
 
 fn in_full(enode: &Enode) -> String {
-    let key: String = enode.id.iter().map(|byte| format!("{byte:02x}")).collect();
-    match enode.address {
+    let key = enode.id;
+    match enode.endpoint {
         None => format!("enode://{key}"),
-        Some(Address { ip, tcp, udp }) if ip.is_ipv6() => format!("enode://{key}@[{ip}]:{tcp}?discport={udp}"),
-        Some(Address { ip, tcp, udp }) => format!("enode://{key}@{ip}:{tcp}?discport={udp}"),
+        Some(Endpoint { ip, tcp, udp }) if ip.is_ipv6() => format!("enode://{key}@[{ip}]:{tcp}?discport={udp}"),
+        Some(Endpoint { ip, tcp, udp }) => format!("enode://{key}@{ip}:{tcp}?discport={udp}"),
     }
 }
 

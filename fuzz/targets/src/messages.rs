@@ -49,9 +49,10 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
         SetMinTip GetSealing SetSealing StartSealing SignTypedData CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
         SuggestGasPrice GetAvailability GetForkSchedule Simulate
-        GetIntermediateRoots GetExecutionWitness GetAccountRange ReadRequestFile RecordProfile;
+        GetIntermediateRoots GetExecutionWitness GetAccountRange ReadRequestFile RecordProfile
+        GetNetworkNode ListPeers ChangePeer;
     events
-        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
+        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged PeerChanged;
 };
 
 /// A message by its position in the list, a byte whose lowest bit selects the reply, then the frame.

@@ -27,7 +27,12 @@ fn table() -> Table<Admin> {
         .capabilities(&[Capability::Administer, Capability::ReadNode, Capability::ReadChain])
         .lasting_subscriptions()
         .read("admin_datadir", &[], "The data folder.", data_folder)
-        .read("admin_nodeInfo", &[], "This node, as far as there is something to say without a network.", node_info)
+        .read(
+            "admin_nodeInfo",
+            &[],
+            "This node: its name, chain and, while its network is on, how peers reach it.",
+            node_info,
+        )
         .read("admin_peers", &[], "The connected peers.", list_peers)
         .slow_method(
             "admin_exportChain",
@@ -81,10 +86,10 @@ fn table() -> Table<Admin> {
             "Removes what a module has stored; not while it is enabled.",
             purge_storage,
         )
-        .method("admin_addPeer", &["url"], "Keeps a connection to a peer.", peers::change)
-        .method("admin_removePeer", &["url"], "Ends the connection to a peer.", peers::change)
-        .method("admin_addTrustedPeer", &["url"], "Lets a peer connect above the limit.", peers::change)
-        .method("admin_removeTrustedPeer", &["url"], "Takes a peer's privilege away.", peers::change)
+        .method("admin_addPeer", &["url"], "Keeps a connection to a peer.", peers::add)
+        .method("admin_removePeer", &["url"], "Ends the connection to a peer.", peers::remove)
+        .method("admin_addTrustedPeer", &["url"], "Lets a peer connect above the limit.", peers::trust)
+        .method("admin_removeTrustedPeer", &["url"], "Takes a peer's privilege away.", peers::distrust)
         .method(
             "admin_peerEvents",
             &[],
@@ -99,7 +104,6 @@ fn table() -> Table<Admin> {
 
 tenon_sdk::export!(Admin, table);
 
-mod enode;
 mod front_ends;
 mod node_info;
 mod peers;

@@ -1,6 +1,6 @@
 //! The node's facts about itself and its peers (`docs/spec/rpc-node.md` 3.3, 3.4).
 //!
-//! A node without a network has no key, so `id`, `enode` and `ip` are omitted rather than made up; its ports are 0, as
+//! A node whose network is off has no key, so `id`, `enode` and `ip` are omitted rather than made up; its ports are 0, as
 //! the reference shows those of a server that does not listen.
 
 use serde::Serialize;
@@ -11,7 +11,13 @@ use super::*;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeInfo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<String>,
     ports: Ports,
     listen_addr: String,
     protocols: Protocols,
@@ -51,14 +57,87 @@ pub(crate) async fn node_info(context: AdminContext) -> Result<NodeInfo, Failure
         config: json(config)?,
         head: head.header.hash(),
     };
-    let ports = Ports { discovery: 0, listener: 0 };
-    Ok(NodeInfo { name, ports, listen_addr: String::new(), protocols: Protocols { eth } })
+    let protocols = Protocols { eth };
+    Ok(match context.call(GetNetworkNode).await? {
+        Some(node) => NodeInfo {
+            id: Some(node.id),
+            name,
+            enode: Some(node.enode),
+            ip: Some(node.ip),
+            ports: Ports { discovery: node.discovery_port, listener: node.listener_port },
+            listen_addr: node.listen_address,
+            protocols,
+        },
+        None => NodeInfo {
+            id: None,
+            name,
+            enode: None,
+            ip: None,
+            ports: Ports { discovery: 0, listener: 0 },
+            listen_addr: String::new(),
+            protocols,
+        },
+    })
 }
 
-/// None, while the node has no network.
-pub(crate) async fn list_peers(context: AdminContext) -> Result<Vec<String>, Failure> {
-    match context.call(GetNetworkStatus).await?.peers {
-        0 => Ok(Vec::new()),
-        count => Err(Failure::server(format!("the network has {count} peers and does not list them"))),
-    }
+/// A connected peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct Peer {
+    id: String,
+    name: String,
+    caps: Vec<String>,
+    network: PeerNetwork,
+    protocols: PeerProtocols,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PeerNetwork {
+    local_address: String,
+    remote_address: String,
+    inbound: bool,
+    trusted: bool,
+    #[serde(rename = "static")]
+    is_static: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct PeerProtocols {
+    eth: PeerEth,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum PeerEth {
+    /// Until its Status.
+    Handshake(&'static str),
+    Chain {
+        version: u32,
+        /// A number of any size.
+        difficulty: Box<RawValue>,
+        head: B256,
+    },
+}
+
+pub(crate) async fn list_peers(context: AdminContext) -> Result<Vec<Peer>, Failure> {
+    context.call(ListPeers).await?.into_iter().map(peer).collect()
+}
+
+fn peer(info: PeerInfo) -> Result<Peer, Failure> {
+    let eth = match info.chain {
+        None => PeerEth::Handshake("handshake"),
+        Some(chain) => {
+            let difficulty = RawValue::from_string(chain.total_difficulty.to_string());
+            let difficulty = difficulty.map_err(|error| Failure::server(error.to_string()))?;
+            PeerEth::Chain { version: chain.version, difficulty, head: chain.head }
+        }
+    };
+    let network = PeerNetwork {
+        local_address: info.local_address,
+        remote_address: info.remote_address,
+        inbound: info.is_inbound,
+        trusted: info.is_trusted,
+        is_static: info.is_static,
+    };
+    Ok(Peer { id: info.id, name: info.name, caps: info.capabilities, network, protocols: PeerProtocols { eth } })
 }

@@ -1,24 +1,51 @@
-//! Adding and removing peers, and their events (`docs/spec/rpc-node.md` 3.2, 3.5).
+//! Adding and removing peers, and their events (`docs/spec/rpc-node.md` 3.2, 3.5, `docs/spec/p2p.md` 23).
 //!
-//! This node has no network yet. URLs are checked as with one, and the answer then says that nothing is done.
-//! `peerEvents` accepts subscriptions and sends nothing, since no peer comes or goes.
+//! The URLs go to the node as they are: their grammar belongs to the network. While that is off, they are checked all the same, and
+//! the answer then says so; `peerEvents` accepts subscriptions and sends nothing.
 
+use serde::Serialize;
 use tenon_sdk::prelude::*;
 
-use crate::{AdminContext, enode::Enode};
+use crate::AdminContext;
 
-const NO_NETWORK: &str = "this node has no peer-to-peer network: it connects to no peers and lets none connect";
-
-/// Handles all four methods.
-pub(crate) async fn change(_context: AdminContext, url: String) -> Result<bool, Failure> {
-    Enode::parse(&url).map_err(|cause| Failure::server(format!("invalid enode: {cause}")))?;
-    Err(Failure::server(NO_NETWORK))
+pub(crate) async fn add(context: AdminContext, url: String) -> Result<bool, Failure> {
+    context.call(ChangePeer { url, change: PeerChange::Add }).await
 }
 
-/// Open until its subscriber leaves.
-pub(crate) async fn events(_context: AdminContext, sink: Sink) -> Result<(), Failure> {
+pub(crate) async fn remove(context: AdminContext, url: String) -> Result<bool, Failure> {
+    context.call(ChangePeer { url, change: PeerChange::Remove }).await
+}
+
+pub(crate) async fn trust(context: AdminContext, url: String) -> Result<bool, Failure> {
+    context.call(ChangePeer { url, change: PeerChange::Trust }).await
+}
+
+pub(crate) async fn distrust(context: AdminContext, url: String) -> Result<bool, Failure> {
+    context.call(ChangePeer { url, change: PeerChange::Distrust }).await
+}
+
+/// What subscribers are told.
+#[derive(Debug, Serialize)]
+struct PeerEvent {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    peer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A connection that was established or has ended. Open until its subscriber leaves.
+pub(crate) async fn events(context: AdminContext, sink: Sink) -> Result<(), Failure> {
+    let mut changes = context.events::<PeerChanged>();
     sink.accept().await;
-    std::future::pending().await
+    while let Some(delivery) = changes.next().await? {
+        // Missed ones show in the list of peers.
+        if let Delivery::Event(PeerChanged { peer, is_connected, error }) = delivery {
+            let kind = if is_connected { "add" } else { "drop" };
+            sink.send(&PeerEvent { kind, peer, error }).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The plain call on connections without notifications. Elsewhere the front-ends make it a subscription.

@@ -291,26 +291,50 @@ fn names_the_folder_of_a_checkpoint() {
 }
 
 #[test]
-fn a_node_without_a_network_has_no_peers() {
-    let host =
-        |peers| FakeHost::new().answer(move |_: GetNetworkStatus| Ok(NetworkStatus { is_listening: false, peers }));
+fn peers_are_shown_as_the_reference_shows_them() {
+    let host = FakeHost::new().answer(|_: ListPeers| {
+        let chain = PeerChain {
+            version: 100,
+            total_difficulty: U256::MAX,
+            head: B256::repeat_byte(7),
+            number: Some(BlockNumber(6)),
+        };
+        let met = PeerInfo {
+            id: "ab".repeat(64),
+            name: "XDC/v2.7.0".to_owned(),
+            capabilities: vec!["eth/63".to_owned(), "eth/100".to_owned()],
+            local_address: "10.0.0.1:30303".to_owned(),
+            remote_address: "10.0.0.2:50001".to_owned(),
+            is_inbound: true,
+            is_trusted: false,
+            is_static: true,
+            connections: 2,
+            chain: Some(chain),
+        };
+        Ok(vec![met.clone(), PeerInfo { chain: None, ..met }])
+    });
 
-    assert_eq!(host(0).call(&table(), &Arc::new(Admin), "admin_peers", "[]"), Ok("[]".to_owned()));
-    assert!(host(2).call(&table(), &Arc::new(Admin), "admin_peers", "[]").is_err(), "an empty list would be a lie");
+    let answer = host.call(&table(), &Arc::new(Admin), "admin_peers", "[]").unwrap();
+
+    let network = r#""network":{"localAddress":"10.0.0.1:30303","remoteAddress":"10.0.0.2:50001","inbound":true,"trusted":false,"static":true}"#;
+    let (id, head) = ("ab".repeat(64), "07".repeat(32));
+    let peer = format!(r#"{{"id":"{id}","name":"XDC/v2.7.0","caps":["eth/63","eth/100"],{network},"protocols""#);
+    let eth = format!(r#"{{"version":100,"difficulty":{},"head":"0x{head}"}}"#, U256::MAX);
+    assert_eq!(answer, format!(r#"[{peer}:{{"eth":{eth}}}}},{peer}:{{"eth":"handshake"}}}}]"#));
 }
 
 #[test]
-fn peers_are_read_and_then_refused_for_want_of_a_network() {
-    let host = FakeHost::new();
-    for method in ["admin_addPeer", "admin_removePeer", "admin_addTrustedPeer", "admin_removeTrustedPeer"] {
-        let told = |params: &str| host.call(&table(), &Arc::new(Admin), method, params).unwrap_err().message;
-
-        assert_eq!(
-            told(r#"["enode://abcd@1.2.3.4:5"]"#),
-            "invalid enode: invalid node ID (wrong length, want 128 hex chars)"
-        );
-        let url = format!("[\"enode://{}@1.2.3.4:5\"]", "ab".repeat(64));
-        assert!(told(&url).starts_with("this node has no peer-to-peer network"), "{method}");
-        assert_eq!(told("[]"), "missing value for required argument 0");
+fn peers_are_changed_by_the_network_and_its_answer_is_passed_on() {
+    let host = FakeHost::new().answer(|request: ChangePeer| match request.change {
+        PeerChange::Add | PeerChange::Trust => Ok(request.url == "enode://7"),
+        PeerChange::Remove | PeerChange::Distrust => Err(Failure::server("invalid enode: incomplete")),
+    });
+    let told = |method: &str, params: &str| host.call(&table(), &Arc::new(Admin), method, params);
+    for method in ["admin_addPeer", "admin_addTrustedPeer"] {
+        assert_eq!(told(method, r#"["enode://7"]"#), Ok("true".to_owned()));
+    }
+    for method in ["admin_removePeer", "admin_removeTrustedPeer"] {
+        assert_eq!(told(method, r#"["enode://7"]"#).unwrap_err().message, "invalid enode: incomplete");
+        assert_eq!(told(method, "[]").unwrap_err().message, "missing value for required argument 0");
     }
 }

@@ -11,7 +11,7 @@ use crate::commands::{dev, module, print};
 use crate::exit::Stop;
 use crate::opened_chain::{self, Named, named_genesis};
 use crate::socket_client::SocketClient;
-use crate::{front_ends, log_output, logging, machine, plugin_folder, pool_settings};
+use crate::{front_ends, log_output, logging, machine, peer_network, plugin_folder, pool_settings};
 
 /// Time limit for a node to list its modules.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -67,6 +67,7 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     }
     front_ends::proxies(settings)?;
     pool_settings::check(settings)?;
+    peer_network::check(settings)?;
     machine::check_socket(settings)?;
     plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }

@@ -73,7 +73,8 @@ pub(crate) fn definition() -> Command {
         .about("Start a development network of one node, with funded accounts")
         .after_help(EXAMPLES)
         .arg(port);
-    let is_wanted = |row: &tenon_config::SettingInfo| !matches!(row.key, "network" | "genesis");
+    let is_wanted =
+        |row: &tenon_config::SettingInfo| !matches!(row.key, "network" | "genesis") && row.section != "Peers";
     tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key), &defaults())
 }
 

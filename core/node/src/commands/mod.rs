@@ -15,6 +15,7 @@ pub(crate) mod import;
 pub(crate) mod module;
 pub(crate) mod module_check;
 pub(crate) mod module_new;
+pub(crate) mod peers;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
 pub(crate) mod script_child;

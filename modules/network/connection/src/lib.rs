@@ -4,10 +4,12 @@
 //! urgent (consensus, answers) is written before what is bulk.
 //!
 //! Invariants: every channel has a bound, and an owner who does not take events, or a peer who does not read, slows the
-//! connection down and ends it after the limit for writing; memory for unwritten frames is bounded by the channel; no rule of
-//! the protocol stands here.
+//! connection down and ends it after the limit for writing; memory for unwritten frames is bounded by the channel, and memory
+//! for what was received by one [`ReceiveBudget`] for all connections; no rule of the protocol stands here.
 
 #![forbid(unsafe_code)]
+
+mod budget;
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +18,11 @@ use tenon_network_identity::NodeId;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, Output, Session};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
+
+use budget::Account;
+pub use budget::{Payload, ReceiveBudget};
 
 /// Time for writing one frame.
 const WRITE_LIMIT: Duration = Duration::from_secs(20);
@@ -28,7 +34,7 @@ const READ_BYTES: usize = 64 * 1024;
 const MAX_UNWRITTEN_FRAMES: usize = 16;
 
 /// What happens on a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Event {
     /// The peer has proven who it is. Answer with [`Command::Admit`] or [`Command::Refuse`].
     Authenticated(NodeId),
@@ -45,13 +51,20 @@ pub enum Event {
         protocol: usize,
         /// Its code there.
         code: u64,
-        /// Its payload.
-        payload: Vec<u8>,
+        /// Its payload, which counts as received until it is dropped.
+        payload: Payload,
+        /// Dropped when the message is dealt with: only then more is read from this peer.
+        handled: Handled,
     },
 }
 
+/// A message that its owner deals with, until this is dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "its drop is what counts")]
+pub struct Handled(oneshot::Sender<()>);
+
 /// What the owner wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Command {
     /// Let the peer in.
     Admit,
@@ -65,7 +78,16 @@ pub enum Command {
         code: u64,
         /// Its payload.
         payload: Vec<u8>,
+        /// Told once the message is with the operating system; dropped when that does not happen.
+        written: Option<oneshot::Sender<()>>,
     },
+}
+
+/// What waits for the socket.
+enum Unwritten {
+    Bytes(Vec<u8>),
+    /// Everything before it is written.
+    Tell(oneshot::Sender<()>),
 }
 
 /// The owner's ends of a connection.
@@ -76,6 +98,8 @@ pub struct Channels {
     pub urgent: Receiver<Command>,
     /// From the owner: everything else. Closing it is no end; closing `urgent` ends the connection.
     pub bulk: Receiver<Command>,
+    /// Counts what is received.
+    pub budget: ReceiveBudget,
 }
 
 /// Why a connection ended.
@@ -105,7 +129,8 @@ where
 {
     let (mut reader, mut writer) = split(stream);
     let (frames, unwritten) = channel(MAX_UNWRITTEN_FRAMES);
-    let driver = Driver { session, channels, frames, started };
+    let account = channels.budget.account();
+    let driver = Driver { session, channels, frames, written: None, started, account, counted: 0, in_hand: None };
     let writing = write(&mut writer, unwritten);
     tokio::pin!(writing);
     let end = tokio::select! {
@@ -120,8 +145,16 @@ where
 }
 
 /// Writes frames in their order until there are no more.
-async fn write(writer: &mut (impl AsyncWrite + Unpin), mut frames: Receiver<Vec<u8>>) -> ConnectionEnd {
-    while let Some(frame) = frames.recv().await {
+async fn write(writer: &mut (impl AsyncWrite + Unpin), mut frames: Receiver<Unwritten>) -> ConnectionEnd {
+    while let Some(unwritten) = frames.recv().await {
+        let frame = match unwritten {
+            Unwritten::Bytes(frame) => frame,
+            Unwritten::Tell(written) => {
+                // Nobody may be waiting any more.
+                let _ = written.send(());
+                continue;
+            }
+        };
         match timeout(WRITE_LIMIT, writer.write_all(&frame)).await {
             Ok(Ok(())) => {}
             Ok(Err(cause)) => return cause.into(),
@@ -137,8 +170,23 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), mut frames: Receiver<Vec<
 struct Driver {
     session: Session,
     channels: Channels,
-    frames: Sender<Vec<u8>>,
+    frames: Sender<Unwritten>,
+    /// Who waits for what the session is about to write.
+    written: Option<oneshot::Sender<()>>,
     started: Instant,
+    account: Account,
+    /// Unread bytes that the account knows of.
+    counted: usize,
+    /// Ends when the owner is done with the last message. Nothing more is read before that.
+    in_hand: Option<oneshot::Receiver<()>>,
+}
+
+/// Waits until the owner is done.
+async fn handled(in_hand: &mut Option<oneshot::Receiver<()>>) {
+    if let Some(handled) = in_hand {
+        // The guard tells nothing but its end.
+        let _ = handled.await;
+    }
 }
 
 impl Driver {
@@ -153,6 +201,8 @@ impl Driver {
             if let Err(end) = self.drain().await {
                 return end;
             }
+            self.recount();
+            let (is_idle, has_room) = (self.in_hand.is_none(), self.account.has_room());
             let wakes_at = self.started + self.session.wakes_at().unwrap_or_default();
             tokio::select! {
                 biased;
@@ -164,7 +214,9 @@ impl Driver {
                     let now = self.now();
                     self.session.tick(now);
                 }
-                read = reader.read(&mut buffer) => match read {
+                () = handled(&mut self.in_hand), if !is_idle => self.in_hand = None,
+                () = self.account.room(), if is_idle && !has_room => {}
+                read = reader.read(&mut buffer), if is_idle && has_room => match read {
                     Ok(0) => return ConnectionEnd::Eof,
                     Ok(count) => self.session.receive(&buffer[..count]),
                     Err(cause) => return cause.into(),
@@ -177,34 +229,71 @@ impl Driver {
         }
     }
 
+    /// Counts what the session has not read yet.
+    fn recount(&mut self) {
+        let unread = self.session.unread_bytes();
+        self.account.recount(self.counted, unread);
+        self.counted = unread;
+    }
+
     fn obey(&mut self, command: Command) {
         let now = self.now();
         match command {
             Command::Admit => self.session.admit(now),
             Command::Refuse(reason) => self.session.refuse(reason),
-            Command::Send { protocol, code, payload } => {
+            Command::Send { protocol, code, payload, written } => {
                 // Refused only for a session that has ended, or a code or size that the owner should not have sent.
-                let _ = self.session.send(protocol, code, &payload);
+                if self.session.send(protocol, code, &payload).is_ok() {
+                    self.written = written;
+                }
             }
         }
     }
 
-    /// Hands on all outputs; waits for the socket or the owner where they are slow.
+    /// Hands on outputs, until there are none or the owner has a message in hand; waits for the socket where it is slow.
     async fn drain(&mut self) -> Result<(), ConnectionEnd> {
-        while let Some(output) = self.session.next_output(self.started.elapsed()) {
+        loop {
+            if let Some(bytes) = self.session.queued_write() {
+                self.write(bytes).await;
+                continue;
+            }
+            if self.in_hand.is_some() && !self.session.is_closed() {
+                break;
+            }
+            // Held for no longer than the owner, which has nothing else to do, takes to read the message.
+            let turn = self.account.turn(self.session.unread_bytes()).await;
+            let Some(output) = self.session.next_output(self.started.elapsed()) else { break };
             let event = match output {
                 Output::Write(bytes) => {
-                    // Fails only when the writer has ended, which ends the connection.
-                    let _ = self.frames.send(bytes).await;
+                    drop(turn);
+                    self.write(bytes).await;
                     continue;
                 }
                 Output::Authenticated { id } => Event::Authenticated(id),
                 Output::Greeted { hello, agreed } => Event::Greeted { hello, agreed },
-                Output::Message { protocol, code, payload } => Event::Message { protocol, code, payload },
+                Output::Message { protocol, code, payload } => {
+                    self.recount();
+                    let (handled, in_hand) = oneshot::channel();
+                    self.in_hand = Some(in_hand);
+                    let payload = self.account.payload(payload, turn);
+                    Event::Message { protocol, code, payload, handled: Handled(handled) }
+                }
                 Output::Closed(reason) => return Err(reason.into()),
             };
             self.channels.events.send(event).await.map_err(|_| ConnectionEnd::Abandoned)?;
         }
+        self.tell_written().await;
         Ok(())
+    }
+
+    /// Fails only when the writer has ended, which ends the connection.
+    async fn write(&self, bytes: Vec<u8>) {
+        let _ = self.frames.send(Unwritten::Bytes(bytes)).await;
+    }
+
+    async fn tell_written(&mut self) {
+        if let Some(written) = self.written.take() {
+            let _ = self.frames.send(Unwritten::Tell(written)).await;
+        }
     }
 }

@@ -1,16 +1,17 @@
 //! Two nodes over real and imagined sockets.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, drive};
+use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, ReceiveBudget, drive};
 use tenon_network_identity::NodeKey;
 use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, Offer, Session, SessionSettings};
 use tokio::io::{AsyncRead, AsyncWrite, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -23,15 +24,31 @@ struct Owner {
 }
 
 fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, session: Session) -> Owner {
+    start_with(stream, session, ReceiveBudget::default())
+}
+
+fn start_with(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    session: Session,
+    budget: ReceiveBudget,
+) -> Owner {
     let (events_in, events) = channel(4);
     let (urgent, urgent_out) = channel(4);
     let (bulk, bulk_out) = channel(4);
-    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out };
+    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget };
     let end = tokio::spawn(drive(stream, session, channels, Instant::now()));
     Owner { events, urgent, bulk, end }
 }
 
 impl Owner {
+    /// The next message, which is dealt with at once.
+    async fn message(&mut self) -> (usize, u64, Vec<u8>) {
+        match self.events.recv().await {
+            Some(Event::Message { protocol, code, payload, .. }) => (protocol, code, payload.to_vec()),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Lets the peer in at both questions.
     async fn admit(&mut self) {
         assert!(matches!(self.events.recv().await, Some(Event::Authenticated(_))));
@@ -50,7 +67,7 @@ fn sessions() -> (Session, Session) {
 }
 
 fn message(code: u64, size: usize) -> Command {
-    Command::Send { protocol: 0, code, payload: vec![7; size] }
+    Command::Send { protocol: 0, code, payload: vec![7; size], written: None }
 }
 
 #[tokio::test]
@@ -64,8 +81,8 @@ async fn messages_pass_both_ways_over_tcp_and_a_disconnect_arrives() {
     one.bulk.send(message(2, 3_000_000)).await.unwrap();
     other.urgent.send(message(0xe0, 100)).await.unwrap();
 
-    assert_eq!(other.events.recv().await, Some(Event::Message { protocol: 0, code: 2, payload: vec![7; 3_000_000] }));
-    assert_eq!(one.events.recv().await, Some(Event::Message { protocol: 0, code: 0xe0, payload: vec![7; 100] }));
+    assert_eq!(other.message().await, (0, 2, vec![7; 3_000_000]));
+    assert_eq!(one.message().await, (0, 0xe0, vec![7; 100]));
     let reason = DisconnectReason::CLIENT_QUITTING;
     one.urgent.send(Command::Refuse(reason)).await.unwrap();
     let (first, second) = (one.end.await.unwrap(), other.end.await.unwrap());
@@ -114,4 +131,57 @@ async fn a_peer_that_does_not_read_is_cut() {
     let end = one.end.await.unwrap();
     assert!(matches!(end, ConnectionEnd::WriteTimeout), "{end}");
     flood.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_come() {
+    let (ours, theirs) = duplex(64 * 1024);
+    let (dialed, accepted) = sessions();
+    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
+    tokio::join!(one.admit(), other.admit());
+    // More than the channel of events holds.
+    for _ in 0..20 {
+        one.bulk.send(message(3, 10)).await.unwrap();
+    }
+    for _ in 0..20 {
+        let question = other.events.recv().await;
+        assert!(matches!(question, Some(Event::Message { code: 3, .. })));
+        let (told, written) = oneshot::channel();
+        let answer = Command::Send { protocol: 0, code: 4, payload: vec![7; 100_000], written: Some(told) };
+        other.urgent.send(answer).await.unwrap();
+        let (written, answer) = tokio::join!(written, one.message());
+        written.unwrap();
+        assert_eq!(answer, (0, 4, vec![7; 100_000]));
+        // Nothing more is read of a peer whose question is still in hand.
+        assert!(other.events.try_recv().is_err());
+        drop(question);
+    }
+}
+
+#[tokio::test]
+async fn peers_whose_owners_are_busy_do_not_hold_up_the_large_messages_of_others() {
+    let budget = ReceiveBudget::default();
+    let connect = async || {
+        let (ours, theirs) = duplex(64 * 1024);
+        let (dialed, accepted) = sessions();
+        let (mut one, mut other) = (start(ours, dialed), start_with(theirs, accepted, budget.clone()));
+        tokio::join!(one.admit(), other.admit());
+        (one, other)
+    };
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        let (one, mut other) = connect().await;
+        one.bulk.send(message(3, 10)).await.unwrap();
+        let question = other.events.recv().await;
+        one.bulk.send(message(2, 1_000_000)).await.unwrap();
+        busy.push((one, other, question));
+    }
+
+    let (one, mut other) = connect().await;
+
+    for _ in 0..3 {
+        one.bulk.send(message(2, 1_000_000)).await.unwrap();
+        assert_eq!(other.message().await, (0, 2, vec![7; 1_000_000]));
+    }
+    assert!(busy.iter_mut().all(|(_, other, _)| other.events.try_recv().is_err()));
 }

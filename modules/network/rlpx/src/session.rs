@@ -244,6 +244,18 @@ impl Session {
         }
     }
 
+    /// The bytes to write next, if nothing else comes before them. Unlike [`Session::next_output`], it reads nothing more of what
+    /// was received.
+    pub fn queued_write(&mut self) -> Option<Vec<u8>> {
+        match self.outputs.pop_front()? {
+            Output::Write(bytes) => Some(bytes),
+            other => {
+                self.outputs.push_front(other);
+                None
+            }
+        }
+    }
+
     /// The owner lets the peer in, after [`Output::Authenticated`] and again after [`Output::Greeted`].
     pub fn admit(&mut self, now: Duration) {
         match self.state {

@@ -146,9 +146,14 @@ pub(crate) fn write_transaction(transaction: &Transaction, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn write_body(body: &BlockBody, out: &mut Vec<u8>) {
+    encode_body(&body.transactions, &body.ommers, out);
+}
+
+/// Appends a body as an answer has it, without copying the block.
+pub fn encode_body(transactions: &[Arc<Transaction>], ommers: &[Header], out: &mut Vec<u8>) {
     let mut content = Vec::new();
-    write_items(&body.transactions, &mut content, |transaction, out| write_transaction(transaction, out));
-    write_items(&body.ommers, &mut content, write_header);
+    write_items(transactions, &mut content, |transaction, out| write_transaction(transaction, out));
+    write_items(ommers, &mut content, write_header);
     write_list(&content, out);
 }
 
@@ -160,7 +165,8 @@ pub(crate) fn write_new_block(new: &NewBlock) -> Vec<u8> {
     out
 }
 
-pub(crate) fn write_block_receipts(receipts: &[Receipt], out: &mut Vec<u8>) {
+/// Appends the receipts of one block as an answer has them.
+pub fn encode_block_receipts(receipts: &[Receipt], out: &mut Vec<u8>) {
     write_items(receipts, out, |receipt, out| {
         let canonical = encode_receipt(receipt);
         if receipt.transaction_type == TransactionType::Legacy {

@@ -33,7 +33,7 @@ mod session;
 mod status;
 mod version;
 
-pub use blocks::{BlockBody, NewBlock};
+pub use blocks::{BlockBody, NewBlock, encode_block_receipts, encode_body};
 pub use error::{StatusMismatch, WireError};
 pub use exchange::{Integer, Lending, Order};
 pub use message::{Announced, Message, encode_list};

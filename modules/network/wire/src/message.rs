@@ -8,8 +8,8 @@ use tenon_api::{Receipt, SealedHeader, Transaction};
 use tenon_chain::round_messages::{SyncInfo, Timeout, Vote};
 
 use crate::blocks::{
-    BlockBody, NewBlock, read_bodies, read_headers, read_new_block, read_receipts, read_transactions,
-    write_block_receipts, write_body, write_header, write_items, write_new_block, write_transaction,
+    BlockBody, NewBlock, encode_block_receipts, read_bodies, read_headers, read_new_block, read_receipts,
+    read_transactions, write_body, write_header, write_items, write_new_block, write_transaction,
 };
 use crate::exchange::{Integer, Lending, Order};
 use crate::limits::{
@@ -162,7 +162,7 @@ impl Message {
                 Kind::BlockBodies
             }
             Self::Receipts(blocks) => {
-                write_items(blocks, &mut out, |receipts, out| write_block_receipts(receipts, out));
+                write_items(blocks, &mut out, |receipts, out| encode_block_receipts(receipts, out));
                 Kind::Receipts
             }
         };

@@ -1,0 +1,141 @@
+//! `tenon peers`: the peers of a running node, over its Unix socket.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+use tenon_config::{Layers, SettingInfo};
+
+use crate::command_line;
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::socket_client::SocketClient;
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon peers                            who is connected, and what their heads are
+  tenon peers self                       the enode URL of the node, for others
+  tenon peers add enode://…@10.0.0.7:30303
+  tenon peers remove enode://…@10.0.0.7:30303
+  tenon peers trust enode://…            let this one in above every limit
+  tenon module enable network            turn the network on (--p2p does it at the start)";
+
+pub(crate) fn definition() -> Command {
+    let url = || Arg::new("url").value_name("ENODE").required(true).help("enode URL of the node");
+    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
+    let commands = [
+        Command::new("list").about("List the connected peers").arg(json()),
+        Command::new("self").about("Print the enode URL of this node"),
+        Command::new("add").about("Keep a connection to a node").arg(url()),
+        Command::new("remove").about("End the connection to a node, and do not dial it again").arg(url()),
+        Command::new("trust").about("Exempt a node from limits").arg(url()),
+        Command::new("distrust").about("End the exemption of a node").arg(url()),
+    ];
+    let complete = |command: Command| tenon_config::add_flags(command, is_wanted, is_wanted, &[]);
+    complete(
+        Command::new("peers")
+            .about("List, add and remove the peers of a running node")
+            .after_help(EXAMPLES)
+            .args_conflicts_with_subcommands(true)
+            .arg(json()),
+    )
+    .subcommands(commands.map(complete))
+}
+
+/// Settings that say where the node is.
+fn is_wanted(row: &SettingInfo) -> bool {
+    matches!(row.key, "datadir" | "ipc.path")
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let (command, matches) = matches.subcommand().unwrap_or(("list", matches));
+    let mut node = SocketClient::find(&command_line::settings(Layers::new("peers"), matches)?)?;
+    let method = match command {
+        "list" => return list(&mut node, matches.get_flag("json")),
+        "self" => return own(&mut node),
+        "add" => "admin_addPeer",
+        "remove" => "admin_removePeer",
+        "trust" => "admin_addTrustedPeer",
+        _ => "admin_removeTrustedPeer",
+    };
+    let url = matches.get_one::<String>("url").cloned().unwrap_or_default();
+    node.call(method, &json!([url])).map(drop)
+}
+
+fn list(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
+    let peers = node.call("admin_peers", &json!([]))?;
+    if is_json { print(format!("{peers}\n").as_bytes()) } else { print(table(&peers).as_bytes()) }
+}
+
+fn own(node: &mut SocketClient) -> Result<(), Stop> {
+    let info = node.call("admin_nodeInfo", &json!([]))?;
+    match info["enode"].as_str() {
+        Some(enode) => print(format!("{enode}\n").as_bytes()),
+        None => Err(Stop::Failure(
+            "the network of this node is off; `tenon module enable network` turns it on, for native chains".to_owned(),
+        )),
+    }
+}
+
+/// A line for each peer.
+fn table(peers: &Value) -> String {
+    let header = ["PEER", "ADDRESS", "WAY", "NAME", "HEAD", "DIFFICULTY"];
+    let mut rows = vec![header.map(str::to_owned)];
+    for peer in peers.as_array().into_iter().flatten() {
+        let network = &peer["network"];
+        let is = |key: &str| network[key] == true;
+        let mut way = if is("inbound") { "in" } else { "out" }.to_owned();
+        for key in ["static", "trusted"] {
+            if is(key) {
+                let _ = write!(way, ",{key}");
+            }
+        }
+        let eth = &peer["protocols"]["eth"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let short = |value: &Value| text(value).chars().take(18).collect::<String>();
+        let id: String = text(&peer["id"]).chars().take(16).collect();
+        let head = if eth.is_object() { short(&eth["head"]) } else { "handshake".to_owned() };
+        let difficulty = if eth.is_object() { eth["difficulty"].to_string() } else { "-".to_owned() };
+        // A name is whatever the peer says: one line of plain characters is shown of it.
+        let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
+        rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..header.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_a_line_and_its_name_cannot_break_it() {
+        let peers = json!([{
+            "id": "ab".repeat(64),
+            "name": "XDC/v2.7.0\n\u{1b}[31m",
+            "network": { "remoteAddress": "10.0.0.7:30303", "inbound": false, "static": true, "trusted": false },
+            "protocols": { "eth": { "version": 100, "difficulty": 12, "head": format!("0x{}", "cd".repeat(32)) } },
+        }, {
+            "id": "cd".repeat(64),
+            "name": "",
+            "network": { "remoteAddress": "10.0.0.8:1", "inbound": true, "static": false, "trusted": true },
+            "protocols": { "eth": "handshake" },
+        }]);
+        let shown = table(&peers);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 3, "{shown}");
+        assert!(lines[1].contains("abababababababab  10.0.0.7:30303  out,static"), "{shown}");
+        assert!(lines[1].contains("XDC/v2.7.0[31m") && lines[1].ends_with("0xcdcdcdcdcdcdcdcd  12"), "{shown}");
+        let words: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(words[1..], ["10.0.0.8:1", "in,trusted", "handshake", "-"], "{shown}");
+    }
+}

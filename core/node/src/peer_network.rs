@@ -1,0 +1,213 @@
+//! The peer-to-peer network as a part of the node: its settings, and its module.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_api::Failure;
+use tenon_api::messages::ModuleFaults;
+use tenon_bus::Bus;
+use tenon_chain::native_bootnodes;
+use tenon_config::Settings;
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_network_discovery::Networks;
+use tenon_network_identity::Enode;
+use tenon_network_service::{Network, NetworkPorts, NetworkSettings};
+use tenon_supervisor::{ActorState, Supervisor};
+
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::version::client_version;
+
+/// Folder of the node key, the known nodes and the bans, in the data folder.
+const FOLDER: &str = "network";
+/// The module's name.
+const MODULE: &str = "network";
+/// Handshakes of peers at a time, unless the settings say otherwise (`docs/spec/p2p.md` 22).
+const MAX_PENDING: usize = 50;
+
+/// The network of the settings; `None` on chains that have none.
+///
+/// # Errors
+/// [`Stop::Usage`] naming the setting that is wrong.
+pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Option<NetworkSettings>, Stop> {
+    let Some(_) = &chain.spec.native else { return Ok(None) };
+    let peers = &settings.peers;
+    let network_id = chain.info.network_id;
+    let bootnodes = match peers.bootnodes.as_slice() {
+        [] => native_bootnodes(network_id),
+        named => named,
+    };
+    let restrict = match peers.netrestrict.as_slice() {
+        [] => None,
+        networks => Some(restriction(networks)?),
+    };
+    Ok(Some(NetworkSettings {
+        folder: settings.node.datadir.join(FOLDER),
+        key_file: peers.nodekey.as_ref().map(|path| settings.in_data_folder(path)),
+        listen: SocketAddr::new(peers.addr, peers.port),
+        external: external(&peers.nat)?,
+        name: client_version(&settings.node.identity),
+        max_peers: peers.maxpeers as usize,
+        max_pending: if peers.maxpendpeers == 0 { MAX_PENDING } else { peers.maxpendpeers as usize },
+        is_discovering: !peers.nodiscover,
+        bootnodes: enodes("p2p.bootnodes", bootnodes)?,
+        statics: enodes("p2p.static", &peers.statics)?,
+        trusted: enodes("p2p.trusted", &peers.trusted)?,
+        restrict,
+        network_id,
+        genesis: chain.info.genesis_hash,
+    }))
+}
+
+/// Looks at the settings without a chain.
+///
+/// # Errors
+/// As [`settings`].
+pub(crate) fn check(settings: &Settings) -> Result<(), Stop> {
+    let peers = &settings.peers;
+    external(&peers.nat)?;
+    restriction(&peers.netrestrict)?;
+    for (key, urls) in
+        [("p2p.bootnodes", &peers.bootnodes), ("p2p.static", &peers.statics), ("p2p.trusted", &peers.trusted)]
+    {
+        enodes(key, urls)?;
+    }
+    Ok(())
+}
+
+fn enodes(key: &str, urls: &[String]) -> Result<Vec<Enode>, Stop> {
+    let parse = |url: &String| url.parse().map_err(|problem| Stop::Usage(format!("{key}: {url}: {problem}")));
+    urls.iter().filter(|url| !url.is_empty()).map(parse).collect()
+}
+
+fn restriction(networks: &[String]) -> Result<Networks, Stop> {
+    let parse =
+        |text: &String| text.parse().map_err(|problem| Stop::Usage(format!("p2p.netrestrict: {text:?} is {problem}")));
+    Ok(Networks(networks.iter().map(parse).collect::<Result<_, _>>()?))
+}
+
+/// The address of `extip:ADDRESS` (`docs/spec/p2p.md` 22).
+fn external(nat: &str) -> Result<Option<IpAddr>, Stop> {
+    let word = nat.to_ascii_lowercase();
+    match word.split_once(':') {
+        None if matches!(word.as_str(), "" | "none" | "off") => Ok(None),
+        Some(("extip" | "ip", ip)) => match ip.parse() {
+            Ok(ip) => Ok(Some(ip)),
+            Err(_) if ip.is_empty() => Err(Stop::Usage("p2p.nat: missing IP address".to_owned())),
+            Err(_) => Err(Stop::Usage("p2p.nat: invalid IP address".to_owned())),
+        },
+        _ if matches!(word.split(':').next(), Some("any" | "auto" | "on" | "upnp" | "pmp" | "natpmp" | "nat-pmp")) => {
+            Err(Stop::Usage(format!(
+                "p2p.nat: {nat}: this release maps no ports in routers; say `none`, or `extip:ADDRESS` with a port that you have \
+                 mapped"
+            )))
+        }
+        _ => Err(Stop::Usage(format!("p2p.nat: unknown mechanism {nat:?}"))),
+    }
+}
+
+/// The network as a module; `None` on chains that have none.
+///
+/// # Errors
+/// As [`settings`].
+pub(crate) fn module(
+    network: &Arc<Network>,
+    supervisor: &Arc<Supervisor>,
+    bus: &Bus,
+    chain: &OpenedChain,
+    from: &Settings,
+) -> Result<Option<ActorModule>, Stop> {
+    let Some(settings) = settings(from, chain)? else {
+        return match from.peers.enabled {
+            true => Err(Stop::Usage("p2p.enabled: only native chains have a peer-to-peer network".to_owned())),
+            false => Ok(None),
+        };
+    };
+    let is_wanted = from.peers.enabled && settings.max_peers > 0;
+    let ports = NetworkPorts { chain: chain.reader(), bus: bus.clone() };
+    let switch = Switch { network: Arc::clone(network), supervisor: Arc::downgrade(supervisor), settings, ports };
+    Ok(Some(ActorModule {
+        name: MODULE,
+        summary: "Connects to peers and serves them the chain.",
+        uses: &["storage"],
+        answers: &[],
+        stage: ActorStage::AfterPlugins,
+        is_wanted,
+        control: ActorControl::Switch(Box::new(switch)),
+    }))
+}
+
+struct Switch {
+    network: Arc<Network>,
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    supervisor: Weak<Supervisor>,
+    settings: NetworkSettings,
+    ports: NetworkPorts,
+}
+
+impl ActorSwitch for Switch {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            // What is left of one that has failed.
+            self.network.stop(&supervisor).await;
+            let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
+            started.map_err(|error| Failure::server(error.to_string()))
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
+            if self.network.stop(&supervisor).await {
+                return Ok(());
+            }
+            Err(Failure::server("the network has not stopped in time; its connections are closed"))
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        match Network::health(&*self.supervisor.upgrade()?)?.state {
+            ActorState::Failed { reason } => Some(reason),
+            _ => None,
+        }
+    }
+
+    fn faults(&self) -> ModuleFaults {
+        let health = self.supervisor.upgrade().and_then(|supervisor| Network::health(&supervisor));
+        let Some(health) = health else { return ModuleFaults::default() };
+        ModuleFaults { restarts: health.restarts, last_end: health.last_panic, ..ModuleFaults::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_external_address_is_read_and_what_maps_ports_refused_by_name() {
+        for none in ["", "none", "off", "None"] {
+            assert_eq!(external(none).unwrap(), None, "{none:?}");
+        }
+        for named in ["extip:1.2.3.4", "ip:1.2.3.4", "ExtIP:1.2.3.4"] {
+            assert_eq!(external(named).unwrap(), Some([1, 2, 3, 4].into()), "{named}");
+        }
+        let refused = |nat| external(nat).unwrap_err().to_string();
+        assert!(refused("extip:").contains("missing IP address"));
+        assert!(refused("extip:here").contains("invalid IP address"));
+        assert!(refused("upnp").contains("maps no ports"));
+        assert!(refused("natpmp:1.2.3.4").contains("maps no ports"));
+        assert!(refused("magic").contains("unknown mechanism"));
+    }
+
+    #[test]
+    fn wrong_nodes_and_networks_name_their_setting() {
+        let refused = enodes("p2p.static", &["enode://01@1.2.3.4:5".to_owned()]).unwrap_err().to_string();
+        assert!(refused.contains("p2p.static") && refused.contains("want 128 hex chars"), "{refused}");
+        assert!(restriction(&["10.0.0.0/33".to_owned()]).unwrap_err().to_string().contains("p2p.netrestrict"));
+    }
+}

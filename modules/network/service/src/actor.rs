@@ -1,0 +1,300 @@
+//! The actor: owns every decision about connections, and does what was decided.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::Failure;
+use tenon_api::messages::PeerChange;
+use tenon_bus::Bus;
+use tenon_network_discovery::{self as discovery, Clock, Discovery};
+use tenon_network_identity::{Endpoint, Enode, NodeId};
+use tenon_network_peers::{Dial, Fault};
+use tenon_network_rlpx::{DisconnectReason, Hello};
+use tenon_network_wire::Status;
+use tenon_supervisor::{Actor, Mailbox};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::board::Board;
+use crate::connections::{self, Context, Start};
+use crate::files::NetworkFolder;
+use crate::sockets::{Timer, unix_now};
+use crate::switchboard::{Action, ConnectionId, Switchboard};
+
+/// Orders for one connection that are not carried out yet.
+const MAX_ORDERS: usize = 4;
+/// Time between two looks at the files.
+const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// What happens.
+pub(crate) enum Input {
+    /// A connection came from outside and passed the doorkeeper.
+    Arrived {
+        stream: TcpStream,
+        remote: SocketAddr,
+        /// Held until its handshake is over.
+        place: connections::Place,
+    },
+    /// A peer has proven its key.
+    Authenticated {
+        connection: ConnectionId,
+        node: NodeId,
+        local: Option<SocketAddr>,
+        answer: oneshot::Sender<Result<(), DisconnectReason>>,
+    },
+    /// A peer has said Hello.
+    Greeted { connection: ConnectionId, hello: Hello, answer: oneshot::Sender<Result<(), DisconnectReason>> },
+    /// A peer belongs to the same chain.
+    Established { connection: ConnectionId, status: Status },
+    /// A peer has another head.
+    NewHead { connection: ConnectionId, hash: B256, total_difficulty: U256, number: u64 },
+    /// A peer has shown the header of its head.
+    Height { connection: ConnectionId, hash: B256, number: u64 },
+    /// A peer did something wrong.
+    Fault { connection: ConnectionId, fault: Fault },
+    /// A connection is over.
+    Ended { connection: ConnectionId, reason: String },
+    /// A datagram, with its place among those that wait.
+    Datagram { from: SocketAddr, bytes: Vec<u8>, _place: OwnedSemaphorePermit },
+    /// The operator wants something.
+    Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), Failure>> },
+    /// It is time.
+    Tick,
+}
+
+/// What an actor is made of, again after a panic.
+pub(crate) struct Parts {
+    pub(crate) make_switchboard: Box<dyn Fn(Clock) -> Switchboard + Send + Sync>,
+    pub(crate) make_discovery: Option<Box<dyn Fn(Clock) -> Discovery + Send + Sync>>,
+    pub(crate) folder: NetworkFolder,
+    pub(crate) udp: Option<Arc<UdpSocket>>,
+    pub(crate) board: Board,
+    pub(crate) bus: Bus,
+    pub(crate) runtime: Handle,
+    pub(crate) context: Context,
+    pub(crate) timer: Timer,
+    pub(crate) mailbox: Arc<OnceLock<Mailbox<Input>>>,
+    pub(crate) next_connection: Arc<AtomicU64>,
+    /// When to send [`Input::Tick`].
+    pub(crate) wakes_at: Arc<watch::Sender<Duration>>,
+    /// The connections.
+    pub(crate) tasks: Mutex<JoinSet<()>>,
+}
+
+impl Parts {
+    /// Held to begin a connection and to forget those that are over; nothing awaits under it.
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct NetworkActor {
+    parts: Arc<Parts>,
+    switchboard: Switchboard,
+    discovery: Option<Discovery>,
+    /// Where orders for each connection go.
+    orders: HashMap<ConnectionId, mpsc::Sender<DisconnectReason>>,
+    /// Searches for static nodes.
+    resolving: HashMap<u64, NodeId>,
+    keep_at: Duration,
+}
+
+impl NetworkActor {
+    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+        let clock = parts.timer.clock();
+        Self {
+            switchboard: (parts.make_switchboard)(clock),
+            discovery: parts.make_discovery.as_ref().map(|make| make(clock)),
+            orders: HashMap::new(),
+            resolving: HashMap::new(),
+            keep_at: clock.now + KEEP_INTERVAL,
+            parts,
+        }
+    }
+
+    fn begin(&mut self, remote: SocketAddr, dialed: Option<NodeId>, start: Start) {
+        let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
+        let connection = self.parts.next_connection.fetch_add(1, Ordering::Relaxed);
+        let (orders, carried_out) = mpsc::channel(MAX_ORDERS);
+        self.orders.insert(connection, orders);
+        self.switchboard.begin(connection, remote, dialed);
+        let context = self.parts.context.clone();
+        let running = connections::run(connection, start, context, mailbox, carried_out);
+        self.parts.tasks().spawn_on(running, &self.parts.runtime);
+    }
+
+    fn dial(&mut self, dial: Dial, clock: Clock) {
+        match dial {
+            Dial::Connect { id, endpoint } => {
+                let address = endpoint.tcp_address();
+                self.begin(address, Some(id), Start::Dial { node: id, address });
+            }
+            Dial::Resolve { id } => {
+                let lookup = self.discovery.as_mut().and_then(|discovery| discovery.lookup(id, clock));
+                match lookup {
+                    Some(lookup) => drop(self.resolving.insert(lookup, id)),
+                    None => self.switchboard.resolved(&id, None, clock),
+                }
+            }
+            Dial::Search => {
+                if let Some(discovery) = &mut self.discovery {
+                    // Refused only while many searches are under way, whose results serve as well.
+                    let _ = discovery.lookup(NodeId(rand::random()), clock);
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, action: discovery::Action, clock: Clock) {
+        match action {
+            discovery::Action::Send { to, datagram } => {
+                if let Some(socket) = &self.parts.udp {
+                    // A datagram that finds no room is lost like any other.
+                    let _ = socket.try_send_to(&datagram, to);
+                }
+            }
+            discovery::Action::Found { id, endpoint } => self.switchboard.found([(id, endpoint)], clock),
+            discovery::Action::LookupDone { lookup, nodes } => self.looked_up(lookup, nodes, clock),
+            discovery::Action::Record(_) => {}
+        }
+    }
+
+    fn looked_up(&mut self, lookup: u64, nodes: Vec<(NodeId, Endpoint)>, clock: Clock) {
+        if let Some(id) = self.resolving.remove(&lookup) {
+            let endpoint = nodes.iter().find(|(node, _)| *node == id).map(|(_, endpoint)| *endpoint);
+            self.switchboard.resolved(&id, endpoint, clock);
+        }
+        self.switchboard.found(nodes, clock);
+    }
+
+    /// Does everything that was decided, and says when to look at the clock again.
+    fn settle(&mut self, clock: Clock) {
+        loop {
+            while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
+                self.obey(action, clock);
+            }
+            let dials = self.switchboard.schedule(clock);
+            let is_done = dials.is_empty();
+            for dial in dials {
+                self.dial(dial, clock);
+            }
+            while let Some(action) = self.switchboard.next_action() {
+                self.act(action, clock);
+            }
+            if is_done {
+                break;
+            }
+        }
+        if let Some(peers) = self.switchboard.changed_peers() {
+            self.parts.board.show_peers(peers);
+        }
+        let mut wakes_at = self.switchboard.wakes_at(clock).min(self.keep_at);
+        if let Some(discovery) = &self.discovery {
+            wakes_at = wakes_at.min(discovery.wakes_at());
+        }
+        self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
+    }
+
+    fn act(&mut self, action: Action, clock: Clock) {
+        match action {
+            Action::Close { connection, reason } => {
+                if let Some(orders) = self.orders.get(&connection) {
+                    // A full channel means that it was told already.
+                    let _ = orders.try_send(reason);
+                }
+            }
+            Action::Tell(event) => self.parts.bus.publish(event),
+            Action::KeepBans => self.parts.folder.keep_bans(&self.switchboard.bans(clock)),
+        }
+    }
+
+    fn keep_files(&mut self, clock: Clock) {
+        self.keep_at = clock.now + KEEP_INTERVAL;
+        self.parts.folder.keep_bans(&self.switchboard.bans(clock));
+        if let Some(discovery) = &self.discovery {
+            self.parts.folder.keep_nodes(&discovery.nodes_to_keep(clock));
+        }
+    }
+
+    fn take(&mut self, input: Input, clock: Clock) {
+        match input {
+            Input::Arrived { stream, remote, place } => {
+                self.begin(remote, None, Start::Accepted { stream, place });
+            }
+            Input::Authenticated { connection, node, local, answer } => {
+                // Dropped answers end the connection.
+                let _ = answer.send(self.switchboard.authenticated(connection, node, local, clock));
+            }
+            Input::Greeted { connection, hello, answer } => {
+                let _ = answer.send(self.switchboard.greeted(connection, hello));
+            }
+            Input::Established { connection, status } => self.switchboard.established(connection, &status),
+            Input::NewHead { connection, hash, total_difficulty, number } => {
+                self.switchboard.new_head(connection, hash, total_difficulty, number);
+            }
+            Input::Height { connection, hash, number } => {
+                tracing::debug!(connection, height = number, %hash, "a peer has shown its head");
+                self.switchboard.height(connection, hash, number);
+            }
+            Input::Fault { connection, fault } => self.switchboard.fault(connection, fault, clock),
+            Input::Ended { connection, reason } => {
+                self.orders.remove(&connection);
+                while self.parts.tasks().try_join_next().is_some() {}
+                self.switchboard.ended(connection, &reason);
+            }
+            Input::Datagram { from, bytes, .. } => {
+                if let Some(discovery) = &mut self.discovery
+                    && let Err(error) = discovery.receive(from, &bytes, clock)
+                {
+                    tracing::trace!(%from, %error, "datagram refused");
+                }
+            }
+            Input::Change { enode, change, answer } => {
+                let changed = self.switchboard.change(&enode, change, clock);
+                let told = changed.map_err(|problem| Failure::server(format!("invalid enode: {problem}")));
+                let _ = answer.send(told);
+            }
+            Input::Tick => {
+                if let Some(discovery) = &mut self.discovery {
+                    discovery.tick(clock);
+                }
+                if clock.now >= self.keep_at {
+                    self.keep_files(clock);
+                }
+            }
+        }
+    }
+}
+
+impl Actor for NetworkActor {
+    type Message = Input;
+
+    /// After a panic. At the first start the mailbox is not there yet: the first tick comes with it.
+    fn started(&mut self) {
+        if self.parts.mailbox.get().is_some() {
+            self.settle(self.parts.timer.clock());
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let clock = self.parts.timer.clock();
+        self.take(input, clock);
+        self.settle(clock);
+    }
+
+    fn stopping(&mut self) {
+        let clock = Clock { now: self.parts.timer.clock().now, unix: unix_now() };
+        self.keep_files(clock);
+        self.switchboard.close_everything(DisconnectReason::CLIENT_QUITTING);
+        while let Some(action) = self.switchboard.next_action() {
+            self.act(action, clock);
+        }
+        self.parts.board.show_node(None);
+    }
+}

@@ -1,0 +1,38 @@
+//! What others see of the network without asking its actor: this node, and the peers.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tenon_api::messages::{NetworkNode, PeerInfo};
+
+/// What is shown. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board(Arc<RwLock<Shown>>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    /// `None` while the network is off.
+    node: Option<NetworkNode>,
+    peers: Arc<Vec<PeerInfo>>,
+}
+
+impl Board {
+    pub(crate) fn node(&self) -> Option<NetworkNode> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).node.clone()
+    }
+
+    pub(crate) fn peers(&self) -> Arc<Vec<PeerInfo>> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).peers)
+    }
+
+    pub(crate) fn show_node(&self, node: Option<NetworkNode>) {
+        let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if node.is_none() {
+            shown.peers = Arc::default();
+        }
+        shown.node = node;
+    }
+
+    pub(crate) fn show_peers(&self, peers: Vec<PeerInfo>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).peers = Arc::new(peers);
+    }
+}

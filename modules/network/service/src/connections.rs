@@ -1,0 +1,391 @@
+//! One connection: its handshake, its session, the answers to its peer. It asks the actor for every decision.
+
+use std::future::pending;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::B256;
+use tenon_api::{ChainReader, FailureCode};
+use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, Handled, ReceiveBudget, drive};
+use tenon_network_identity::{NodeId, NodeKey};
+use tenon_network_peers::Fault;
+use tenon_network_rlpx::{
+    Agreed, CloseReason, DisconnectReason, HandshakeRandom, Hello, HelloError, Session, SessionSettings,
+};
+use tenon_network_wire::{Status, version};
+use tenon_supervisor::Mailbox;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::actor::Input;
+use crate::conversation::{Conversation, Ended, Step};
+use crate::serving::{self, Question};
+use crate::sockets::Door;
+use crate::switchboard::ConnectionId;
+
+/// Name of the sub-protocol.
+pub(crate) const PROTOCOL: &str = "eth";
+/// Time for a dial.
+const DIAL_LIMIT: Duration = Duration::from_secs(15);
+/// Time for a connection that this side ends to say so.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+/// Time between two attempts to tell a busy actor that a connection is over.
+const REPORT_PAUSE: Duration = Duration::from_millis(20);
+
+/// A place among the handshakes, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Place {
+    door: Door,
+    ip: IpAddr,
+}
+
+impl Place {
+    pub(crate) const fn new(door: Door, ip: IpAddr) -> Self {
+        Self { door, ip }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.door.leave(self.ip);
+    }
+}
+
+/// How a connection begins.
+pub(crate) enum Start {
+    /// From outside.
+    Accepted { stream: TcpStream, place: Place },
+    /// By dialing.
+    Dial { node: NodeId, address: SocketAddr },
+}
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) chain: Arc<dyn ChainReader>,
+    pub(crate) key: Arc<NodeKey>,
+    pub(crate) session: SessionSettings,
+    pub(crate) network_id: u64,
+    pub(crate) genesis: B256,
+    pub(crate) budget: ReceiveBudget,
+    /// Answers that are read from the database at a time.
+    pub(crate) readers: Arc<Semaphore>,
+}
+
+impl Context {
+    fn status(&self) -> Status {
+        let head = self.chain.head();
+        Status {
+            version: 0,
+            network: self.network_id,
+            total_difficulty: head.total_difficulty,
+            head: head.header.hash(),
+            genesis: self.genesis,
+            fork_id: None,
+        }
+    }
+}
+
+/// Why a connection was not opened, or is over.
+struct Over {
+    reason: String,
+    fault: Option<Fault>,
+}
+
+impl Over {
+    fn new(reason: impl ToString) -> Self {
+        Self { reason: reason.to_string(), fault: None }
+    }
+}
+
+/// Runs a connection to its end, and tells the actor.
+pub(crate) async fn run(
+    connection: ConnectionId,
+    start: Start,
+    context: Context,
+    mailbox: Mailbox<Input>,
+    mut orders: Receiver<DisconnectReason>,
+) {
+    let over = match open(start, &context, &mut orders).await {
+        Ok(opened) => talk(connection, opened, context, &mailbox, orders).await,
+        Err(over) => over,
+    };
+    if let Some(fault) = over.fault {
+        drop(mailbox.try_send(Input::Fault { connection, fault }));
+    }
+    tracing::debug!(connection, reason = %over.reason, "connection over");
+    report(connection, over.reason, &mailbox).await;
+}
+
+/// The actor must learn of every end, or a slot would stay taken.
+async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Input>) {
+    loop {
+        match mailbox.try_send(Input::Ended { connection, reason: reason.clone() }) {
+            Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => sleep(REPORT_PAUSE).await,
+            // An actor that is gone has no slots.
+            Ok(()) | Err(_) => return,
+        }
+    }
+}
+
+struct Opened {
+    stream: TcpStream,
+    session: Session,
+    /// Kept until the handshake is over.
+    place: Option<Place>,
+}
+
+async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectReason>) -> Result<Opened, Over> {
+    let (settings, key) = (context.session.clone(), &context.key);
+    let random = HandshakeRandom::generate().map_err(Over::new)?;
+    match start {
+        Start::Accepted { stream, place } => {
+            let session = Session::accept(settings, key, random, Duration::ZERO);
+            Ok(Opened { stream, session, place: Some(place) })
+        }
+        Start::Dial { node, address } => {
+            let dialed = tokio::select! {
+                dialed = timeout(DIAL_LIMIT, TcpStream::connect(address)) => dialed,
+                _ = orders.recv() => return Err(Over::new("no longer wanted")),
+            };
+            let stream = dialed.map_err(|_| Over::new("dial timeout"))?.map_err(Over::new)?;
+            let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(Over::new)?;
+            Ok(Opened { stream, session, place: None })
+        }
+    }
+}
+
+async fn talk(
+    connection: ConnectionId,
+    opened: Opened,
+    context: Context,
+    mailbox: &Mailbox<Input>,
+    orders: Receiver<DisconnectReason>,
+) -> Over {
+    let Opened { stream, session, place } = opened;
+    // Small messages leave at once; a system that cannot do that is slower.
+    let _ = stream.set_nodelay(true);
+    let local = stream.local_addr().ok();
+    let (events_in, events) = channel(1);
+    let (urgent, urgent_out) = channel(1);
+    let (_bulk, bulk_out) = channel(1);
+    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget: context.budget.clone() };
+    let started = Instant::now();
+    let mut talk = Talk {
+        connection,
+        context,
+        mailbox,
+        orders,
+        events,
+        urgent,
+        local,
+        place,
+        started,
+        conversation: None,
+        in_hand: None,
+    };
+    let driving = drive(stream, session, channels, started);
+    tokio::pin!(driving);
+    let over = tokio::select! {
+        biased;
+        end = &mut driving => return Over { fault: fault_of(&end), reason: end.to_string() },
+        over = talk.run() => over,
+    };
+    drop(talk);
+    // What was said last is written; nobody waits longer.
+    let _ = timeout(FAREWELL_LIMIT, driving).await;
+    over
+}
+
+/// What a peer did wrong whose connection ended by itself.
+const fn fault_of(end: &ConnectionEnd) -> Option<Fault> {
+    match end {
+        ConnectionEnd::Session(
+            CloseReason::Frame(_)
+            | CloseReason::CodeOutOfRange { .. }
+            | CloseReason::Hello(HelloError::TooLong | HelloError::Rlp(_) | HelloError::OtherMessage { .. }),
+        ) => Some(Fault::Malformed),
+        _ => None,
+    }
+}
+
+/// The owner's side of a connection.
+struct Talk<'a> {
+    connection: ConnectionId,
+    context: Context,
+    mailbox: &'a Mailbox<Input>,
+    orders: Receiver<DisconnectReason>,
+    events: Receiver<Event>,
+    urgent: Sender<Command>,
+    local: Option<SocketAddr>,
+    place: Option<Place>,
+    started: Instant,
+    /// The session of `eth` with its index among the agreed protocols, from Hello on.
+    conversation: Option<(usize, Conversation)>,
+    /// The message that is dealt with.
+    in_hand: Option<Handled>,
+}
+
+impl Talk<'_> {
+    /// Works until this side ends the connection. Where the connection ends by itself, it waits to be dropped.
+    async fn run(&mut self) -> Over {
+        loop {
+            let wakes_at = self.conversation.as_ref().and_then(|(_, conversation)| conversation.wakes_at());
+            let steps = tokio::select! {
+                biased;
+                order = self.orders.recv() => return self.obey(order).await,
+                () = sleep_to(self.started, wakes_at) => self.tick(),
+                event = self.events.recv() => match event {
+                    Some(event) => match self.take(event).await {
+                        Ok(steps) => steps,
+                        Err(over) => return over,
+                    },
+                    None => pending().await,
+                },
+            };
+            for step in steps {
+                if let Err(over) = self.perform(step).await {
+                    return over;
+                }
+            }
+            self.in_hand = None;
+        }
+    }
+
+    /// `None`: the actor has forgotten this connection.
+    async fn obey(&self, order: Option<DisconnectReason>) -> Over {
+        self.refuse(order.unwrap_or(DisconnectReason::CLIENT_QUITTING)).await
+    }
+
+    async fn refuse(&self, reason: DisconnectReason) -> Over {
+        self.command(Command::Refuse(reason)).await;
+        Over::new(reason)
+    }
+
+    /// A connection that is gone takes no commands; its end is seen elsewhere.
+    async fn command(&self, command: Command) {
+        drop(self.urgent.send(command).await);
+    }
+
+    fn tick(&mut self) -> Vec<Step> {
+        let now = self.started.elapsed();
+        self.conversation.as_mut().and_then(|(_, conversation)| conversation.tick(now)).into_iter().collect()
+    }
+
+    async fn take(&mut self, event: Event) -> Result<Vec<Step>, Over> {
+        match event {
+            Event::Authenticated(node) => {
+                let (connection, local) = (self.connection, self.local);
+                self.ask(|answer| Input::Authenticated { connection, node, local, answer }).await?;
+                self.command(Command::Admit).await;
+                Ok(Vec::new())
+            }
+            Event::Greeted { hello, agreed } => self.greet(hello, &agreed).await,
+            Event::Message { protocol, code, payload, handled } => {
+                self.in_hand = Some(handled);
+                let now = self.started.elapsed();
+                let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
+                // The payload is dropped here, so that others can be received while this one is answered.
+                Ok(if *index == protocol { conversation.receive(code, &payload, now) } else { Vec::new() })
+            }
+        }
+    }
+
+    async fn greet(&mut self, hello: Hello, agreed: &[Agreed]) -> Result<Vec<Step>, Over> {
+        let spoken = agreed.iter().enumerate().find_map(|(index, agreed)| {
+            let number = u32::try_from(agreed.capability.version).ok()?;
+            (agreed.capability.name == PROTOCOL).then_some((index, version(number)?))
+        });
+        let Some((index, version)) = spoken else { return Err(self.refuse(DisconnectReason::USELESS_PEER).await) };
+        let connection = self.connection;
+        self.ask(|answer| Input::Greeted { connection, hello, answer }).await?;
+        self.command(Command::Admit).await;
+        self.place = None;
+        let conversation = Conversation::new(version, self.context.status(), self.started.elapsed());
+        let payload = conversation.status();
+        self.conversation = Some((index, conversation));
+        Ok(vec![Step::Send { code: 0, payload }])
+    }
+
+    /// Asks the actor whether the peer is let in.
+    async fn ask(
+        &self,
+        question: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
+    ) -> Result<(), Over> {
+        let (answer, answered) = oneshot::channel();
+        if let Err(failure) = self.mailbox.try_send(question(answer)) {
+            let over = self.refuse(DisconnectReason::TOO_MANY_PEERS).await;
+            return Err(Over { reason: failure.message, ..over });
+        }
+        match answered.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(reason)) => Err(self.refuse(reason).await),
+            Err(_) => Err(self.refuse(DisconnectReason::CLIENT_QUITTING).await),
+        }
+    }
+
+    async fn perform(&mut self, step: Step) -> Result<(), Over> {
+        let connection = self.connection;
+        let news = match step {
+            Step::Send { code, payload } => {
+                self.send(code, payload, None).await;
+                return Ok(());
+            }
+            Step::Serve(question) => return self.serve(question).await,
+            Step::End(Ended { told, reason, fault }) => {
+                self.command(Command::Refuse(told)).await;
+                return Err(Over { reason, fault });
+            }
+            Step::Established(status) => Input::Established { connection, status },
+            Step::NewHead { hash, total_difficulty, number } => {
+                Input::NewHead { connection, hash, total_difficulty, number }
+            }
+            Step::Height { hash, number } => Input::Height { connection, hash, number },
+            Step::Fault(fault) => Input::Fault { connection, fault },
+        };
+        // A busy actor misses what is only shown, or one of many faults.
+        drop(self.mailbox.try_send(news));
+        Ok(())
+    }
+
+    async fn send(&self, code: u64, payload: Vec<u8>, written: Option<oneshot::Sender<()>>) {
+        let Some((protocol, _)) = &self.conversation else { return };
+        self.command(Command::Send { protocol: *protocol, code, payload, written }).await;
+    }
+
+    /// Answers a question. The peer's next message is looked at once the answer is written, so that a peer which asks and
+    /// does not read holds one answer.
+    async fn serve(&mut self, question: Question) -> Result<(), Over> {
+        let (chain, readers) = (Arc::clone(&self.context.chain), Arc::clone(&self.context.readers));
+        let reading = async move {
+            // The semaphore is never closed.
+            let _place = readers.acquire_owned().await.ok()?;
+            tokio::task::spawn_blocking(move || serving::answer(&*chain, &question)).await.ok()
+        };
+        let answer = tokio::select! {
+            answer = reading => answer,
+            order = self.orders.recv() => return Err(self.obey(order).await),
+        };
+        let Some((kind, payload)) = answer else { return Err(self.refuse(DisconnectReason::REQUESTED).await) };
+        let Some(code) = self.conversation.as_ref().and_then(|(_, conversation)| conversation.code(kind)) else {
+            return Ok(());
+        };
+        let (written, is_written) = oneshot::channel();
+        self.send(code, payload, Some(written)).await;
+        tokio::select! {
+            _ = is_written => Ok(()),
+            order = self.orders.recv() => Err(self.obey(order).await),
+        }
+    }
+}
+
+/// Sleeps until a time of the connection's clock; for ever without one.
+async fn sleep_to(started: Instant, time: Option<Duration>) {
+    match time {
+        Some(time) => sleep_until(started + time).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,202 @@
+//! Who may begin a handshake (`docs/spec/p2p.md` 10): so many at a time, so many of one address, and not again and again.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use tenon_network_discovery::Networks;
+
+/// Bounds on handshakes that peers begin.
+#[derive(Clone, Debug)]
+pub(crate) struct DoorkeeperSettings {
+    /// Handshakes at a time.
+    pub(crate) max_pending: usize,
+    /// Handshakes at a time of one address (IPv6: of one /64).
+    pub(crate) max_pending_of_address: usize,
+    /// Connections of one address in each window.
+    pub(crate) max_attempts: u32,
+    /// Length of a window.
+    pub(crate) window: Duration,
+    /// Addresses remembered.
+    pub(crate) max_addresses: usize,
+    /// The only networks that may connect.
+    pub(crate) restrict: Option<Networks>,
+}
+
+impl DoorkeeperSettings {
+    /// The reference's 50 handshakes at a time; a fifth of them for one address. A reference node that was refused may dial
+    /// hundreds of times a second (`docs/spec/p2p.md` 11): two a second are enough for everybody.
+    pub(crate) fn new(max_pending: usize, restrict: Option<Networks>) -> Self {
+        Self {
+            max_pending,
+            max_pending_of_address: max_pending.div_ceil(5),
+            max_attempts: 60,
+            window: Duration::from_secs(30),
+            max_addresses: 4096,
+            restrict,
+        }
+    }
+}
+
+/// Why a connection is closed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TurnedAway {
+    /// Its address lies outside the networks of `--netrestrict`.
+    #[error("address outside the permitted networks")]
+    Restricted,
+    /// All handshake slots are taken.
+    #[error("too many handshakes at a time")]
+    Busy,
+    /// Its address has its share of them.
+    #[error("too many handshakes of one address")]
+    BusyAddress,
+    /// Its address came too often.
+    #[error("address connects too often")]
+    TooOften,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    pending: usize,
+    attempts: u32,
+    window_began: Duration,
+}
+
+/// Counts handshakes and attempts.
+#[derive(Debug)]
+pub(crate) struct Doorkeeper {
+    settings: DoorkeeperSettings,
+    pending: usize,
+    addresses: HashMap<IpAddr, Address>,
+}
+
+impl Doorkeeper {
+    pub(crate) fn new(settings: DoorkeeperSettings) -> Self {
+        Self { settings, pending: 0, addresses: HashMap::new() }
+    }
+
+    /// A connection has arrived; unless it is turned away, [`Doorkeeper::leave`] follows.
+    ///
+    /// # Errors
+    /// [`TurnedAway`].
+    pub(crate) fn enter(&mut self, ip: IpAddr, now: Duration) -> Result<(), TurnedAway> {
+        let ip = ip.to_canonical();
+        if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(ip)) {
+            return Err(TurnedAway::Restricted);
+        }
+        let settings = self.settings.clone();
+        let key = subject(ip);
+        if !self.addresses.contains_key(&key) && self.addresses.len() >= settings.max_addresses {
+            self.forget(now);
+            if self.addresses.len() >= settings.max_addresses {
+                return Err(TurnedAway::Busy);
+            }
+        }
+        let address = self.addresses.entry(key).or_insert(Address { pending: 0, attempts: 0, window_began: now });
+        if now.saturating_sub(address.window_began) >= settings.window {
+            (address.attempts, address.window_began) = (0, now);
+        }
+        address.attempts = address.attempts.saturating_add(1);
+        if address.attempts > settings.max_attempts {
+            return Err(TurnedAway::TooOften);
+        }
+        if address.pending >= settings.max_pending_of_address {
+            return Err(TurnedAway::BusyAddress);
+        }
+        if self.pending >= settings.max_pending {
+            return Err(TurnedAway::Busy);
+        }
+        address.pending += 1;
+        self.pending += 1;
+        Ok(())
+    }
+
+    /// A handshake that was let in is over, one way or the other.
+    pub(crate) fn leave(&mut self, ip: IpAddr) {
+        self.pending = self.pending.saturating_sub(1);
+        if let Some(address) = self.addresses.get_mut(&subject(ip.to_canonical())) {
+            address.pending = address.pending.saturating_sub(1);
+        }
+    }
+
+    fn forget(&mut self, now: Duration) {
+        let window = self.settings.window;
+        self.addresses.retain(|_, address| address.pending > 0 || now.saturating_sub(address.window_began) < window);
+    }
+}
+
+/// A machine has a whole /64 of IPv6.
+fn subject(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+        ip => ip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn doorkeeper() -> Doorkeeper {
+        Doorkeeper::new(DoorkeeperSettings::new(50, None))
+    }
+
+    #[test]
+    fn one_address_has_a_fifth_of_the_handshakes_and_all_together_have_their_limit() {
+        let mut door = doorkeeper();
+        for _ in 0..10 {
+            door.enter(ip(1), NOW).unwrap();
+        }
+        assert_eq!(door.enter(ip(1), NOW), Err(TurnedAway::BusyAddress));
+        (0..40).for_each(|number| door.enter(ip(2 + number / 10), NOW).unwrap());
+        assert_eq!(door.enter(ip(99), NOW), Err(TurnedAway::Busy));
+        door.leave(ip(1));
+        assert_eq!(door.enter(ip(99), NOW), Ok(()));
+    }
+
+    #[test]
+    fn an_address_that_connects_again_and_again_waits_for_the_next_window() {
+        let mut door = doorkeeper();
+        for _ in 0..60 {
+            door.enter(ip(1), NOW).unwrap();
+            door.leave(ip(1));
+        }
+        assert_eq!(door.enter(ip(1), NOW), Err(TurnedAway::TooOften));
+        assert_eq!(door.enter(ip(2), NOW), Ok(()));
+        assert_eq!(door.enter(ip(1), NOW + Duration::from_secs(30)), Ok(()));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address_and_mapped_addresses_as_those_of_ipv4() {
+        let mut door = doorkeeper();
+        for last in 0..10 {
+            door.enter(format!("2001:db8::{last}").parse().unwrap(), NOW).unwrap();
+        }
+        assert_eq!(door.enter("2001:db8::ff".parse().unwrap(), NOW), Err(TurnedAway::BusyAddress));
+        assert_eq!(door.enter("2001:db8:0:1::1".parse().unwrap(), NOW), Ok(()));
+
+        let restrict = Some("10.0.0.0/24".parse().unwrap());
+        let mut door = Doorkeeper::new(DoorkeeperSettings::new(50, restrict));
+        assert_eq!(door.enter("::ffff:10.0.0.1".parse().unwrap(), NOW), Ok(()));
+        assert_eq!(door.enter(IpAddr::from([10, 0, 1, 1]), NOW), Err(TurnedAway::Restricted));
+    }
+
+    #[test]
+    fn the_memory_of_addresses_is_bounded() {
+        let mut door = doorkeeper();
+        door.settings.max_addresses = 3;
+        for last in 0..3 {
+            door.enter(ip(last), NOW).unwrap();
+            door.leave(ip(last));
+        }
+        assert_eq!(door.enter(ip(9), NOW), Err(TurnedAway::Busy));
+        assert_eq!(door.enter(ip(9), NOW + Duration::from_secs(30)), Ok(()));
+        assert_eq!(door.addresses.len(), 1);
+    }
+}

@@ -1,0 +1,294 @@
+//! The network as the node sees it: starts, stops, and answers on the bus.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tenon_api::messages::{
+    ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
+};
+use tenon_api::{ChainReader, Failure};
+use tenon_bus::{Bus, CallContext, RegisterError};
+use tenon_network_connection::ReceiveBudget;
+use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
+use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
+use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
+use tenon_network_rlpx::{Offer, SessionSettings};
+use tenon_network_wire::{VERSIONS, limits};
+use tenon_supervisor::{ActorHealth, ActorOptions, Mailbox, Supervisor};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::actor::{Input, NetworkActor, Parts};
+use crate::board::Board;
+use crate::connections::{Context, PROTOCOL};
+use crate::doorkeeper::{Doorkeeper, DoorkeeperSettings};
+use crate::files::NetworkFolder;
+use crate::settings::{NetworkSettings, StartError};
+use crate::sockets::{self, Door, Timer};
+use crate::switchboard::Switchboard;
+
+/// The actor's name.
+const ACTOR: &str = "network";
+/// Messages that wait for the actor. Connections and datagrams, which are bounded, have at most a few each.
+const MAILBOX_CAPACITY: usize = 4096;
+/// Answers that are read from the database at a time.
+const MAX_READERS: usize = 4;
+/// One slot in three is for peers that this node dials (`docs/spec/p2p.md` 10).
+const DIAL_RATIO: usize = 3;
+/// Versions of `eth` that are offered, the preferred one first. 62 is on its way out, and 164 and 165 wait for confirmed fork
+/// identifiers (`docs/spec/upgrades.md` 12).
+const OFFERED: [u32; 2] = [100, 63];
+/// Time for the actor to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Time for the connections to say so.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(3);
+
+const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
+
+/// What the network needs of the node.
+#[derive(Clone)]
+pub struct NetworkPorts {
+    /// What is served.
+    pub chain: Arc<dyn ChainReader>,
+    /// Where events go.
+    pub bus: Bus,
+}
+
+/// The network of a node, running or not.
+pub struct Network {
+    board: Board,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    mailbox: Mailbox<Input>,
+    parts: Arc<Parts>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Network {
+    /// A network that does not run, and answers so.
+    ///
+    /// # Errors
+    /// [`RegisterError`] when another part answers one of its messages.
+    pub fn new(bus: &Bus) -> Result<Arc<Self>, RegisterError> {
+        let network = Arc::new(Self { board: Board::default(), running: Mutex::default() });
+        let board = network.board.clone();
+        bus.handle_read(move |_: GetNetworkStatus, _: &CallContext| {
+            Ok(NetworkStatus { is_listening: board.node().is_some(), peers: board.peers().len() as u64 })
+        })?;
+        let board = network.board.clone();
+        bus.handle_read(move |_: GetNetworkNode, _: &CallContext| Ok(board.node()))?;
+        let board = network.board.clone();
+        bus.handle_read(move |_: ListPeers, _: &CallContext| Ok(board.peers().to_vec()))?;
+        // Weak: the bus lives as long as the node, and so would the network.
+        let weak = Arc::downgrade(&network);
+        bus.handle(move |request: ChangePeer, _: CallContext| {
+            let network = weak.upgrade();
+            async move { network.ok_or_else(|| Failure::server(OFF))?.change(&request.url, request.change).await }
+        })?;
+        Ok(network)
+    }
+
+    async fn change(&self, url: &str, change: PeerChange) -> Result<bool, Failure> {
+        let enode: Enode = url.parse().map_err(|problem| Failure::server(format!("invalid enode: {problem}")))?;
+        let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
+        let mailbox = mailbox.ok_or_else(|| Failure::server(OFF))?;
+        let (answer, answered) = oneshot::channel();
+        mailbox.try_send(Input::Change { enode, change, answer })?;
+        answered.await.map_err(|_| Failure::server("the network has failed; ask again"))??;
+        Ok(true)
+    }
+
+    /// Opens the sockets and starts the actor. Does nothing while it runs.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left open.
+    pub async fn start(
+        &self,
+        supervisor: &Supervisor,
+        settings: &NetworkSettings,
+        ports: &NetworkPorts,
+    ) -> Result<(), StartError> {
+        if self.lock().is_some() {
+            return Ok(());
+        }
+        let folder = NetworkFolder::open(settings.folder.clone())
+            .map_err(|cause| StartError::Folder { path: settings.folder.clone(), cause })?;
+        let key_file = settings.key_file.clone().unwrap_or_else(|| folder.node_key());
+        let key = Arc::new(load_or_create(&key_file)?);
+        let bootnodes = bootnodes(settings)?;
+        let (tcp, udp, address) = listen(settings).await?;
+
+        let (timer, mailbox) = (Timer::start(), Arc::new(OnceLock::new()));
+        let (wakes_at, watched) = watch::channel(Duration::ZERO);
+        let parts = Arc::new(Parts {
+            make_switchboard: switchboard_maker(settings.clone(), key.id(), bootnodes.clone(), folder.clone()),
+            make_discovery: udp
+                .is_some()
+                .then(|| discovery_maker(settings.clone(), Arc::clone(&key), bootnodes, folder.clone(), address)),
+            folder,
+            udp: udp.clone(),
+            board: self.board.clone(),
+            bus: ports.bus.clone(),
+            runtime: Handle::current(),
+            context: context(settings, &key, ports),
+            timer,
+            mailbox: Arc::clone(&mailbox),
+            next_connection: Arc::new(AtomicU64::new(0)),
+            wakes_at: Arc::new(wakes_at),
+            tasks: Mutex::new(JoinSet::new()),
+        });
+        let made_of = Arc::clone(&parts);
+        let make = move || Ok(NetworkActor::new(Arc::clone(&made_of)));
+        let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
+        let sender = supervisor.spawn(ACTOR, options, make).map_err(StartError::Actor)?;
+        let sender = mailbox.get_or_init(|| sender).clone();
+        let door = Door::new(Doorkeeper::new(DoorkeeperSettings::new(settings.max_pending, settings.restrict.clone())));
+        let mut tasks = vec![
+            tokio::spawn(sockets::accept(tcp, door, timer, sender.clone())),
+            tokio::spawn(sockets::tick(timer, watched, sender.clone())),
+        ];
+        tasks.extend(udp.map(|socket| tokio::spawn(sockets::receive(socket, sender.clone()))));
+        self.board.show_node(Some(shown_node(settings, key.id(), address)));
+        tracing::info!(enode = %enode(settings, key.id(), address), "network listens");
+        *self.lock() = Some(Running { mailbox: sender, parts, tasks });
+        Ok(())
+    }
+
+    /// Ends every connection, keeps what is known, and closes the sockets. Returns whether the actor stopped in time.
+    pub async fn stop(&self, supervisor: &Supervisor) -> bool {
+        let Some(running) = self.lock().take() else { return true };
+        for task in &running.tasks {
+            task.abort();
+        }
+        for task in running.tasks {
+            // An error says that it was aborted, which is what was wanted.
+            let _ = task.await;
+        }
+        let has_stopped = supervisor.stop_one(ACTOR, STOP_LIMIT).await;
+        let mut connections = std::mem::take(&mut *running.parts.tasks());
+        let farewell = async { while connections.join_next().await.is_some() {} };
+        // Those that are not over by then are dropped.
+        let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
+        self.board.show_node(None);
+        has_stopped
+    }
+
+    /// The actor's health, once it was started.
+    pub fn health(supervisor: &Supervisor) -> Option<ActorHealth> {
+        supervisor.health().into_iter().rev().find(|health| health.name == ACTOR)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Nodes = Vec<(NodeId, Endpoint)>;
+
+/// A bootnode that cannot be used stops the start (`docs/spec/p2p.md` 3).
+fn bootnodes(settings: &NetworkSettings) -> Result<Nodes, StartError> {
+    let usable = |enode: &Enode| match enode.usable() {
+        Ok(endpoint) => Ok((enode.id, endpoint)),
+        Err(problem) => Err(StartError::Bootnode { enode: Box::new(*enode), problem }),
+    };
+    settings.bootnodes.iter().map(usable).collect()
+}
+
+/// Opens both sockets on one port.
+async fn listen(settings: &NetworkSettings) -> Result<(TcpListener, Option<Arc<UdpSocket>>, SocketAddr), StartError> {
+    let failed = |address, protocol| move |cause| StartError::Listen { address, protocol, cause };
+    let tcp = TcpListener::bind(settings.listen).await.map_err(failed(settings.listen, "TCP"))?;
+    let address = tcp.local_addr().map_err(failed(settings.listen, "TCP"))?;
+    let udp = match settings.is_discovering {
+        true => Some(Arc::new(UdpSocket::bind(address).await.map_err(failed(address, "UDP"))?)),
+        false => None,
+    };
+    Ok((tcp, udp, address))
+}
+
+fn switchboard_maker(
+    settings: NetworkSettings,
+    own: NodeId,
+    bootnodes: Nodes,
+    folder: NetworkFolder,
+) -> Box<dyn Fn(Clock) -> Switchboard + Send + Sync> {
+    Box::new(move |clock| {
+        let is_dialing = settings.is_discovering;
+        let slots = SlotSettings { max_peers: settings.max_peers, dial_ratio: DIAL_RATIO, is_dialing };
+        let dialing = DialerSettings { restrict: settings.restrict.clone(), ..DialerSettings::default() };
+        // Without discovery nothing is dialed but static nodes.
+        let first = if is_dialing { bootnodes.clone() } else { Vec::new() };
+        let reputation = Reputation::new(ReputationSettings::default(), &folder.bans(clock.unix));
+        let dialer = Dialer::new(dialing, own, first, clock.now);
+        let mut switchboard = Switchboard::new(Slots::new(slots, own), dialer, reputation);
+        let named = settings.statics.iter().map(|enode| (enode, PeerChange::Add));
+        let trusted = settings.trusted.iter().map(|enode| (enode, PeerChange::Trust));
+        for (enode, change) in named.chain(trusted) {
+            if let Err(problem) = switchboard.change(enode, change, clock) {
+                tracing::warn!(%enode, %problem, "node of the settings left out");
+            }
+        }
+        switchboard
+    })
+}
+
+fn discovery_maker(
+    settings: NetworkSettings,
+    key: Arc<NodeKey>,
+    bootnodes: Nodes,
+    folder: NetworkFolder,
+    address: SocketAddr,
+) -> Box<dyn Fn(Clock) -> Discovery + Send + Sync> {
+    Box::new(move |clock| {
+        let own = DiscoverySettings {
+            types: PacketTypes::NATIVE,
+            table: TableSettings::default(),
+            own: PacketEndpoint { ip: settings.external, udp: address.port(), tcp: address.port() },
+            bootnodes: bootnodes.clone(),
+            restrict: settings.restrict.clone(),
+            seed: rand::random(),
+        };
+        Discovery::new(own, Arc::clone(&key), None, folder.nodes(clock.unix), clock.now)
+    })
+}
+
+fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts) -> Context {
+    let offered = VERSIONS.iter().filter(|version| OFFERED.contains(&version.number));
+    let offers = offered.map(|version| Offer::new(PROTOCOL, version.number.into(), version.length)).collect();
+    let mut session = SessionSettings::new(&settings.name, offers);
+    session.max_message_bytes = limits::MAX_MESSAGE_BYTES;
+    Context {
+        chain: Arc::clone(&ports.chain),
+        key: Arc::clone(key),
+        session,
+        network_id: settings.network_id,
+        genesis: settings.genesis,
+        budget: ReceiveBudget::default(),
+        readers: Arc::new(Semaphore::new(MAX_READERS)),
+    }
+}
+
+/// How this node is named to others. Without a known address it is the one that it listens on.
+fn enode(settings: &NetworkSettings, id: NodeId, address: SocketAddr) -> Enode {
+    let ip = settings.external.unwrap_or_else(|| address.ip());
+    let udp = if settings.is_discovering { address.port() } else { 0 };
+    Enode { id, endpoint: Some(Endpoint { ip, udp, tcp: address.port() }) }
+}
+
+fn shown_node(settings: &NetworkSettings, id: NodeId, address: SocketAddr) -> NetworkNode {
+    let enode = enode(settings, id, address);
+    NetworkNode {
+        id: id.to_string(),
+        enode: enode.to_string(),
+        ip: enode.endpoint.map(|endpoint| endpoint.ip.to_string()).unwrap_or_default(),
+        listen_address: address.to_string(),
+        discovery_port: enode.endpoint.map_or(0, |endpoint| endpoint.udp),
+        listener_port: address.port(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Answers to what peers ask for (`docs/spec/p2p.md` 15): headers, bodies, receipts and code, bounded in items and bytes.
+//!
+//! A database that fails ends an answer early, as if nothing more were there: the peer is not to blame, and asks another.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use alloy_rlp::Encodable;
+use tenon_api::{BlockNumber, ChainReader, EMPTY_ROOT_HASH, SealedHeader, StoreError};
+use tenon_network_wire::limits::{MAX_BODIES, MAX_HEADERS, MAX_NODE_DATA, MAX_RECEIPTS, SOFT_ANSWER_BYTES};
+use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts, encode_body, encode_list};
+
+/// Headers that are read to find an ancestor on a branch, at most. Canonical ones are found by their height.
+const MAX_STEPS_ON_BRANCH: u64 = 1024;
+
+/// What a peer asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Headers.
+    Headers(HeaderRequest),
+    /// Bodies of blocks.
+    Bodies(Vec<B256>),
+    /// Receipts of blocks.
+    Receipts(Vec<B256>),
+    /// Code of contracts. Nodes of tries are kept by their place and not by their hash, so they are left out.
+    NodeData(Vec<B256>),
+}
+
+/// The answer: its kind and its payload.
+pub(crate) fn answer(chain: &dyn ChainReader, question: &Question) -> (Kind, Vec<u8>) {
+    let (kind, mut items) = match question {
+        Question::Headers(_) => (Kind::BlockHeaders, Items::new(MAX_HEADERS)),
+        Question::Bodies(_) => (Kind::BlockBodies, Items::new(MAX_BODIES)),
+        Question::Receipts(_) => (Kind::Receipts, Items::new(MAX_RECEIPTS)),
+        Question::NodeData(_) => (Kind::NodeData, Items::new(MAX_NODE_DATA)),
+    };
+    let gathered = match question {
+        Question::Headers(request) => headers(chain, request, &mut items),
+        Question::Bodies(hashes) => each(hashes, &mut items, |hash| body(chain, hash)),
+        Question::Receipts(hashes) => each(hashes, &mut items, |hash| receipts(chain, hash)),
+        Question::NodeData(hashes) => codes(chain, hashes, &mut items),
+    };
+    if let Err(error) = gathered {
+        tracing::warn!(%error, "an answer to a peer ends early");
+    }
+    (kind, encode_list(items.encoded.iter().map(Vec::as_slice)))
+}
+
+/// Items of an answer.
+struct Items {
+    encoded: Vec<Vec<u8>>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Items {
+    fn new(most: usize) -> Self {
+        Self { encoded: Vec::new(), bytes: 0, most }
+    }
+
+    /// Whether another one is taken. The last one may go beyond the bytes.
+    fn has_room(&self) -> bool {
+        self.encoded.len() < self.most && self.bytes < SOFT_ANSWER_BYTES
+    }
+
+    fn add(&mut self, item: Vec<u8>) {
+        self.bytes += item.len();
+        self.encoded.push(item);
+    }
+}
+
+fn each(
+    hashes: &[B256],
+    items: &mut Items,
+    mut read: impl FnMut(B256) -> Result<Option<Vec<u8>>, StoreError>,
+) -> Result<(), StoreError> {
+    for hash in hashes {
+        if !items.has_room() {
+            break;
+        }
+        if let Some(item) = read(*hash)? {
+            items.add(item);
+        }
+    }
+    Ok(())
+}
+
+fn headers(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
+    items.most = items.most.min(usize::try_from(request.amount).unwrap_or(usize::MAX));
+    let mut next = match request.origin {
+        HeaderOrigin::Hash(hash) => chain.header(hash)?,
+        HeaderOrigin::Number(number) => canonical(chain, number)?,
+    };
+    let mut budget = MAX_STEPS_ON_BRANCH;
+    while let Some(header) = next {
+        if !items.has_room() {
+            break;
+        }
+        let mut encoded = Vec::new();
+        tenon_chain::encode_header(&header, &mut encoded);
+        items.add(encoded);
+        next = following(chain, request, &header, &mut budget)?;
+    }
+    Ok(())
+}
+
+/// The header after this one in the request's direction.
+fn following(
+    chain: &dyn ChainReader,
+    request: &HeaderRequest,
+    header: &SealedHeader,
+    budget: &mut u64,
+) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+    let Some(step) = request.skip.checked_add(1) else { return Ok(None) };
+    let is_by_hash = matches!(request.origin, HeaderOrigin::Hash(_));
+    if request.is_reverse {
+        let Some(number) = header.number.checked_sub(step) else { return Ok(None) };
+        return if is_by_hash { ancestor(chain, header, number, budget) } else { canonical(chain, number) };
+    }
+    let Some(number) = header.number.checked_add(step) else { return Ok(None) };
+    // Forward there is only the canonical chain.
+    if is_by_hash && chain.canonical_hash(BlockNumber(header.number))? != Some(header.hash()) {
+        return Ok(None);
+    }
+    canonical(chain, number)
+}
+
+fn canonical(chain: &dyn ChainReader, number: u64) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+    match chain.canonical_hash(BlockNumber(number))? {
+        Some(hash) => chain.header(hash),
+        None => Ok(None),
+    }
+}
+
+/// The ancestor at this height: step by step on a branch, at once on the canonical chain.
+fn ancestor(
+    chain: &dyn ChainReader,
+    header: &SealedHeader,
+    number: u64,
+    budget: &mut u64,
+) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+    let (mut hash, mut height) = (header.hash(), header.number);
+    let mut parent = header.parent_hash;
+    while height > number {
+        if chain.canonical_hash(BlockNumber(height))? == Some(hash) {
+            return canonical(chain, number);
+        }
+        let Some(left) = budget.checked_sub(1) else { return Ok(None) };
+        *budget = left;
+        let Some(above) = chain.header(parent)? else { return Ok(None) };
+        (hash, height, parent) = (above.hash(), above.number, above.parent_hash);
+    }
+    chain.header(hash)
+}
+
+fn body(chain: &dyn ChainReader, hash: B256) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(block) = chain.block(hash)? else { return Ok(None) };
+    let mut encoded = Vec::new();
+    encode_body(&block.transactions, &block.ommers, &mut encoded);
+    Ok(Some(encoded))
+}
+
+/// Receipts of a block; without any, the empty list of a block that has no transaction.
+fn receipts(chain: &dyn ChainReader, hash: B256) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut encoded = Vec::new();
+    if let Some(receipts) = chain.receipts(hash)? {
+        encode_block_receipts(&receipts, &mut encoded);
+        return Ok(Some(encoded));
+    }
+    let is_empty = chain.header(hash)?.is_some_and(|header| header.receipts_root == EMPTY_ROOT_HASH);
+    Ok(is_empty.then(|| vec![alloy_rlp::EMPTY_LIST_CODE]))
+}
+
+fn codes(chain: &dyn ChainReader, hashes: &[B256], items: &mut Items) -> Result<(), StoreError> {
+    let state = chain.state_at(chain.head().number())?;
+    each(hashes, items, |hash| {
+        let code = state.code(hash)?.filter(|code| !code.is_empty());
+        Ok(code.map(|code| {
+            let mut encoded = Vec::new();
+            code.encode(&mut encoded);
+            encoded
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What listens: connections from outside, datagrams, and the clock. Each task tells the actor what happens, and decides nothing.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
+use tenon_supervisor::Mailbox;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{Semaphore, watch};
+
+use crate::actor::Input;
+use crate::connections::Place;
+use crate::doorkeeper::{Doorkeeper, TurnedAway};
+
+/// Datagrams that wait for the actor; others are dropped, as on a busy network.
+const MAX_WAITING_DATAGRAMS: usize = 256;
+/// Pause after the system refused to accept a connection, for want of files for instance.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Shortest time between two looks at the clock.
+const MIN_TICK: Duration = Duration::from_millis(5);
+
+/// The clock of a running network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer {
+    started: Instant,
+}
+
+impl Timer {
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        Clock { now: self.now(), unix: unix_now() }
+    }
+}
+
+/// Unix seconds; 0 on a machine whose clock stands before 1970.
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The doorkeeper, which connections tell when their handshake is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Door(Arc<Mutex<Doorkeeper>>);
+
+impl Door {
+    pub(crate) fn new(doorkeeper: Doorkeeper) -> Self {
+        Self(Arc::new(Mutex::new(doorkeeper)))
+    }
+
+    /// # Errors
+    /// [`TurnedAway`].
+    fn enter(&self, ip: IpAddr, now: Duration) -> Result<Place, TurnedAway> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).enter(ip, now)?;
+        Ok(Place::new(self.clone(), ip))
+    }
+
+    pub(crate) fn leave(&self, ip: IpAddr) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).leave(ip);
+    }
+}
+
+/// Accepts connections until it is aborted.
+pub(crate) async fn accept(listener: TcpListener, door: Door, timer: Timer, mailbox: Mailbox<Input>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => arrive(stream, remote, &door, timer, &mailbox),
+            Err(error) => {
+                tracing::debug!(%error, "no connection accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn arrive(stream: TcpStream, remote: SocketAddr, door: &Door, timer: Timer, mailbox: &Mailbox<Input>) {
+    match door.enter(remote.ip(), timer.now()) {
+        // A full mailbox closes the connection.
+        Ok(place) => drop(mailbox.try_send(Input::Arrived { stream, remote, place })),
+        Err(cause) => tracing::trace!(%remote, %cause, "connection closed at once"),
+    }
+}
+
+/// Receives datagrams until it is aborted.
+pub(crate) async fn receive(socket: Arc<UdpSocket>, mailbox: Mailbox<Input>) {
+    let places = Arc::new(Semaphore::new(MAX_WAITING_DATAGRAMS));
+    // One byte more, so that a longer datagram is seen to be too long.
+    let mut buffer = [0; MAX_PACKET_BYTES + 1];
+    loop {
+        match socket.recv_from(&mut buffer).await {
+            Ok((count, from)) => {
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                drop(mailbox.try_send(Input::Datagram { from, bytes: buffer[..count].to_vec(), _place: place }));
+            }
+            // On some systems an answer that nobody received is an error of the next receive.
+            Err(error) => {
+                tracing::trace!(%error, "no datagram");
+                tokio::time::sleep(MIN_TICK).await;
+            }
+        }
+    }
+}
+
+/// Tells the actor when it is time, until it is aborted.
+pub(crate) async fn tick(timer: Timer, mut wakes_at: watch::Receiver<Duration>, mailbox: Mailbox<Input>) {
+    loop {
+        let wait = wakes_at.borrow_and_update().saturating_sub(timer.now()).max(MIN_TICK);
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {
+                // A busy actor looks at the clock with its next message.
+                drop(mailbox.try_send(Input::Tick));
+            }
+            changed = wakes_at.changed() => if changed.is_err() { return },
+        }
+    }
+}

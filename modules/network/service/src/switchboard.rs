@@ -1,0 +1,319 @@
+//! All connections of the node and what is decided about them, without I/O: who is let in, who is dialed, cut and banned, and
+//! what is known of each peer (`docs/spec/p2p.md` 10, 11, 21).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::BlockNumber;
+use tenon_api::messages::{PeerChain, PeerChange, PeerChanged, PeerInfo};
+use tenon_network_discovery::Clock;
+use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
+use tenon_network_peers::{Connection, Dial, Dialer, Fault, Reputation, Slots, Standing, StoredBan};
+use tenon_network_rlpx::{DisconnectReason, Hello};
+use tenon_network_wire::Status;
+
+/// A connection's number. No two connections of a process have the same.
+pub(crate) type ConnectionId = u64;
+
+/// What the owner has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// End a connection.
+    Close {
+        /// The connection.
+        connection: ConnectionId,
+        /// What the peer is told.
+        reason: DisconnectReason,
+    },
+    /// Tell subscribers.
+    Tell(PeerChanged),
+    /// The bans have changed: write their file.
+    KeepBans,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Row {
+    remote: SocketAddr,
+    local: Option<SocketAddr>,
+    /// The node that was dialed.
+    dialed: Option<NodeId>,
+    /// The node that has proven its key.
+    node: Option<NodeId>,
+    /// Once it was let in.
+    greeting: Option<Hello>,
+    chain: Option<PeerChain>,
+}
+
+impl Row {
+    const fn slot(&self, id: NodeId) -> Connection {
+        Connection { id, is_inbound: self.dialed.is_none() }
+    }
+
+    /// The node, once it was let in.
+    fn entered(&self) -> Option<(NodeId, &Hello)> {
+        Some((self.node?, self.greeting.as_ref()?))
+    }
+}
+
+/// All connections.
+pub(crate) struct Switchboard {
+    slots: Slots,
+    dialer: Dialer,
+    reputation: Reputation,
+    rows: BTreeMap<ConnectionId, Row>,
+    statics: BTreeSet<NodeId>,
+    trusted: BTreeSet<NodeId>,
+    actions: VecDeque<Action>,
+    /// Whether [`Switchboard::peers`] may show something else than when it was asked last.
+    is_changed: bool,
+}
+
+impl Switchboard {
+    pub(crate) fn new(slots: Slots, dialer: Dialer, reputation: Reputation) -> Self {
+        Self {
+            slots,
+            dialer,
+            reputation,
+            rows: BTreeMap::new(),
+            statics: BTreeSet::new(),
+            trusted: BTreeSet::new(),
+            actions: VecDeque::new(),
+            is_changed: false,
+        }
+    }
+
+    /// The next thing to do.
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A connection begins: one that came from outside, or one that this node dials.
+    pub(crate) fn begin(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
+        let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None };
+        self.rows.insert(connection, row);
+    }
+
+    /// A peer has proven who it is.
+    ///
+    /// # Errors
+    /// The reason to refuse it.
+    pub(crate) fn authenticated(
+        &mut self,
+        connection: ConnectionId,
+        node: NodeId,
+        local: Option<SocketAddr>,
+        clock: Clock,
+    ) -> Result<(), DisconnectReason> {
+        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
+        (row.node, row.local) = (Some(node), local);
+        if row.dialed.is_some_and(|dialed| dialed != node) {
+            return Err(DisconnectReason::UNEXPECTED_IDENTITY);
+        }
+        let (slot, ip) = (row.slot(node), row.remote.ip());
+        if !self.slots.is_protected(&node) && self.reputation.is_banned(Some(&node), ip, clock.unix) {
+            return Err(DisconnectReason::USELESS_PEER);
+        }
+        self.slots.check(slot).map_err(|refusal| DisconnectReason(refusal as u64))
+    }
+
+    /// A peer has said Hello: it takes a slot.
+    ///
+    /// # Errors
+    /// The reason to refuse it.
+    pub(crate) fn greeted(&mut self, connection: ConnectionId, hello: Hello) -> Result<(), DisconnectReason> {
+        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
+        let node = row.node.ok_or(DisconnectReason::REQUESTED)?;
+        self.slots.enter(row.slot(node)).map_err(|refusal| DisconnectReason(refusal as u64))?;
+        row.greeting = Some(hello);
+        if let Some(dialed) = row.dialed {
+            self.dialer.ended(&dialed);
+        }
+        self.tell(node, true, None);
+        Ok(())
+    }
+
+    /// A peer belongs to the same chain.
+    pub(crate) fn established(&mut self, connection: ConnectionId, status: &Status) {
+        self.is_changed = true;
+        let Some(row) = self.rows.get_mut(&connection) else { return };
+        row.chain = Some(PeerChain {
+            version: status.version,
+            total_difficulty: status.total_difficulty,
+            head: status.head,
+            number: None,
+        });
+    }
+
+    /// A peer has another head.
+    pub(crate) fn new_head(&mut self, connection: ConnectionId, head: B256, total_difficulty: U256, number: u64) {
+        self.is_changed = true;
+        let Some(chain) = self.rows.get_mut(&connection).and_then(|row| row.chain.as_mut()) else { return };
+        (chain.head, chain.total_difficulty, chain.number) = (head, total_difficulty, Some(BlockNumber(number)));
+    }
+
+    /// A peer has shown the header of a head of its.
+    pub(crate) fn height(&mut self, connection: ConnectionId, head: B256, number: u64) {
+        self.is_changed = true;
+        let Some(chain) = self.rows.get_mut(&connection).and_then(|row| row.chain.as_mut()) else { return };
+        if chain.head == head {
+            chain.number = Some(BlockNumber(number));
+        }
+    }
+
+    /// A peer did something wrong.
+    pub(crate) fn fault(&mut self, connection: ConnectionId, fault: Fault, clock: Clock) {
+        let Some(row) = self.rows.get(&connection) else { return };
+        let Some(node) = row.node else { return };
+        let ip = row.remote.ip();
+        let is_protected = self.slots.is_protected(&node);
+        match self.reputation.report(node, ip, fault, is_protected, clock.unix) {
+            Standing::Kept => {}
+            Standing::Cut => self.close_all(&node, DisconnectReason::REQUESTED),
+            Standing::Banned(length) => {
+                tracing::info!(peer = node.short(), %ip, seconds = length.as_secs(), ?fault, "peer banned");
+                self.close_all(&node, DisconnectReason::REQUESTED);
+                self.actions.push_back(Action::KeepBans);
+            }
+        }
+    }
+
+    /// A connection has ended, or could not be made.
+    pub(crate) fn ended(&mut self, connection: ConnectionId, reason: &str) {
+        let Some(row) = self.rows.remove(&connection) else { return };
+        if let Some(dialed) = row.dialed {
+            self.dialer.ended(&dialed);
+        }
+        if let Some((node, _)) = row.entered() {
+            self.slots.leave(row.slot(node));
+            self.tell(node, false, Some(reason.to_owned()));
+        }
+    }
+
+    /// What the operator wants of a node.
+    ///
+    /// # Errors
+    /// [`UnusableNode`] for an address that cannot be dialed. A node without an address is searched.
+    pub(crate) fn change(&mut self, enode: &Enode, change: PeerChange, clock: Clock) -> Result<(), UnusableNode> {
+        let id = enode.id;
+        self.is_changed = true;
+        match change {
+            PeerChange::Add => {
+                let endpoint = match enode.usable() {
+                    Ok(endpoint) => Some(endpoint),
+                    Err(UnusableNode::Incomplete) => None,
+                    // A node without discovery; it is dialed all the same.
+                    Err(UnusableNode::NoUdpPort) if enode.endpoint.is_some_and(|endpoint| endpoint.tcp > 0) => {
+                        enode.endpoint
+                    }
+                    Err(problem) => return Err(problem),
+                };
+                self.statics.insert(id);
+                self.slots.set_static(id, true);
+                self.dialer.add_static(id, endpoint, clock.now);
+            }
+            PeerChange::Remove => {
+                self.statics.remove(&id);
+                self.slots.set_static(id, false);
+                self.dialer.remove_static(&id);
+                self.close_all(&id, DisconnectReason::REQUESTED);
+            }
+            PeerChange::Trust | PeerChange::Distrust => {
+                let is_trusted = change == PeerChange::Trust;
+                if is_trusted {
+                    self.trusted.insert(id)
+                } else {
+                    self.trusted.remove(&id)
+                };
+                self.slots.set_trusted(id, is_trusted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nodes that discovery found, without those that are banned.
+    pub(crate) fn found(&mut self, nodes: impl IntoIterator<Item = (NodeId, Endpoint)>, clock: Clock) {
+        let reputation = &self.reputation;
+        let welcome = |(id, endpoint): &(NodeId, Endpoint)| !reputation.is_banned(Some(id), endpoint.ip, clock.unix);
+        self.dialer.found(nodes.into_iter().filter(welcome));
+    }
+
+    /// Where a static node without address is, if it was found.
+    pub(crate) fn resolved(&mut self, id: &NodeId, endpoint: Option<Endpoint>, clock: Clock) {
+        self.dialer.resolved(id, endpoint, clock.now);
+    }
+
+    /// Whom to dial now.
+    pub(crate) fn schedule(&mut self, clock: Clock) -> Vec<Dial> {
+        self.dialer.schedule(&self.slots, clock.now)
+    }
+
+    /// When to call [`Switchboard::schedule`] again.
+    pub(crate) fn wakes_at(&self, clock: Clock) -> std::time::Duration {
+        self.dialer.wakes_at(clock.now)
+    }
+
+    /// Ends every connection.
+    pub(crate) fn close_everything(&mut self, reason: DisconnectReason) {
+        self.actions.extend(self.rows.keys().map(|connection| Action::Close { connection: *connection, reason }));
+    }
+
+    /// The bans that hold.
+    pub(crate) fn bans(&self, clock: Clock) -> Vec<StoredBan> {
+        self.reputation.bans(clock.unix)
+    }
+
+    /// As [`Switchboard::peers`], if something has changed.
+    pub(crate) fn changed_peers(&mut self) -> Option<Vec<PeerInfo>> {
+        std::mem::take(&mut self.is_changed).then(|| self.peers())
+    }
+
+    /// The peers by identifier, each with its oldest connection.
+    pub(crate) fn peers(&self) -> Vec<PeerInfo> {
+        let mut peers: BTreeMap<NodeId, PeerInfo> = BTreeMap::new();
+        for row in self.rows.values() {
+            let Some((node, hello)) = row.entered() else { continue };
+            match peers.get_mut(&node) {
+                None => {
+                    peers.insert(node, self.describe(node, hello, row));
+                }
+                Some(peer) => {
+                    peer.connections += 1;
+                    peer.chain = peer.chain.take().or_else(|| row.chain.clone());
+                }
+            }
+        }
+        peers.into_values().collect()
+    }
+
+    fn describe(&self, node: NodeId, hello: &Hello, row: &Row) -> PeerInfo {
+        let mut capabilities = hello.capabilities.clone();
+        capabilities.sort_unstable();
+        PeerInfo {
+            id: node.to_string(),
+            name: hello.name.clone(),
+            capabilities: capabilities.iter().map(|offer| format!("{}/{}", offer.name, offer.version)).collect(),
+            local_address: row.local.map(|address| address.to_string()).unwrap_or_default(),
+            remote_address: row.remote.to_string(),
+            is_inbound: row.dialed.is_none(),
+            is_trusted: self.trusted.contains(&node),
+            is_static: self.statics.contains(&node),
+            connections: 1,
+            chain: row.chain.clone(),
+        }
+    }
+
+    fn close_all(&mut self, node: &NodeId, reason: DisconnectReason) {
+        let of_node = self.rows.iter().filter(|(_, row)| row.node == Some(*node) || row.dialed == Some(*node));
+        self.actions.extend(of_node.map(|(connection, _)| Action::Close { connection: *connection, reason }));
+    }
+
+    fn tell(&mut self, node: NodeId, is_connected: bool, error: Option<String>) {
+        self.is_changed = true;
+        self.actions.push_back(Action::Tell(PeerChanged { peer: node.to_string(), is_connected, error }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

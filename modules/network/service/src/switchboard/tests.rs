@@ -1,0 +1,234 @@
+//! Peers that come, go, and are sent away.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tenon_network_identity::NodeKey;
+use tenon_network_peers::{DialerSettings, ReputationSettings, SlotSettings};
+use tenon_network_rlpx::Capability;
+
+use super::*;
+
+const CLOCK: Clock = Clock { now: Duration::from_secs(100), unix: 1_700_000_000 };
+
+fn id(number: u8) -> NodeId {
+    NodeId([number; 64])
+}
+
+fn at(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 30303))
+}
+
+fn board() -> Switchboard {
+    let own = id(0);
+    Switchboard::new(
+        Slots::new(SlotSettings { max_peers: 3, dial_ratio: 3, is_dialing: true }, own),
+        Dialer::new(DialerSettings::default(), own, Vec::new(), CLOCK.now),
+        Reputation::new(ReputationSettings::default(), &[]),
+    )
+}
+
+fn hello(node: NodeId) -> Hello {
+    let capability = |version| Capability { name: "eth".to_owned(), version };
+    let capabilities = vec![capability(100), capability(63), capability(62)];
+    Hello { version: 5, name: "peer".to_owned(), capabilities, listen_port: 0, id: node }
+}
+
+fn connect(board: &mut Switchboard, connection: ConnectionId, number: u8) -> Result<(), DisconnectReason> {
+    board.begin(connection, at(number), None);
+    let met = board.authenticated(connection, id(number), Some(at(200)), CLOCK);
+    met.and_then(|()| board.greeted(connection, hello(id(number))))
+}
+
+fn actions(board: &mut Switchboard) -> Vec<Action> {
+    std::iter::from_fn(|| board.next_action()).collect()
+}
+
+const fn close(connection: ConnectionId) -> Action {
+    Action::Close { connection, reason: DisconnectReason::REQUESTED }
+}
+
+#[test]
+fn a_peer_is_shown_once_with_both_connections_until_the_last_ends() {
+    let mut board = board();
+    connect(&mut board, 1, 1).unwrap();
+    connect(&mut board, 2, 1).unwrap();
+    let status = Status {
+        version: 100,
+        network: 50,
+        total_difficulty: U256::from(9),
+        head: B256::repeat_byte(1),
+        genesis: B256::ZERO,
+        fork_id: None,
+    };
+    board.established(2, &status);
+    board.height(2, B256::repeat_byte(1), 8);
+
+    let peers = board.peers();
+
+    assert_eq!(peers.len(), 1);
+    assert_eq!(
+        (peers[0].connections, &peers[0].capabilities[..]),
+        (2, &["eth/62", "eth/63", "eth/100"].map(str::to_owned)[..])
+    );
+    assert_eq!(peers[0].chain.as_ref().unwrap().number, Some(BlockNumber(8)));
+    board.ended(1, "gone");
+    assert_eq!(board.peers()[0].connections, 1);
+    board.ended(2, "gone");
+    assert_eq!(board.peers(), []);
+    let told = actions(&mut board);
+    assert_eq!(told.len(), 4, "{told:?}");
+    let error = Some("gone".to_owned());
+    assert_eq!(told[3], Action::Tell(PeerChanged { peer: id(1).to_string(), is_connected: false, error }));
+}
+
+#[test]
+fn a_dialed_node_with_another_key_and_this_node_itself_are_refused() {
+    let mut board = board();
+    board.begin(1, at(1), Some(id(1)));
+    assert_eq!(board.authenticated(1, id(2), None, CLOCK), Err(DisconnectReason::UNEXPECTED_IDENTITY));
+    assert_eq!(connect(&mut board, 2, 0), Err(DisconnectReason::CONNECTED_TO_SELF));
+    board.ended(1, "");
+    board.ended(2, "");
+    assert_eq!(actions(&mut board), []);
+}
+
+#[test]
+fn a_refused_connection_frees_no_slot_of_others() {
+    let mut board = board();
+    connect(&mut board, 1, 1).unwrap();
+    connect(&mut board, 2, 1).unwrap();
+    assert_eq!(connect(&mut board, 3, 3), Err(DisconnectReason::TOO_MANY_PEERS));
+    board.ended(3, "refused");
+    assert_eq!(connect(&mut board, 4, 4), Err(DisconnectReason::TOO_MANY_PEERS));
+}
+
+#[test]
+fn faults_cut_and_ban_and_the_ban_is_kept() {
+    let mut board = board();
+    connect(&mut board, 1, 1).unwrap();
+    actions(&mut board);
+    board.fault(1, Fault::Malformed, CLOCK);
+    assert_eq!(actions(&mut board), [close(1)]);
+    board.fault(1, Fault::InvalidBlock, CLOCK);
+    assert_eq!(actions(&mut board), [close(1), Action::KeepBans]);
+    board.ended(1, "");
+    assert_eq!(connect(&mut board, 2, 1), Err(DisconnectReason::USELESS_PEER));
+    assert_eq!(board.bans(CLOCK).len(), 2);
+
+    // The operator's own nodes are never banned.
+    let enode = Enode { id: id(1), endpoint: None };
+    board.change(&enode, PeerChange::Trust, CLOCK).unwrap();
+    assert_eq!(connect(&mut board, 3, 1), Ok(()));
+}
+
+#[test]
+fn a_static_node_is_dialed_and_a_removed_one_cut() {
+    let mut board = board();
+    let node = NodeKey::random().unwrap().id();
+    let endpoint = Endpoint { ip: at(1).ip(), udp: 30303, tcp: 30303 };
+    board.change(&Enode { id: node, endpoint: Some(endpoint) }, PeerChange::Add, CLOCK).unwrap();
+    assert!(board.schedule(CLOCK).contains(&Dial::Connect { id: node, endpoint }));
+    board.begin(7, at(1), Some(node));
+    board.authenticated(7, node, None, CLOCK).unwrap();
+    board.greeted(7, hello(node)).unwrap();
+    assert!(board.peers()[0].is_static && !board.peers()[0].is_inbound);
+    actions(&mut board);
+
+    board.change(&Enode { id: node, endpoint: None }, PeerChange::Remove, CLOCK).unwrap();
+
+    assert_eq!(actions(&mut board), [close(7)]);
+    board.ended(7, "");
+    assert!(
+        !board.schedule(Clock { now: CLOCK.now * 2, ..CLOCK }).iter().any(|dial| matches!(dial, Dial::Connect { .. }))
+    );
+    let unusable = Enode { id: node, endpoint: Some(Endpoint { tcp: 0, ..endpoint }) };
+    assert_eq!(board.change(&unusable, PeerChange::Add, CLOCK), Err(UnusableNode::NoTcpPort));
+}
+
+/// What can happen to the switchboard, with few nodes and connections so that they meet often.
+#[derive(Clone, Debug)]
+enum Happening {
+    Begin { connection: u64, address: u8, dialed: Option<u8> },
+    Authenticated { connection: u64, node: u8 },
+    Greeted { connection: u64, node: u8 },
+    Fault { connection: u64, fault: Fault },
+    Ended { connection: u64 },
+    Change { node: u8, change: PeerChange },
+    Schedule { wait: u64 },
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let (connection, node) = (0_u64..12, 0_u8..5);
+    let fault = prop_oneof![Just(Fault::NoAnswer), Just(Fault::Malformed), Just(Fault::InvalidBlock)];
+    let change = prop_oneof![
+        Just(PeerChange::Add),
+        Just(PeerChange::Remove),
+        Just(PeerChange::Trust),
+        Just(PeerChange::Distrust)
+    ];
+    prop_oneof![
+        (connection.clone(), node.clone(), proptest::option::of(node.clone()))
+            .prop_map(|(connection, address, dialed)| Happening::Begin { connection, address, dialed }),
+        (connection.clone(), node.clone()).prop_map(|(connection, node)| Happening::Authenticated { connection, node }),
+        (connection.clone(), node.clone()).prop_map(|(connection, node)| Happening::Greeted { connection, node }),
+        (connection.clone(), fault).prop_map(|(connection, fault)| Happening::Fault { connection, fault }),
+        connection.prop_map(|connection| Happening::Ended { connection }),
+        (node, change).prop_map(|(node, change)| Happening::Change { node, change }),
+        (0_u64..40).prop_map(|wait| Happening::Schedule { wait }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn slots_and_peers_agree_and_all_are_free_in_the_end(happenings in proptest::collection::vec(happening(), 0..120)) {
+        let mut board = board();
+        let (mut clock, mut begun, mut told) = (CLOCK, BTreeSet::new(), 0_i64);
+        for happening in happenings {
+            match happening {
+                // Numbers are given once.
+                Happening::Begin { connection, address, dialed } => if begun.insert(connection) {
+                    board.begin(connection, at(address), dialed.map(id));
+                },
+                Happening::Authenticated { connection, node } => {
+                    let is_new = board.rows.get(&connection).is_some_and(|row| row.node.is_none());
+                    if is_new {
+                        let _ = board.authenticated(connection, id(node), None, clock);
+                    }
+                }
+                Happening::Greeted { connection, node } => {
+                    let is_new = board.rows.get(&connection).is_some_and(|row| row.greeting.is_none());
+                    if is_new {
+                        let _ = board.greeted(connection, hello(id(node)));
+                    }
+                }
+                Happening::Fault { connection, fault } => board.fault(connection, fault, clock),
+                Happening::Ended { connection } => board.ended(connection, ""),
+                Happening::Change { node, change } => {
+                    prop_assert_eq!(board.change(&Enode { id: id(node), endpoint: None }, change, clock), Ok(()));
+                }
+                Happening::Schedule { wait } => {
+                    clock.now += Duration::from_secs(wait);
+                    clock.unix += wait;
+                    board.schedule(clock);
+                }
+            }
+            for action in actions(&mut board) {
+                match action {
+                    Action::Tell(event) => told += if event.is_connected { 1 } else { -1 },
+                    Action::Close { connection, .. } => prop_assert!(board.rows.contains_key(&connection)),
+                    Action::KeepBans => {}
+                }
+            }
+            let peers = board.peers();
+            let connections: u64 = peers.iter().map(|peer| peer.connections).sum();
+            prop_assert_eq!(peers.len(), board.slots.peers());
+            prop_assert_eq!(told, connections as i64);
+            prop_assert!(peers.iter().all(|peer| peer.connections <= 2 && peer.id != id(0).to_string()));
+        }
+        for connection in begun {
+            board.ended(connection, "");
+        }
+        prop_assert_eq!((board.peers(), board.slots.inbound()), (Vec::new(), 0));
+    }
+}

@@ -1,0 +1,128 @@
+"""The network of the real program against the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
+
+It runs a private chain, and knows no nodes but those of the test."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+import pytest
+from conftest import enode, heads, wait_for
+from tenon_node import folder
+
+REFERENCE = os.environ.get("TENON_REFERENCE")
+pytestmark = pytest.mark.skipif(not REFERENCE, reason="TENON_REFERENCE names no binary of the reference client")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Reference:
+    """A running reference node."""
+
+    def __init__(self, path, genesis, *arguments):
+        self.port, self.http = free_port(), free_port()
+        subprocess.run([REFERENCE, "init", "--datadir", path, genesis], check=True, capture_output=True)
+        self.log = open(path / "log", "wb")
+        flags = ["--datadir", path, "--networkid", "5151", "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
+        flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", "admin,eth,net"]
+        flags += ["--ws=false", "--cache", "128", *arguments]
+        self.process = subprocess.Popen([REFERENCE, *map(str, flags)], stdout=self.log, stderr=self.log)
+        wait_for(self.is_up, bool)
+
+    def is_up(self):
+        self.check()
+        try:
+            return self.call("net_version")
+        except OSError:
+            return None
+
+    def check(self):
+        assert self.process.poll() is None, pathlib.Path(self.log.name).read_text(errors="replace")[-3000:]
+
+    def call(self, method, *params):
+        self.check()
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=30)
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        connection.request("POST", "/", json.dumps(request), {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def enode(self):
+        return f"enode://{self.call('admin_nodeInfo')['id']}@127.0.0.1:{self.port}"
+
+    def head(self):
+        return self.call("eth_getBlockByNumber", "latest", False)["hash"]
+
+    def end(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+@pytest.fixture
+def reference(chain):
+    with contextlib.ExitStack() as stack:
+
+        def begin(*arguments):
+            # It asks itself over its Unix socket while it imports, whose path must be short.
+            path = stack.enter_context(folder("reference-"))
+            started = Reference(path, chain / "genesis.json", *arguments)
+            stack.callback(started.end)
+            return started
+
+        yield begin
+
+
+def test_the_reference_syncs_a_chain_from_this_node_and_shows_its_head_to_another(start, reference):
+    full, other = start("full"), reference("--nodiscover", "--bootnodes", "")
+    best = full.call("eth_getBlockByNumber", "latest", False)
+
+    assert full.call("admin_addPeer", other.enode()) is True
+
+    [seen] = wait_for(lambda: heads(full), bool)
+    assert seen["name"].startswith("XDC/v2.7.0") and seen["protocols"]["eth"]["version"] == 100
+    met = wait_for(lambda: other.call("admin_peers"), lambda peers: peers and isinstance(peers[0]["protocols"]["eth"], dict))
+    assert met[0]["protocols"]["eth"] == {"version": 100, "difficulty": int(best["totalDifficulty"], 16), "head": best["hash"]}
+    assert met[0]["name"].startswith("Tenon/")
+    # Headers, bodies and receipts of 673 blocks, all from this node.
+    wait_for(other.head, lambda head: head == best["hash"], seconds=300)
+
+    fresh = start("fresh", "--verbosity", "4", with_blocks=False)
+    assert fresh.call("admin_addPeer", other.enode()) is True
+    [shown] = wait_for(lambda: heads(fresh), bool)
+    assert shown["protocols"]["eth"]["head"] == best["hash"]
+    shown = f"height={int(best['number'], 16)} "
+    wait_for(lambda: fresh.log_path.read_text(errors="replace"), lambda log: shown in log)
+
+
+def test_both_find_each_other_by_discovery_alone(start, reference):
+    other = reference("--bootnodes", "", "--maxpeers", "20")
+    node = start("one", "--bootnodes", other.enode(), with_blocks=False)
+    identifier = enode(node).removeprefix("enode://").split("@")[0]
+
+    wait_for(lambda: [peer["id"] for peer in other.call("admin_peers")], lambda ids: identifier in ids, seconds=120)
+    [seen] = wait_for(lambda: heads(node), bool)
+    assert not seen["network"]["static"]
+
+
+def test_the_connection_with_the_reference_lasts(start, reference):
+    node, other = start("one", with_blocks=False), reference("--nodiscover", "--bootnodes", "")
+    other.call("admin_addPeer", f"{enode(node)}")
+    wait_for(lambda: heads(node), bool)
+    # Two rounds of Pings, and the silence after which a connection is cut.
+    time.sleep(65)
+    assert heads(node) and other.call("net_peerCount") == "0x1"
