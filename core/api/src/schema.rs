@@ -85,6 +85,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<UseWallet>(),
         request::<RecoverSigner>(),
         request::<SignTypedData>(),
+        request::<DescribeSigner>(),
         request::<GetClientVersion>(),
         request::<GetNetworkStatus>(),
         request::<GetSyncStatus>(),
@@ -142,6 +143,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         event::<BlocksUnwound>(),
         event::<ModuleChanged>(),
         event::<WalletChanged>(),
+        event::<WalletPrompted>(),
     ];
     ENTRIES
 }

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{Accounts, KeystoreOptions, WalletDirectory};
 use tenon_api::messages::{
-    CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
-    SignTransaction, SignTypedData, UnlockAccount, UseWallet,
+    CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
+    SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
 };
 use tenon_api::{Failure, Request as _, Topic};
 use tenon_bus::{Bus, CallContext};
@@ -35,6 +35,7 @@ const REQUESTS: &[Topic] = &[
     UseWallet::TOPIC,
     RecoverSigner::TOPIC,
     SignTypedData::TOPIC,
+    DescribeSigner::TOPIC,
 ];
 
 /// The wallets that the settings describe.
