@@ -135,10 +135,12 @@ fn converse<O: Operation>(operation: O, mut answers: &[u8]) -> (Option<O::Output
         let next = match exchange.message(&message) {
             Ok(Step::Send(next, _)) => next,
             Ok(Step::Done(result)) => return (Some(result), given),
-            Ok(Step::Ask(_)) => match exchange.answer(Answer::Passphrase(String::from("secret").into())) {
-                Ok(next) => next,
-                Err(_) => return (None, given),
-            },
+            Ok(Step::Ask(question)) => {
+                match exchange.answer(question.number, Answer::Passphrase(String::from("secret").into())) {
+                    Ok((next, _)) => next,
+                    Err(_) => return (None, given),
+                }
+            }
             Err(_) => return (None, given),
         };
         assert!(SENT.contains(&next.id), "message {} was sent", next.id);
