@@ -343,6 +343,20 @@ section! {
 }
 
 section! {
+    "Hardware wallets";
+    /// Devices whose accounts this node signs with: those of the machine's USB, and simulators (`docs/device.md`). The module `device`
+    /// can be enabled and disabled at run time.
+    DeviceSettings {
+        /// Look for hardware wallets, and open those that ask for nothing.
+        enabled: bool = false, "device.enabled", "device.enabled";
+        /// How long a person has at a prompt of a device, and how long a request waits for its turn. Then it is cancelled.
+        prompt: Duration = Duration::from_mins(5), "device.prompt", "device.prompt";
+        /// Where simulators and emulators listen on this machine, such as 127.0.0.1:21324.
+        udp: Vec<String> = Vec::new(), "device.udp", "device.udp";
+    }
+}
+
+section! {
     "Health";
     /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
     HealthSettings {
@@ -486,6 +500,8 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// Keys.
     pub accounts: AccountSettings,
+    /// Hardware wallets.
+    pub device: DeviceSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is told.
@@ -495,7 +511,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 15] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 16] {
         [
             &mut self.node,
             &mut self.database,
@@ -510,6 +526,7 @@ impl Settings {
             &mut self.plugins,
             &mut self.metrics,
             &mut self.accounts,
+            &mut self.device,
             &mut self.health,
             &mut self.log,
         ]
@@ -565,6 +582,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     PluginSettings::describe(&mut rows);
     MetricsSettings::describe(&mut rows);
     AccountSettings::describe(&mut rows);
+    DeviceSettings::describe(&mut rows);
     HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows

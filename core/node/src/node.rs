@@ -14,6 +14,7 @@ use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::queries;
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
+use tenon_device_wallets::DeviceWallets;
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
 use tenon_host::{
     ActorModule, ActorStage, BuiltIns, HostError, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router,
@@ -39,8 +40,8 @@ use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
 use crate::sealing::{BlockMaking, OneMasternode};
 use crate::{
-    development_log, node_facts, plugin_folder, pool_settings, process_facts, profiles, sealing, service_manager,
-    start_lines, wallets,
+    development_log, devices, node_facts, plugin_folder, pool_settings, process_facts, profiles, sealing,
+    service_manager, start_lines, wallets,
 };
 
 /// Time limit for actors and tasks to finish accepted work.
@@ -135,11 +136,13 @@ impl Node {
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
         let is_confined = is_development && !settings.dev.expose;
-        let directory = wallets::directory(&settings, &chain, role.accounts(), &bus)?;
+        let devices = DeviceWallets::new(bus.clone());
+        let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
+        plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
         let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
         let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
         bus.handle_read(move |_: GetSpelling, _: &CallContext| Ok(spelling))?;

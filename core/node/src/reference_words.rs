@@ -6,8 +6,8 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 const NO_NETWORK: &str = "this release connects to no peers; blocks come with `tenon import FILE` or admin_importChain";
-const NO_DEVICES: &str =
-    "there are no hardware wallets and external signers yet: --keystore names a folder of key files";
+const NO_SIGNERS: &str = "there are no smart cards and external signers yet: --keystore names a folder of key files";
+const DEVICES: &str = "--device.enabled looks for hardware wallets; without it none is touched";
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
 const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
@@ -65,7 +65,8 @@ const FLAGS: &[(&[&str], &str)] = &[
         NO_NETWORK,
     ),
     (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
-    (&["nousb", "usb", "pcscdpath", "signer"], NO_DEVICES),
+    (&["nousb", "usb"], DEVICES),
+    (&["pcscdpath", "signer"], NO_SIGNERS),
     (
         &[
             "mine",
@@ -203,7 +204,8 @@ mod tests {
             ("--syncmode", "--gcmode chooses how much history is kept"),
             ("--bootnodes", "this release connects to no peers; blocks come with `tenon import FILE`"),
             ("--ethstats", "--metrics serves figures for Prometheus"),
-            ("--usb", "there are no hardware wallets"),
+            ("--usb", "--device.enabled looks for hardware wallets"),
+            ("--signer", "there are no smart cards and external signers"),
             ("--store-reward", "eth_getRewardByHash"),
             ("--XDCx.datadir", "everything lies in --datadir"),
             ("--apothem", "--network testnet"),
