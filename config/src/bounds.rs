@@ -78,6 +78,7 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         "dev.chain-id" => from_to(1, u64::MAX / 2 - 36),
         "dev.gas-limit" => from_to(5_000, i64::MAX as u64),
         "accounts.memory" => from_to(8 * MIB, 1024 * GIB),
+        "device.prompt" => from_to(SECOND, DAY),
         "health.head-age" | "health.database-errors" => from_to(0, YEAR),
         "log.verbosity" => from_to(0, 5),
         "log.keep" => from_to(0, 100_000),

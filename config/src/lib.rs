@@ -44,9 +44,9 @@ pub use mnemonic::Mnemonic;
 pub use networks::{DevGenesis, Network};
 pub use reference::settings_page;
 pub use settings::{
-    AccountSettings, AuthSettings, DatabaseSettings, DevSettings, HealthSettings, HttpSettings, IpcSettings,
-    LogSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits, PluginSettings, PoolSettings, RecoverySettings,
-    RpcSettings, Settings, WsSettings, all_settings,
+    AccountSettings, AuthSettings, DatabaseSettings, DevSettings, DeviceSettings, HealthSettings, HttpSettings,
+    IpcSettings, LogSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits, PluginSettings, PoolSettings,
+    RecoverySettings, RpcSettings, Settings, WsSettings, all_settings,
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;

@@ -376,6 +376,20 @@ section! {
 }
 
 section! {
+    "Hardware wallets";
+    /// Devices whose accounts this node signs with: those of the machine's USB, and simulators (`docs/device.md`). The module `device`
+    /// can be enabled and disabled at run time.
+    DeviceSettings {
+        /// Look for hardware wallets, and open those that ask for nothing.
+        enabled: bool = false, "device.enabled", "device.enabled";
+        /// How long a person has at a prompt of a device, and how long a request waits for its turn. Then it is cancelled.
+        prompt: Duration = Duration::from_mins(5), "device.prompt", "device.prompt";
+        /// Where simulators and emulators listen on this machine, such as 127.0.0.1:21324.
+        udp: Vec<String> = Vec::new(), "device.udp", "device.udp";
+    }
+}
+
+section! {
     "Health";
     /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
     HealthSettings {
@@ -521,6 +535,8 @@ pub struct Settings {
     pub peers: PeerSettings,
     /// Keys.
     pub accounts: AccountSettings,
+    /// Hardware wallets.
+    pub device: DeviceSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is told.
@@ -546,6 +562,7 @@ impl Settings {
             &mut self.metrics,
             &mut self.peers,
             &mut self.accounts,
+            &mut self.device,
             &mut self.health,
             &mut self.log,
         ]
@@ -602,6 +619,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     MetricsSettings::describe(&mut rows);
     PeerSettings::describe(&mut rows);
     AccountSettings::describe(&mut rows);
+    DeviceSettings::describe(&mut rows);
     HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows

@@ -4,26 +4,22 @@ VENDOR_PYTHONS names Pythons that have the vendor's library, separated by colons
 to build or test Tenon.
 """
 
-import contextlib
 import json
 import os
 import pathlib
-import signal
 import subprocess
 
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
 
-from tenon_node import BINARY, run
+from simulated_device import ADDRESS, HIDDEN, MODELS, simulated
+from tenon_node import run
 
-ADDRESS = "0x73d0385F4d8E00C5e6504C6030F47BF6212736A8"
-HIDDEN = "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9"
 HELLO = (
     "2a91d411ed68262c5143f284d8add365d7797136f2cd7e05173b340d2e2f4e50"
     "31813bbac1252d5ef54d996011a72756300841626eecdeb7f1dee918184cf2db1b"
 )
-MODELS = ["one", "t", "one-later", "t-later"]
 TO = "0x1d1c328764a41bda0492b66baa30c4a339ff85ef"
 VENDORS = [path for path in os.environ.get("VENDOR_PYTHONS", "").split(":") if path]
 MAIL = {
@@ -39,19 +35,6 @@ MAIL = {
         "score": -3,
     },
 }
-
-
-@contextlib.contextmanager
-def simulated(model, *arguments):
-    """A simulated device on free ports; gives its UDP address."""
-    command = [str(BINARY), "device", "simulate", "--model", model, "--port", "0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            url = process.stdout.readline().split()[0]
-            yield url.removeprefix("trezor://udp:")
-        finally:
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 0
 
 
 def device(address, command, *arguments, **options):

@@ -7,7 +7,8 @@ import time
 import pytest
 
 import wire
-from tenon_node import Node, folder
+from simulated_device import DebugLink, simulated
+from tenon_node import Node, RpcError, folder
 from test_exposure import over_socket, token
 
 
@@ -119,3 +120,49 @@ def test_no_process_of_the_node_writes_a_core_file(options):
             assert [value.split()[:2] for value in limits.values()] == [["0", "0"]]
             # Of a process that can't be dumped the files in /proc belong to root.
             assert os.stat(f"/proc/{pid}/mem").st_uid == 0
+
+
+class DeviceSecrets:
+    """A PIN of nine digits, and a passphrase, that do not occur elsewhere."""
+
+    def __init__(self):
+        self.pin = "".join(secrets.choice("123456789") for _ in range(9))
+        self.passphrase = secrets.token_hex(12)
+        self.positions = []
+
+    def needles(self):
+        positions = {f"positions {at}": text.encode() for at, text in enumerate(self.positions)}
+        return {"passphrase": self.passphrase.encode(), "PIN": self.pin.encode()} | positions
+
+    def use(self, node, address):
+        """Opens a device with PIN and passphrase, and signs."""
+        url = f"trezor://udp:{address}"
+        told = lambda: next((each["status"] for each in over_socket(node, "personal_listWallets") if each["url"] == url), "")
+        with DebugLink(address) as debug:
+            for _ in range(500):
+                if told().endswith("waiting for PIN"):
+                    break
+                time.sleep(0.05)
+            self.positions.append(debug.positions(self.pin))
+            for text, wanted in [(self.positions[0], "trezor: passphrase needed"), (self.passphrase, None)]:
+                try:
+                    assert over_socket(node, "personal_openWallet", url, text) is None and wanted is None
+                except RpcError as error:
+                    assert error.error["message"] == wanted
+        account = over_socket(node, "personal_deriveAccount", url, "0", True)["address"]
+        assert over_socket(node, "eth_sign", account, "0x00").startswith("0x")
+        assert over_socket(node, "personal_sign", "0x00", account, self.passphrase).startswith("0x")
+
+
+def test_memory_and_logs_hold_no_pin_and_no_passphrase_of_a_device(options):
+    own = DeviceSecrets()
+    settings = ["--pin", own.pin, "--passphrase", "--time-scale", "0"]
+    with simulated("one", *settings) as address:
+        with Node("dev", *options, "--device.enabled", "--device.udp", address) as node:
+            own.use(node, address)
+
+            assert not any(scanned(node, own.needles()))
+            log = node.log_path.read_bytes()
+            assert not [name for name, needle in own.needles().items() if needle in log]
+            # The scan finds what is there: the wallet's URL is no secret.
+            assert found_in(node.process.pid, {"url": f"trezor://udp:{address}".encode()})

@@ -85,6 +85,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<UseWallet>(),
         request::<RecoverSigner>(),
         request::<SignTypedData>(),
+        request::<DescribeSigner>(),
         request::<GetClientVersion>(),
         request::<GetNetworkStatus>(),
         request::<GetSyncStatus>(),
@@ -146,6 +147,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         event::<ModuleChanged>(),
         event::<WalletChanged>(),
         event::<PeerChanged>(),
+        event::<WalletPrompted>(),
     ];
     ENTRIES
 }

@@ -353,9 +353,19 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(SignTransaction { request: call_request(), password: password() }, signed);
     frames.request(SendTransaction { request: call_request(), password: password() }, HASH);
     let account = || WalletAccount { address: ADDRESS, url: "keystore:///k/1".to_owned() };
-    let wallet =
-        Wallet { url: "keystore:///k/1".to_owned(), status: WalletStatus::Unlocked, accounts: vec![account()] };
-    frames.request(ListWallets, vec![wallet]);
+    let wallet = Wallet {
+        url: "keystore:///k/1".to_owned(),
+        status: WalletStatus::Unlocked,
+        failure: None,
+        accounts: vec![account()],
+    };
+    let device = Wallet {
+        url: "trezor://1".to_owned(),
+        status: WalletStatus::Told("Failed: PIN invalid".to_owned()),
+        failure: Some("PIN invalid".to_owned()),
+        accounts: vec![],
+    };
+    frames.request(ListWallets, vec![wallet, device]);
     frames.request(CreateAccount { password: SecretText::default() }, ADDRESS);
     frames.request(ImportKey { key: SecretText::from("07"), password: SecretText::from("pass") }, ADDRESS);
     frames.request(UnlockAccount { address: ADDRESS, password: SecretText::from("pass"), seconds: 300 }, ());
@@ -364,10 +374,13 @@ fn pool_and_account_frames(frames: &mut Frames) {
     let use_wallet = UseWallet { url: "trezor://1".to_owned(), operation };
     frames.request(use_wallet, WalletAnswer::Account(account()));
     let signature = Bytes::from_static(&[27]);
-    let typed = SignTypedData { address: ADDRESS, domain: HASH, message: Some(HASH), password: password() };
+    let data = Some("{}".to_owned());
+    let typed = SignTypedData { address: ADDRESS, domain: HASH, message: Some(HASH), data, password: password() };
     frames.request(typed, Bytes::from_static(&[1]));
+    frames.request(DescribeSigner { address: ADDRESS }, SignerAbilities::ALL);
     frames.request(RecoverSigner { message: Bytes::from_static(b"hi"), signature }, ADDRESS);
     frames.event(WalletChanged { change: WalletChange::Opened, url: "keystore:///k/1".to_owned() });
+    frames.event(WalletPrompted { url: "trezor://1".to_owned(), prompt: WalletPrompt::Button });
 }
 
 fn node_frames(frames: &mut Frames) {

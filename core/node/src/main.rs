@@ -23,6 +23,7 @@ mod commands;
 mod core_files;
 mod data_folder;
 mod development_log;
+mod devices;
 mod endpoints;
 mod exit;
 mod exposure;

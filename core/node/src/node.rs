@@ -13,6 +13,7 @@ use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
+use tenon_device_wallets::DeviceWallets;
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
 use tenon_host::{
     ActorModule, ActorStage, BuiltIns, HostError, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router,
@@ -41,7 +42,7 @@ use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
 use crate::sealing::{BlockMaking, OneMasternode};
 use crate::{
-    development_log, node_facts, peer_network, plugin_folder, pool_settings, process_facts, profiles, sealing,
+    development_log, devices, node_facts, peer_network, plugin_folder, pool_settings, process_facts, profiles, sealing,
     service_manager, start_lines, wallets,
 };
 
@@ -146,11 +147,13 @@ impl Node {
             false => peer_network::module(&network, &supervisor, &bus, &chain, &settings)?,
         };
         let is_confined = is_development && !settings.dev.expose;
-        let directory = wallets::directory(&settings, &chain, role.accounts(), &bus)?;
+        let devices = DeviceWallets::new(bus.clone());
+        let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
+        plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
         let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
         let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
         bus.handle_read(move |_: GetSpelling, _: &CallContext| Ok(spelling))?;

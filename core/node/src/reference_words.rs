@@ -9,8 +9,8 @@ const NO_NETWORK: &str = "--p2p turns the network on, and the section Peers of d
                           `tenon import FILE` or admin_importChain";
 const NO_KEY_ON_LINES: &str = "other users of the machine can read a command line: write the key to a file (mode 600) and name it with \
                                --nodekey";
-const NO_DEVICES: &str =
-    "there are no hardware wallets and external signers yet: --keystore names a folder of key files";
+const NO_SIGNERS: &str = "there are no smart cards and external signers yet: --keystore names a folder of key files";
+const DEVICES: &str = "--device.enabled looks for hardware wallets; without it none is touched";
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
 const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
@@ -49,7 +49,8 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["bootnodesv5", "v5disc", "discovery.*", "discovery*", "announce-txs", "whitelist"], NO_NETWORK),
     (&["nodekeyhex"], NO_KEY_ON_LINES),
     (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
-    (&["nousb", "usb", "pcscdpath", "signer"], NO_DEVICES),
+    (&["nousb", "usb"], DEVICES),
+    (&["pcscdpath", "signer"], NO_SIGNERS),
     (
         &[
             "mine",
@@ -188,7 +189,8 @@ mod tests {
             ("--v5disc", "--p2p turns the network on"),
             ("--nodekeyhex", "--nodekey"),
             ("--ethstats", "--metrics serves figures for Prometheus"),
-            ("--usb", "there are no hardware wallets"),
+            ("--usb", "--device.enabled looks for hardware wallets"),
+            ("--signer", "there are no smart cards and external signers"),
             ("--store-reward", "eth_getRewardByHash"),
             ("--XDCx.datadir", "everything lies in --datadir"),
             ("--apothem", "--network testnet"),

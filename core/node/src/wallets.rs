@@ -1,18 +1,19 @@
 //! The wallets of the node: from settings, unlocked at the start, and as a module.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{Accounts, KeystoreOptions, WalletDirectory};
 use tenon_api::messages::{
-    CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
-    SignTransaction, SignTypedData, UnlockAccount, UseWallet,
+    CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
+    SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
 };
 use tenon_api::{Failure, Request as _, Topic};
 use tenon_bus::{Bus, CallContext};
 use tenon_config::Settings;
+use tenon_device_wallets::DeviceWallets;
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tokio::task::JoinHandle;
 
@@ -35,6 +36,7 @@ const REQUESTS: &[Topic] = &[
     UseWallet::TOPIC,
     RecoverSigner::TOPIC,
     SignTypedData::TOPIC,
+    DescribeSigner::TOPIC,
 ];
 
 /// The wallets that the settings describe.
@@ -45,6 +47,7 @@ pub(crate) fn directory(
     settings: &Settings,
     chain: &OpenedChain,
     development: Option<Accounts>,
+    devices: DeviceWallets,
     bus: &Bus,
 ) -> Result<WalletDirectory, Stop> {
     let options = KeystoreOptions {
@@ -53,7 +56,7 @@ pub(crate) fn directory(
         allows_insecure_unlock: settings.accounts.allow_insecure_unlock,
     };
     let directory = WalletDirectory::new(chain.info.chain_id, bus.clone(), development, Some(options));
-    Ok(directory.with_fee_cap(pool_settings::fee_cap(settings)))
+    Ok(directory.with_backend(Arc::new(devices)).with_fee_cap(pool_settings::fee_cap(settings)))
 }
 
 /// The folder of key files. On native chains names of new files are those of the reference client.

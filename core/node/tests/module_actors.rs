@@ -122,7 +122,7 @@ fn parts_that_can_not_be_stopped_say_why_and_none_can_be_replaced_or_unloaded() 
 
     let list = module_well(folder, &["list"]);
     let names = module_well(folder, &["names"]);
-    let parts = "accounts\nexecution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
+    let parts = "accounts\ndevice\nexecution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
     assert!(names.starts_with("admin\n") && names.ends_with(&format!("\nweb3\n{parts}")), "{names}");
     for (name, why) in [
         ("storage", "it answers every read"),

@@ -10,16 +10,17 @@ use tenon_supervisor::{Actor, Mailbox};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
-use zeroize::Zeroizing;
 
-use crate::{DerivationPath, DeviceError, Person, Signature, Transaction, TypedData, Wallet, WalletStatus};
+use crate::{
+    DerivationPath, DeviceError, Given, OpenState, Person, Signature, Transaction, TypedData, Wallet, WalletStatus,
+};
 
 /// Where an answer goes. Dropping the other end cancels the request.
 type Reply<T> = oneshot::Sender<Result<T, DeviceError>>;
 
 /// What a wallet is asked.
 enum Command {
-    Open(Option<Zeroizing<String>>, Reply<()>),
+    Open(Option<Given>, Reply<()>),
     Derive { path: DerivationPath, is_pinned: bool, is_shown: bool, reply: Reply<Address> },
     SignTransaction(Address, Box<Transaction>, Reply<Signature>),
     SignMessage(Address, Vec<u8>, Reply<Signature>),
@@ -129,9 +130,7 @@ impl Command {
             Self::SignTypedData(account, data, reply) => {
                 answer!(reply, cancel => wallet.sign_typed_data(account, *data, person, &mut cancel));
             }
-            Self::Heartbeat(reply) => {
-                let _ = reply.send(wallet.heartbeat().await);
-            }
+            Self::Heartbeat(reply) => answer!(reply, cancel => wallet.heartbeat(&mut cancel)),
             Self::Close(reply) => {
                 wallet.close().await;
                 let _ = reply.send(Ok(()));
@@ -175,6 +174,16 @@ impl WalletHandle {
         self.status.borrow().is_busy
     }
 
+    /// Whether it derives and signs.
+    pub fn is_open(&self) -> bool {
+        self.status.borrow().state == OpenState::Open
+    }
+
+    /// Whether an account is among the wallet's.
+    pub fn has_account(&self, address: Address) -> bool {
+        self.status.borrow().accounts.contains_key(&address)
+    }
+
     /// Changes of the status, for those who wait for them.
     pub fn watch_status(&self) -> watch::Receiver<WalletStatus> {
         self.status.clone()
@@ -208,11 +217,11 @@ impl WalletHandle {
     /// As [`Wallet::open`]; [`DeviceError::Busy`] and [`DeviceError::DeadlineWhileWaiting`] when others hold the device.
     pub async fn open(
         &self,
-        answer: Option<Zeroizing<String>>,
+        given: Option<Given>,
         person: Box<dyn Person>,
         deadline: Instant,
     ) -> Result<(), DeviceError> {
-        self.ask(deadline, person, |reply| Command::Open(answer, reply)).await
+        self.ask(deadline, person, |reply| Command::Open(given, reply)).await
     }
 
     /// As [`Wallet::derive`].

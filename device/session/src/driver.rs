@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::exchange::refused;
 use crate::operations::{Initialize, Ping};
-use crate::{DeviceError, DeviceInfo, Exchange, Operation, Outgoing, Person, Prompt, Step, Wait};
+use crate::{Answer, DeviceError, DeviceInfo, Exchange, Operation, Outgoing, Person, Question, Step, Wait};
 
 /// How long a device, and a person at it, may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,10 @@ const STALE: Duration = Duration::from_millis(1);
 
 /// After how long a message is sent again while the two sides are brought into step.
 const REPEAT: Duration = Duration::from_secs(2);
+
+/// The longest that a device holds back what a PIN leads to: after the fifteenth wrong one; the sixteenth wipes it
+/// (`docs/spec/device.md 6.4`).
+const MAX_BACK_OFF: Duration = Duration::from_secs((1 << 15) - 1);
 
 /// What an exchange came to.
 #[derive(Debug)]
@@ -93,10 +97,10 @@ impl Driver {
     /// Initializes the session: first thing after opening.
     ///
     /// # Errors
-    /// As [`Driver::run`].
-    pub async fn initialize(&mut self) -> Result<DeviceInfo, DeviceError> {
+    /// As [`Driver::run_alone`].
+    pub async fn initialize(&mut self, cancel: &mut BoxFuture<'_, ()>) -> Result<DeviceInfo, DeviceError> {
         let operation = Initialize { state: self.state.clone() };
-        let (info, session) = self.run(operation, &mut crate::NoPerson, &mut never()).await?;
+        let (info, session) = self.run_alone(operation, cancel).await?;
         if session.is_some() {
             self.state = session;
         }
@@ -118,13 +122,38 @@ impl Driver {
         match self.start(operation, person, cancel).await? {
             Outcome::Done(result) => Ok(result),
             Outcome::Suspended(exchange) => {
-                let error = match exchange.asked() {
-                    Some(Prompt::Pin(_)) => DeviceError::PinNeeded,
-                    _ => DeviceError::PassphraseNeeded,
-                };
+                let error = exchange.asked().map_or(DeviceError::PassphraseNeeded, |asked| asked.prompt.needed());
                 self.give_up(error).await
             }
         }
+    }
+
+    /// Runs an operation that needs no person, within the time that the device has for an answer, however many messages and packets it
+    /// sends meanwhile.
+    ///
+    /// # Errors
+    /// As [`Driver::run`]; [`DeviceError::AnswerTimeout`].
+    pub async fn run_alone<O: Operation>(
+        &mut self,
+        operation: O,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<O::Output, DeviceError> {
+        self.come_into_step().await?;
+        let within = self.timeouts.answer;
+        let outcome = timeout(within, self.run(operation, &mut crate::NoPerson, cancel)).await;
+        match outcome {
+            Ok(result) => result,
+            Err(_) => self.give_up(DeviceError::AnswerTimeout).await,
+        }
+    }
+
+    /// Brings the two sides into step unless they are. A device that said something unasked, such as an answer twice, would have it
+    /// taken for the next answer.
+    async fn come_into_step(&mut self) -> Result<(), DeviceError> {
+        if !self.is_in_step || timeout(STALE, self.link.receive()).await.is_ok() {
+            self.resynchronise().await?;
+        }
+        Ok(())
     }
 
     /// Runs an operation until it ends or must wait for an answer of later.
@@ -134,10 +163,7 @@ impl Driver {
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<Outcome<O>, DeviceError> {
-        // A device that said something unasked, such as an answer twice, would have it taken for the next answer.
-        if !self.is_in_step || timeout(STALE, self.link.receive()).await.is_ok() {
-            self.resynchronise().await?;
-        }
+        self.come_into_step().await?;
         let can_type_on_device = self.info.as_ref().is_some_and(|info| info.has_passphrase_entry);
         let mut exchange = Exchange::new(operation, can_type_on_device);
         let request = exchange.begin();
@@ -190,11 +216,11 @@ impl Driver {
             match exchange.message(&message)? {
                 Step::Send(outgoing, for_whom) => (next, wait) = (outgoing, for_whom),
                 Step::Done(result) => return Ok(Some(result)),
-                Step::Ask(prompt) => {
-                    let asked = timeout(self.timeouts.prompt, person.ask(prompt));
-                    let asked = unless_cancelled(cancel, async { asked.await.map_err(|_| DeviceError::PromptTimeout) });
-                    let Some(answer) = asked.await? else { return Ok(None) };
-                    (next, wait) = (exchange.answer(answer)?, Wait::Person);
+                Step::Ask(question) => {
+                    let Some(answer) = ask(self.timeouts.prompt, question, person, cancel).await? else {
+                        return Ok(None);
+                    };
+                    (next, wait) = exchange.answer(question.number, answer)?;
                 }
             }
         }
@@ -328,6 +354,7 @@ impl Driver {
         let (limit, error) = match wait {
             Wait::Device => (self.timeouts.answer, DeviceError::AnswerTimeout),
             Wait::Person => (self.timeouts.prompt, DeviceError::PromptTimeout),
+            Wait::BackOff => (MAX_BACK_OFF + self.timeouts.answer, DeviceError::AnswerTimeout),
         };
         let first = timeout(limit, self.link.receive()).await.map_err(|_| error)??;
         let mut received = first;
@@ -341,6 +368,17 @@ impl Driver {
     }
 }
 
+/// Asks a person for as long as a prompt may take. None when nobody can be asked now.
+pub(crate) async fn ask(
+    limit: Duration,
+    question: Question,
+    person: &mut dyn Person,
+    cancel: &mut BoxFuture<'_, ()>,
+) -> Result<Option<Answer>, DeviceError> {
+    let asked = timeout(limit, person.ask(question.prompt));
+    unless_cancelled(cancel, async { asked.await.map_err(|_| DeviceError::PromptTimeout) }).await
+}
+
 /// Waits for work unless the caller leaves first.
 async fn unless_cancelled<T>(
     cancel: &mut BoxFuture<'_, ()>,
@@ -351,9 +389,4 @@ async fn unless_cancelled<T>(
         () = cancel => Err(DeviceError::Cancelled),
         result = work => result,
     }
-}
-
-/// A caller that does not leave.
-pub(crate) fn never() -> BoxFuture<'static, ()> {
-    Box::pin(std::future::pending())
 }

@@ -1,6 +1,7 @@
 //! One exchange: a request, the prompts that interrupt it, its answer. No I/O.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_device_framing::Message;
 use tenon_proto::common::{
@@ -10,7 +11,7 @@ use tenon_proto::common::{
 use tenon_proto::{WireMessage, decode, encode, shown_text};
 use zeroize::Zeroizing;
 
-use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt};
+use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt, Question};
 
 /// Maximum number of messages in one exchange that are answered without a person: states of the session, and passphrases that are
 /// typed on the device. A device sends one of each; one that goes on would hold its session.
@@ -51,6 +52,8 @@ pub enum Wait {
     Device,
     /// A person at the device.
     Person,
+    /// The device, which holds back what a PIN leads to: 2^f - 1 seconds after f wrong ones (`docs/spec/device.md 6.4`).
+    BackOff,
 }
 
 /// What an exchange does next.
@@ -59,10 +62,13 @@ pub enum Step<T> {
     /// Send this, then read a message.
     Send(Outgoing, Wait),
     /// Ask a person, then go on with [`Exchange::answer`].
-    Ask(Prompt),
+    Ask(Question),
     /// The result.
     Done(T),
 }
+
+/// The number of the next question in this process: no two have the same.
+static NEXT_QUESTION: AtomicU64 = AtomicU64::new(1);
 
 /// An exchange in its course.
 #[derive(Debug)]
@@ -70,7 +76,7 @@ pub struct Exchange<O> {
     operation: O,
     buttons: u32,
     automatic_answers: u32,
-    asked: Option<Prompt>,
+    asked: Option<Question>,
     can_type_passphrase_on_device: bool,
     /// What the device wants to be given at the next `Initialize`, so that it keeps the passphrase.
     learned_state: Option<Zeroizing<Vec<u8>>>,
@@ -106,6 +112,11 @@ impl<O: Operation> Exchange<O> {
     pub fn message(&mut self, message: &Message) -> Result<Step<O::Output>, DeviceError> {
         match message.id {
             Failure::ID => Err(refused(message)?),
+            got @ (ButtonRequest::ID | PinMatrixRequest::ID | PassphraseRequest::ID)
+                if !self.operation.may_need_person() =>
+            {
+                Err(DeviceError::Unexpected { expected: self.operation.expected(), got })
+            }
             ButtonRequest::ID => {
                 // Read for its form alone; nothing is decided by its code (`docs/spec/device.md 6.3`).
                 decode::<ButtonRequest>(message.id, &message.body)?;
@@ -157,24 +168,28 @@ impl<O: Operation> Exchange<O> {
     }
 
     fn ask(&mut self, prompt: Prompt) -> Step<O::Output> {
-        self.asked = Some(prompt);
-        Step::Ask(prompt)
+        let question = Question { number: NEXT_QUESTION.fetch_add(1, Ordering::Relaxed), prompt };
+        self.asked = Some(question);
+        Step::Ask(question)
     }
 
     /// The question that waits for an answer.
-    pub const fn asked(&self) -> Option<Prompt> {
+    pub const fn asked(&self) -> Option<Question> {
         self.asked
     }
 
-    /// Takes a person's answer to the question that was asked; gives what to send. A PIN is sent once: the next needs a
-    /// new question.
+    /// Takes a person's answer to the question with this number; gives what to send, and who the device waits for then. A PIN is
+    /// sent once: the next needs a new question.
     ///
     /// # Errors
-    /// When the answer has a wrong form, is to another question, or declines. The question stays open after a wrong form.
-    pub fn answer(&mut self, answer: Answer) -> Result<Outgoing, DeviceError> {
-        let asked = self.asked;
+    /// When the answer has a wrong form, is to another question or of another kind, or declines. The question stays open after a
+    /// wrong form.
+    pub fn answer(&mut self, number: u64, answer: Answer) -> Result<(Outgoing, Wait), DeviceError> {
+        let asked = self.asked.filter(|question| question.number == number).map(|question| question.prompt);
+        let mut wait = Wait::Person;
         let out = match (asked, answer.checked()?) {
             (Some(Prompt::Pin(_)), Answer::Pin(positions)) => {
+                wait = Wait::BackOff;
                 let mut ack = PinMatrixAck::default();
                 ack.pin = Some(positions.as_str().to_owned());
                 Outgoing::new(&ack)
@@ -192,7 +207,7 @@ impl<O: Operation> Exchange<O> {
             _ => return Err(DeviceError::Cancelled),
         };
         self.asked = None;
-        Ok(out)
+        Ok((out, wait))
     }
 }
 
@@ -212,14 +227,68 @@ pub(crate) fn refused(message: &Message) -> Result<DeviceError, DeviceError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
     use super::*;
-    use crate::Initialize;
+    use crate::{DerivationPath, GetAddress, GetFeatures, Initialize};
+
+    fn address() -> Exchange<GetAddress> {
+        let mut exchange = Exchange::new(GetAddress::new(DerivationPath::account(0), false).unwrap(), true);
+        exchange.begin();
+        exchange
+    }
+
+    fn asked<O: Operation>(exchange: &mut Exchange<O>, id: u16) -> Question {
+        match exchange.message(&Message { id, body: Vec::new().into() }) {
+            Ok(Step::Ask(question)) => question,
+            other => panic!("{:?}", other.err()),
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_to_the_question_that_it_was_given_to() {
+        let mut exchange = address();
+        let pin = || Answer::Pin(Zeroizing::new("1234".into()));
+        let passphrase = || Answer::Passphrase(Zeroizing::new("1234".into()));
+        let first = asked(&mut exchange, PinMatrixRequest::ID);
+        assert!(matches!(
+            exchange.answer(first.number, pin()),
+            Ok((Outgoing { id: PinMatrixAck::ID, .. }, Wait::BackOff))
+        ));
+        let second = asked(&mut exchange, PassphraseRequest::ID);
+
+        assert_eq!(exchange.answer(first.number, pin()).err(), Some(DeviceError::Cancelled), "it was answered");
+        assert_eq!(exchange.answer(first.number, passphrase()).err(), Some(DeviceError::Cancelled), "another's number");
+        assert_eq!(exchange.answer(second.number, pin()).err(), Some(DeviceError::Cancelled), "another kind");
+        let sent = exchange.answer(second.number, passphrase());
+
+        assert!(matches!(sent, Ok((Outgoing { id: PassphraseAck::ID, .. }, Wait::Person))), "{:?}", sent.err());
+        let mut other = address();
+        assert_ne!(asked(&mut other, PinMatrixRequest::ID).number, first.number);
+    }
+
+    #[test]
+    fn what_needs_no_person_lets_a_device_ask_for_none() {
+        for id in [ButtonRequest::ID, PinMatrixRequest::ID, PassphraseRequest::ID] {
+            let mut initialize = Exchange::new(Initialize::default(), true);
+            initialize.begin();
+            let mut features = Exchange::new(GetFeatures, true);
+            features.begin();
+            let message = Message { id, body: Vec::new().into() };
+
+            let refused = [initialize.message(&message).err(), features.message(&message).err()];
+
+            assert!(
+                refused.iter().all(|error| matches!(error, Some(DeviceError::Unexpected { got, .. }) if *got == id))
+            );
+        }
+    }
 
     #[test]
     fn a_device_that_tells_of_its_session_without_end_is_refused() {
         let on_device = vec![0x08, 1];
         for (id, body) in [(PassphraseStateRequest::ID, Vec::new()), (PassphraseRequest::ID, on_device)] {
-            let mut exchange = Exchange::new(Initialize::default(), true);
+            let mut exchange = address();
             exchange.begin();
             let message = Message { id, body: body.into() };
             for _ in 0..MAX_AUTOMATIC_ANSWERS {

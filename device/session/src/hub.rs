@@ -8,7 +8,7 @@ use tenon_device_transport::{Change, Connected, Found, Transport};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::{Timeouts, Wallet, WalletActor, WalletHandle, WalletStatus};
 
@@ -24,6 +24,9 @@ const WAITING_REQUESTS: usize = 64;
 
 /// How often the hub looks for devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long one device has to answer that it is there.
+const BEAT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the actor of a device that departed has to end. Its link has failed by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -54,7 +57,8 @@ struct Entry {
 /// The connected devices. It looks for them while [`Hub::follow`] is polled.
 pub struct Hub {
     transports: Vec<Arc<dyn Transport>>,
-    supervisor: Arc<Supervisor>,
+    /// None once the hub is closed. Locked to read or change it; nothing awaits under it.
+    supervisor: Mutex<Option<Arc<Supervisor>>>,
     runtime: Handle,
     timeouts: Timeouts,
     /// By URL. Locked to read or change the list; nothing awaits under it.
@@ -74,6 +78,7 @@ impl Hub {
     ) -> Self {
         let (entries, connected) = (Mutex::default(), tokio::sync::Mutex::default());
         let (events, _) = broadcast::channel(WAITING_EVENTS);
+        let supervisor = Mutex::new(Some(supervisor));
         Self { transports, supervisor, runtime, timeouts, entries, connected, events }
     }
 
@@ -85,6 +90,13 @@ impl Hub {
     /// The wallet with this URL.
     pub fn wallet(&self, url: &str) -> Option<WalletHandle> {
         self.lock().get(url).map(|entry| entry.handle.clone())
+    }
+
+    /// The first wallet, by URL, of which this holds.
+    pub fn find(&self, is_wanted: impl Fn(&WalletHandle) -> bool) -> Option<(String, WalletHandle)> {
+        let entries = self.lock();
+        let found = entries.iter().find(|(_, entry)| is_wanted(&entry.handle));
+        found.map(|(url, entry)| (url.clone(), entry.handle.clone()))
     }
 
     /// Arrivals and departures from now on.
@@ -138,13 +150,28 @@ impl Hub {
         }
     }
 
+    /// Has every wallet closed and its actor ended, as if all devices departed. None arrives any more.
+    pub async fn close(&self) {
+        let mut connected = self.connected.lock().await;
+        for change in connected.update(Vec::new()) {
+            if let Change::Departed(found) = change {
+                self.depart(&found).await;
+            }
+        }
+        drop(self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn supervisor(&self) -> Option<Arc<Supervisor>> {
+        self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     async fn beat(&self) {
         if self.is_any_busy() {
             return;
         }
         for (_, handle) in self.wallets() {
-            // What it found out stands in the wallet's status.
-            let _ = handle.heartbeat(Instant::now() + LOOK_EVERY).await;
+            // What it found out stands in the wallet's status. Dropped, it is cancelled: no device holds up the others.
+            let _ = timeout(BEAT_LIMIT, handle.heartbeat(Instant::now() + LOOK_EVERY)).await;
         }
     }
 
@@ -158,6 +185,7 @@ impl Hub {
         let Some(transport) = self.transports.iter().find(|each| each.name() == found.transport).cloned() else {
             return;
         };
+        let Some(supervisor) = self.supervisor() else { return };
         let (send, status) = watch::channel(WalletStatus::default());
         let (path, timeouts, runtime) = (found.path.clone(), self.timeouts, self.runtime.clone());
         let make = move || {
@@ -165,7 +193,7 @@ impl Hub {
             Ok(WalletActor::new(wallet, runtime.clone()))
         };
         let options = ActorOptions { mailbox_capacity: WAITING_REQUESTS, ..ActorOptions::default() };
-        match self.supervisor.spawn(actor, options, make) {
+        match supervisor.spawn(actor, options, make) {
             Ok(mailbox) => {
                 let url = url(&found);
                 entries.insert(url.clone(), Entry { actor, handle: WalletHandle::new(mailbox, status) });
@@ -180,7 +208,8 @@ impl Hub {
     async fn depart(&self, found: &Found) {
         let url = url(found);
         let Some(entry) = self.lock().remove(&url) else { return };
-        if !self.supervisor.stop_one(entry.actor, STOP_GRACE).await {
+        let Some(supervisor) = self.supervisor() else { return };
+        if !supervisor.stop_one(entry.actor, STOP_GRACE).await {
             tracing::warn!(url, "the session with a hardware wallet that is gone still runs");
         }
         // Nobody listens otherwise.

@@ -81,6 +81,13 @@ impl DeviceInfo {
         major > 2 || (is_line && (minor > since_minor || (minor == since_minor && patch >= since_patch)))
     }
 
+    /// Whether a `Ping` has the device unlocked. From 1.9.0 on, Model One ignores what a `Ping` asks for and answers while it is locked
+    /// (checked in the firmware, `legacy/v1.8.3` and `legacy/v1.9.0`); a Model T forgets the passphrase that a `Ping` made it ask for
+    /// (`docs/spec/device.md 6.5`). Those are unlocked by asking for an address.
+    pub(crate) fn unlocks_by_ping(&self) -> bool {
+        self.is_model_one && self.version < Version(1, 9, 0)
+    }
+
     /// The longest message that it signs, bytes.
     pub const fn max_message(&self) -> usize {
         if self.is_model_one { MAX_ONE_MESSAGE } else { MAX_MESSAGE }

@@ -37,9 +37,11 @@ pub use exchange::{Exchange, Outgoing, Step, Wait};
 pub use hub::{Hub, HubEvent};
 pub use info::{DeviceInfo, Version};
 pub use operation::{Operation, Progress};
-pub use operations::{GetAddress, Initialize, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash};
+pub use operations::{
+    GetAddress, GetFeatures, Initialize, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash,
+};
 pub use path::{DerivationPath, PathError};
-pub use prompt::{Answer, NoPerson, Person, PinKind, Prompt};
+pub use prompt::{Answer, Given, NoPerson, Person, PinKind, Prompt, Question};
 pub use transaction::{AccessListItem, Fees, Transaction};
 pub use typed_data::{Member, MemberType, TypedData, Value};
 pub use wallet::{OpenState, Wallet, WalletStatus};

@@ -24,6 +24,11 @@ pub trait Operation: Send {
     /// Numbers of the messages that it takes for answers.
     fn expected(&self) -> &'static [u16];
 
+    /// Whether a person may be needed: for a button, a PIN or a passphrase. A device that asks for one all the same has lost step.
+    fn may_need_person(&self) -> bool {
+        true
+    }
+
     /// Takes an answer, one of those that it expects.
     ///
     /// # Errors

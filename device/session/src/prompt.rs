@@ -38,6 +38,35 @@ pub enum Prompt {
     },
 }
 
+impl Prompt {
+    /// The error that says that the next call must bring this answer.
+    pub(crate) const fn needed(self) -> DeviceError {
+        match self {
+            Self::Pin(_) => DeviceError::PinNeeded,
+            Self::Passphrase { .. } => DeviceError::PassphraseNeeded,
+        }
+    }
+}
+
+/// A prompt with a number of its own, to which an answer is bound: positions that were typed for one keypad mean nothing on
+/// another, and a PIN is no passphrase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// No two questions of a process have the same.
+    pub number: u64,
+    /// What is asked.
+    pub prompt: Prompt,
+}
+
+/// An answer that a call brings to a question that another call left open.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The question's number.
+    pub number: u64,
+    /// The answer, of the kind that was asked for.
+    pub answer: Answer,
+}
+
 /// What a person answers. Wiped when it is dropped; `Debug` shows none of it.
 #[derive(Clone)]
 pub enum Answer {

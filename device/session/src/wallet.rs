@@ -1,20 +1,21 @@
 //! A wallet: a device from closed to open, and its accounts (`docs/spec/device.md 10.4` to `10.8`).
 
+mod opening;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::Address;
 use futures_util::future::BoxFuture;
-use tenon_device_transport::{Transport, Wire};
+use tenon_device_transport::Transport;
 use tokio::sync::watch;
-use zeroize::Zeroizing;
 
-use crate::driver::Outcome;
-use crate::operations::{GetAddress, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash};
+use self::opening::Suspended;
+use crate::operations::{GetAddress, GetFeatures, SignMessage, SignTransaction, SignTypedData, SignTypedHash};
 use crate::{
-    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, NoPerson, Operation, Person, Prompt, Signature,
-    Timeouts, Transaction, TypedData, Unsupported, Version, Wait,
+    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Operation, Person, Prompt, Question, Signature, Timeouts,
+    Transaction, TypedData, Unsupported, Version,
 };
 
 /// Accounts that one wallet keeps.
@@ -39,8 +40,12 @@ pub enum OpenState {
 pub struct WalletStatus {
     /// How far it is open.
     pub state: OpenState,
+    /// The question of an opening that waits for an answer.
+    pub asked: Option<Question>,
     /// Version of the firmware and label, once the device has told them.
     pub identity: Option<(Version, String)>,
+    /// Whether its firmware signs transactions of type 2, once it has told its version.
+    pub signs_fee_market: bool,
     /// What went wrong last.
     pub failure: Option<String>,
     /// Whether a request runs.
@@ -65,12 +70,6 @@ impl WalletStatus {
     }
 }
 
-/// An opening that waits for an answer. The device shows its question meanwhile.
-enum Suspended {
-    Unlock(Exchange<Ping>),
-    Passphrase(Exchange<GetAddress>),
-}
-
 /// A device at a path, and its accounts. One task holds it; others read its [`WalletStatus`].
 pub struct Wallet {
     transport: Arc<dyn Transport>,
@@ -93,182 +92,11 @@ impl Wallet {
     ) -> Self {
         status.send_modify(|status| {
             status.state = OpenState::Closed;
+            status.asked = None;
             status.is_waiting_for_button = false;
             status.is_busy = false;
         });
         Self { transport, path, timeouts, driver: None, suspended: None, status, device_id: None }
-    }
-
-    /// Opens the wallet, or goes on with opening it. `answer` is the PIN's positions or the passphrase that the last
-    /// call said to be needed; without one, `person` is asked.
-    ///
-    /// # Errors
-    /// [`DeviceError::PinNeeded`] and [`DeviceError::PassphraseNeeded`] when the next call must bring the answer; what
-    /// the device failed with, after which the next call begins anew.
-    pub async fn open(
-        &mut self,
-        answer: Option<Zeroizing<String>>,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<(), DeviceError> {
-        if self.state() == OpenState::Open {
-            return Err(DeviceError::AlreadyOpen);
-        }
-        let answer = answer.filter(|answer| !answer.is_empty() || self.state() == OpenState::WaitingForPassphrase);
-        let result = match (self.suspended.take(), answer) {
-            (Some(suspended), None) => self.go_on_asking(suspended, person, cancel).await,
-            (Some(Suspended::Unlock(exchange)), Some(answer)) => {
-                self.answer_unlock(exchange, answer, person, cancel).await
-            }
-            (Some(Suspended::Passphrase(exchange)), Some(answer)) => {
-                let answer = Answer::Passphrase(answer);
-                let outcome = self.answer(exchange, answer, person, cancel).await;
-                self.after_passphrase(outcome)
-            }
-            (None, answer) => self.begin(answer, person, cancel).await,
-        };
-        self.note(&result);
-        result
-    }
-
-    /// Asks the person again what the device waits for.
-    async fn go_on_asking(
-        &mut self,
-        suspended: Suspended,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<(), DeviceError> {
-        let asked = match &suspended {
-            Suspended::Unlock(exchange) => exchange.asked(),
-            Suspended::Passphrase(exchange) => exchange.asked(),
-        };
-        let prompt = asked.unwrap_or(Prompt::Passphrase { can_be_typed_on_device: false });
-        let answer = tokio::select! {
-            biased;
-            () = &mut *cancel => None,
-            answer = person.ask(prompt) => answer,
-        };
-        let Some(answer) = answer else {
-            self.suspended = Some(suspended);
-            return Err(needed(prompt));
-        };
-        match suspended {
-            Suspended::Unlock(exchange) => {
-                let outcome = self.answer(exchange, answer, person, cancel).await;
-                self.after_unlock(outcome, person, cancel).await
-            }
-            Suspended::Passphrase(exchange) => {
-                let outcome = self.answer(exchange, answer, person, cancel).await;
-                self.after_passphrase(outcome)
-            }
-        }
-    }
-
-    async fn begin(
-        &mut self,
-        answer: Option<Zeroizing<String>>,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<(), DeviceError> {
-        if self.driver.is_none() {
-            let link = self.transport.open(&self.path, Wire::Main).await?;
-            self.driver = Some(Driver::new(link, self.timeouts));
-        }
-        let driver = self.driver.as_mut().ok_or(DeviceError::Closed)?;
-        let info = driver.initialize().await?;
-        if self.device_id.as_ref().is_some_and(|known| *known != info.device_id) {
-            return Err(DeviceError::OtherDevice);
-        }
-        self.device_id = Some(info.device_id.clone());
-        self.status.send_modify(|status| {
-            status.identity = Some((info.version, info.label.clone()));
-            status.failure = None;
-        });
-        // A Model T forgets the passphrase that it asked for at a `Ping`: there it is asked for with an address.
-        let ping = Ping { is_pin_wanted: true, is_passphrase_wanted: info.is_model_one, text: None };
-        let outcome = self.driver()?.start(ping, person, cancel).await;
-        match (outcome, answer) {
-            // Positions for a keypad that was not shown yet mean nothing; a passphrase can be given ahead.
-            (Ok(Outcome::Suspended(exchange)), Some(answer)) if is_passphrase(exchange.asked()) => {
-                self.answer_unlock(exchange, answer, person, cancel).await
-            }
-            (outcome, answer) => {
-                let result = self.after_unlock(outcome, person, cancel).await;
-                match (self.suspended.take(), answer) {
-                    (Some(Suspended::Passphrase(exchange)), Some(answer)) => {
-                        let outcome = self.answer(exchange, Answer::Passphrase(answer), person, cancel).await;
-                        self.after_passphrase(outcome)
-                    }
-                    (suspended, _) => {
-                        self.suspended = suspended;
-                        result
-                    }
-                }
-            }
-        }
-    }
-
-    async fn answer_unlock(
-        &mut self,
-        exchange: Exchange<Ping>,
-        answer: Zeroizing<String>,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<(), DeviceError> {
-        let answer = if is_passphrase(exchange.asked()) { Answer::Passphrase(answer) } else { Answer::Pin(answer) };
-        let outcome = self.answer(exchange, answer, person, cancel).await;
-        self.after_unlock(outcome, person, cancel).await
-    }
-
-    async fn answer<O: Operation>(
-        &mut self,
-        mut exchange: Exchange<O>,
-        answer: Answer,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<Outcome<O>, DeviceError> {
-        let next = exchange.answer(answer);
-        let driver = self.driver()?;
-        match next {
-            Ok(next) => driver.go_on(exchange, next, Wait::Person, person, cancel).await,
-            Err(error) => driver.give_up(error).await,
-        }
-    }
-
-    /// Goes on after the PIN: devices other than Model One are asked for an address, which takes the passphrase.
-    async fn after_unlock(
-        &mut self,
-        outcome: Result<Outcome<Ping>, DeviceError>,
-        person: &mut dyn Person,
-        cancel: &mut BoxFuture<'_, ()>,
-    ) -> Result<(), DeviceError> {
-        match outcome? {
-            Outcome::Suspended(exchange) => {
-                let prompt = exchange.asked();
-                self.suspended = Some(Suspended::Unlock(exchange));
-                Err(prompt.map_or(DeviceError::PinNeeded, needed))
-            }
-            Outcome::Done(_) => {
-                let driver = self.driver()?;
-                if driver.info().is_some_and(|info| info.is_model_one || !info.is_initialized) {
-                    return Ok(());
-                }
-                let address = GetAddress::new(DerivationPath::account(0), false)?;
-                let outcome = driver.start(address, person, cancel).await;
-                self.after_passphrase(outcome)
-            }
-        }
-    }
-
-    fn after_passphrase(&mut self, outcome: Result<Outcome<GetAddress>, DeviceError>) -> Result<(), DeviceError> {
-        match outcome? {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Suspended(exchange) => {
-                let prompt = exchange.asked();
-                self.suspended = Some(Suspended::Passphrase(exchange));
-                Err(prompt.map_or(DeviceError::PassphraseNeeded, needed))
-            }
-        }
     }
 
     /// Keeps what a call came to where others see it.
@@ -286,8 +114,10 @@ impl Wallet {
             self.driver = None;
             self.suspended = None;
         }
+        let is_asked = self.suspended.is_some();
         self.status.send_modify(|status| {
             status.state = state;
+            status.asked = status.asked.filter(|_| is_asked);
             status.failure = failure;
             status.is_waiting_for_button = false;
         });
@@ -381,21 +211,29 @@ impl Wallet {
         self.run(|info: &DeviceInfo| SignTypedData::new(info, path, account, data), person, cancel).await
     }
 
-    /// Asks whether the device is still there; closes the wallet if not. Does nothing unless it is open.
+    /// Asks whether the device is still there and still the same; closes the wallet if not. Does nothing unless it is open. Takes no
+    /// longer than the device has for an answer, and does not keep it from locking itself.
     ///
     /// # Errors
     /// What the exchange failed with.
-    pub async fn heartbeat(&mut self) -> Result<(), DeviceError> {
+    pub async fn heartbeat(&mut self, cancel: &mut BoxFuture<'_, ()>) -> Result<(), DeviceError> {
         if self.state() != OpenState::Open {
             return Ok(());
         }
-        let beat = self.run(|_| Ok(Ping::default()), &mut NoPerson, &mut crate::driver::never()).await;
-        if let Err(error) = &beat {
-            let error = error.clone();
-            self.driver = None;
-            self.note::<()>(&Err(error));
+        let beat = self.driver()?.run_alone(GetFeatures, cancel).await;
+        let beat = match beat {
+            Ok(info) if self.device_id.as_ref() != Some(&info.device_id) => Err(DeviceError::OtherDevice),
+            beat => beat.map(drop),
+        };
+        match &beat {
+            // Nobody waited for the answer any more; that says nothing of the device.
+            Ok(()) | Err(DeviceError::Cancelled) => {}
+            Err(_) => {
+                self.driver = None;
+                self.note(&beat);
+            }
         }
-        beat.map(|_| ())
+        beat
     }
 
     /// Closes the wallet: what the device does is cancelled, and the connection ends. The accounts are forgotten.
@@ -468,16 +306,5 @@ impl Person for ShownPerson<'_> {
     fn button(&mut self) {
         self.status.send_modify(|status| status.is_waiting_for_button = true);
         self.person.button();
-    }
-}
-
-fn is_passphrase(prompt: Option<Prompt>) -> bool {
-    matches!(prompt, Some(Prompt::Passphrase { .. }))
-}
-
-fn needed(prompt: Prompt) -> DeviceError {
-    match prompt {
-        Prompt::Pin(_) => DeviceError::PinNeeded,
-        Prompt::Passphrase { .. } => DeviceError::PassphraseNeeded,
     }
 }

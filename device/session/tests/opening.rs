@@ -4,14 +4,17 @@
 
 mod support;
 
-use support::{ACCOUNT, HIDDEN, Held, Says, legacy, never, positions, settings};
-use tenon_device_session::{DerivationPath, DeviceError, NoPerson, OpenState};
-use tenon_device_simulator::{Model, PassphraseSource, SimulatorSettings};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use support::{ACCOUNT, HIDDEN, Held, Says, TIMEOUTS, legacy, never, positions, settings};
+use tenon_device_session::{Answer, DerivationPath, DeviceError, Given, NoPerson, OpenState, Person, Prompt, Timeouts};
+use tenon_device_simulator::{Fault, FaultPlan, Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
 
 async fn open(held: &mut Held, answer: &str) -> Result<(), String> {
-    let answer = Some(Zeroizing::new(answer.to_owned()));
-    held.wallet.open(answer, &mut NoPerson, &mut never()).await.map_err(|error| error.to_string())
+    let given = held.status.borrow().given(Zeroizing::new(answer.to_owned()));
+    held.wallet.open(given, &mut NoPerson, &mut never()).await.map_err(|error| error.to_string())
 }
 
 fn with_pin(model: Model) -> SimulatorSettings {
@@ -95,8 +98,11 @@ async fn a_passphrase_is_brought_by_the_next_call() {
         assert_eq!(held.pin_account().await, Ok(ACCOUNT), "{model}");
 
         held.wallet.close().await;
+        let before = held.simulator.observed().received.iter().filter(|id| **id == 42).count();
+        // What answers no question is not sent: it could be a PIN.
+        assert_eq!(open(&mut held, "trezor").await, Err("trezor: passphrase needed".into()), "{model}");
+        assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 42).count(), before, "{model}");
         open(&mut held, "trezor").await.unwrap();
-        assert_eq!(held.pin_account().await, Ok(HIDDEN), "{model}: given ahead");
     }
 }
 
@@ -141,6 +147,7 @@ async fn a_passphrase_that_is_too_long_is_not_sent() {
 
     assert_eq!(error, Err("trezor: the passphrase has 51 bytes, 50 are the most".into()));
     assert!(!held.simulator.observed().received.contains(&42));
+    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it begins anew");
     open(&mut held, "trezor").await.unwrap();
 }
 
@@ -168,7 +175,7 @@ async fn a_device_that_locked_itself_is_cancelled_and_says_what_it_needs() {
 async fn another_device_at_the_same_path_is_not_taken_for_this_one() {
     let mut held = Held::open(settings(Model::One)).await;
     held.simulator.unplug();
-    assert!(matches!(held.wallet.heartbeat().await, Err(DeviceError::Link(_))));
+    assert!(matches!(held.wallet.heartbeat(&mut never()).await, Err(DeviceError::Link(_))));
     held.simulator.plug().await;
     held.simulator.swap_device_id().await;
 
@@ -191,5 +198,112 @@ async fn shows_an_address_on_the_device() {
         held.wallet.derive(path, false, true, &mut NoPerson, &mut never()).await.unwrap();
 
         assert_eq!(held.simulator.observed().confirmations, before + 1, "{model}");
+    }
+}
+
+/// How often the device has heard a message.
+fn heard(held: &Held, id: u16) -> usize {
+    held.simulator.observed().received.iter().filter(|heard| **heard == id).count()
+}
+
+#[tokio::test]
+async fn a_locked_model_one_is_not_taken_for_an_open_one() {
+    // From 1.9.0 on it answers a `Ping` while it is locked.
+    let mut held = Held::new(with_pin(Model::OneLater));
+
+    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+
+    assert_eq!(held.status.borrow().state, OpenState::WaitingForPin);
+    assert_eq!(heard(&held, 56), 1, "it was asked for an address");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_of_before_is_not_sent() {
+    let settings = SimulatorSettings { has_passphrase_protection: true, ..with_pin(Model::One) };
+    let mut held = Held::new(settings);
+    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    let of_before = held.status.borrow().asked.unwrap();
+    let typed = positions(&held.simulator, "1234").await;
+    assert_eq!(open(&mut held, &typed).await, Err("trezor: passphrase needed".into()));
+
+    // A second caller saw the keypad, too, and sends its positions late.
+    for answer in [Answer::Pin(typed.clone()), Answer::Passphrase(typed.clone())] {
+        let late = Given { number: of_before.number, answer };
+        let refused = held.wallet.open(Some(late), &mut NoPerson, &mut never()).await;
+        assert_eq!(refused, Err(DeviceError::PassphraseNeeded));
+    }
+
+    assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
+    let asked = held.status.borrow().asked.unwrap();
+    let other_kind = Given { number: asked.number, answer: Answer::Pin(typed) };
+    assert_eq!(held.wallet.open(Some(other_kind), &mut NoPerson, &mut never()).await, Err(DeviceError::Cancelled));
+    assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
+    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it begins anew");
+    open(&mut held, "trezor").await.unwrap();
+    assert_eq!(held.pin_account().await, Ok(HIDDEN));
+}
+
+/// Thinks for ever.
+struct Thinks;
+
+impl Person for Thinks {
+    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_has_a_limit_also_when_it_is_asked_again() {
+    let timeouts = Timeouts { prompt: Duration::from_millis(50), ..TIMEOUTS };
+    let mut held = Held::with_timeouts(with_pin(Model::One), timeouts);
+    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+
+    let first = held.wallet.open(None, &mut Thinks, &mut never()).await;
+    let second = held.wallet.open(None, &mut Thinks, &mut never()).await;
+
+    assert_eq!((first, second), (Err(DeviceError::PromptTimeout), Err(DeviceError::PromptTimeout)));
+    assert_eq!(held.status.borrow().asked, None);
+}
+
+#[tokio::test]
+async fn a_device_that_holds_back_after_a_wrong_pin_is_waited_for_beyond_the_limit_of_prompts() {
+    let timeouts = Timeouts { prompt: Duration::from_millis(100), ..TIMEOUTS };
+    let settings = SimulatorSettings { time_scale: 0.4, ..with_pin(Model::One) };
+    let mut held = Held::with_timeouts(settings, timeouts);
+    for _ in 0..2 {
+        assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+        assert_eq!(open(&mut held, "999").await, Err("trezor: PIN invalid".into()));
+    }
+    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    let typed = positions(&held.simulator, "1234").await;
+    let given = held.status.borrow().given(typed);
+
+    // The device waits for 1.2 seconds now; a caller that leaves ends it.
+    let mut leaves: BoxFuture<'_, ()> = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
+    assert_eq!(held.wallet.open(given, &mut NoPerson, &mut leaves).await, Err(DeviceError::Cancelled));
+    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    let typed = positions(&held.simulator, "1234").await;
+
+    open(&mut held, &typed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_bounded_and_does_not_count_as_use() {
+    for model in Model::ALL {
+        let mut held = Held::open(settings(model)).await;
+        let pings = heard(&held, 1);
+        held.wallet.heartbeat(&mut never()).await.unwrap();
+        assert_eq!((heard(&held, 55), heard(&held, 1)), (1, pings), "{model}");
+
+        held.simulator.plan_fault(FaultPlan { fault: Fault::EndlessButtons, after: 0 });
+        let beat = held.wallet.heartbeat(&mut never()).await;
+
+        assert!(matches!(beat, Err(DeviceError::Unexpected { got: 26, .. })), "{model}: {beat:?}");
+        assert_eq!(held.status.borrow().state, OpenState::Closed);
+        held.wallet.open(None, &mut NoPerson, &mut never()).await.unwrap();
+        let mut left: BoxFuture<'_, ()> = Box::pin(std::future::ready(()));
+        assert_eq!(held.wallet.heartbeat(&mut left).await, Err(DeviceError::Cancelled));
+        assert_eq!(held.status.borrow().state, OpenState::Open, "{model}: the caller left, the device did not");
+        assert_eq!(held.pin_account().await, Ok(ACCOUNT));
     }
 }

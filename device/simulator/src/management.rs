@@ -112,10 +112,13 @@ impl Device {
         if request.button_protection() {
             self.confirm(button::PROTECT_CALL).await?;
         }
-        if request.pin_protection() {
+        // From 1.9.0 and 2.3.0 on, a `Ping` has nothing entered: a locked device answers it too (checked in the firmware,
+        // `legacy/v1.9.0` and `core/v2.6.4`).
+        let can_ask = !self.model.is_later();
+        if can_ask && request.pin_protection() {
             self.unlock().await?;
         }
-        if request.passphrase_protection() {
+        if can_ask && request.passphrase_protection() {
             let passphrase = self.passphrase((code::ACTION_CANCELLED, "Action cancelled by user")).await?;
             // A Model T does not keep it, as measured.
             if self.line == Line::One {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tenon_device_framing::{PACKET_LENGTH, Packet, Wire};
 use tokio::net::UdpSocket;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use crate::{Found, Link, LinkError, Received, Transport};
@@ -25,6 +25,12 @@ const PATH_PREFIX: &str = "udp:";
 
 /// How long a simulator has to answer a [`PING`].
 const PONG_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a link is silent before a [`PING`] asks whether the simulator is still there.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// How long such questions go unanswered before the link counts as lost. A simulator that derives a seed is silent, too.
+const LOST_AFTER: Duration = Duration::from_secs(5);
 
 /// Stray datagrams that are read while waiting for a [`PONG`].
 const MAX_STRAY: usize = 64;
@@ -136,10 +142,21 @@ impl Link for UdpLink {
 
     fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
         Box::pin(async {
+            // A person may take minutes, and a datagram to nobody fails nothing: a simulator that is gone is found out by asking.
+            let mut unanswered = None;
             loop {
                 // One byte more than a packet has, so that a longer datagram is seen to be longer.
                 let mut buffer = Zeroizing::new([0; PACKET_LENGTH + 1]);
-                let length = self.socket.recv(buffer.as_mut_slice()).await.map_err(LinkError::lost)?;
+                let Ok(received) = timeout(PING_EVERY, self.socket.recv(buffer.as_mut_slice())).await else {
+                    if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
+                        return Err(LinkError::lost("nothing answers any more"));
+                    }
+                    unanswered.get_or_insert_with(Instant::now);
+                    self.socket.send(PING).await.map_err(LinkError::lost)?;
+                    continue;
+                };
+                let length = received.map_err(LinkError::lost)?;
+                unanswered = None;
                 if buffer[..length] != PONG[..] {
                     return Ok(Received::new(buffer[..length].to_vec()));
                 }

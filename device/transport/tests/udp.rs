@@ -125,3 +125,23 @@ async fn says_what_can_not_be_opened() {
     assert_eq!(far, LinkError::NotLoopback { address: "192.0.2.1:21324".into() });
     drop(silent);
 }
+
+#[tokio::test]
+async fn a_simulator_that_is_gone_is_found_out_while_its_answer_is_waited_for() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+    let answers_once = async {
+        // A slow one answers what it is asked, and is waited for.
+        answer_ping(&socket).await;
+        socket.send_to(&[9; 64], host).await.unwrap();
+    };
+    let (received, ()) = tokio::join!(link.receive(), answers_once);
+    assert_eq!(received.unwrap().as_bytes(), [9; 64]);
+
+    let lost = timeout(Duration::from_secs(60), link.receive()).await.expect("it is waited for").err();
+
+    assert!(matches!(lost, Some(LinkError::Lost { .. })), "{lost:?}");
+}

@@ -8,6 +8,7 @@ use tenon_device_session::{
     Answer, DerivationPath, DeviceInfo, Exchange, Fees, GetAddress, Initialize, Member, MemberType, Operation, Ping,
     SignMessage, SignTransaction, SignTypedData, SignTypedHash, Step, Transaction, TypedData, Value, Version,
 };
+use tenon_device_wallets::read_typed_data;
 use tenon_proto::registry;
 
 /// Consecutive packets, the last possibly shorter. A message has its packets' contents, and becomes the same packets
@@ -135,10 +136,12 @@ fn converse<O: Operation>(operation: O, mut answers: &[u8]) -> (Option<O::Output
         let next = match exchange.message(&message) {
             Ok(Step::Send(next, _)) => next,
             Ok(Step::Done(result)) => return (Some(result), given),
-            Ok(Step::Ask(_)) => match exchange.answer(Answer::Passphrase(String::from("secret").into())) {
-                Ok(next) => next,
-                Err(_) => return (None, given),
-            },
+            Ok(Step::Ask(question)) => {
+                match exchange.answer(question.number, Answer::Passphrase(String::from("secret").into())) {
+                    Ok((next, _)) => next,
+                    Err(_) => return (None, given),
+                }
+            }
             Err(_) => return (None, given),
         };
         assert!(SENT.contains(&next.id), "message {} was sent", next.id);
@@ -229,4 +232,61 @@ pub(crate) fn bodies() -> Vec<Vec<u8>> {
     ];
     let numbers = registry::entries().iter().map(|entry| entry.id).chain([219, 300]);
     numbers.flat_map(|id| forms.map(|form| [id.to_be_bytes().as_slice(), form].concat())).collect()
+}
+
+/// Typed data that is read has a value for every member, and no more values than characters.
+pub(crate) fn typed_data_text(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(data) = read_typed_data(text, B256::ZERO, Some(B256::ZERO)) else { return };
+    let members = |name: &str| data.structures.get(name).map(Vec::len);
+    assert_eq!(parts(&data.domain), members("EIP712Domain"));
+    assert_eq!(parts(&data.message), members(&data.primary_type));
+    assert!(count(&data.domain) + count(&data.message) <= 2 * text.len() + 2, "more values than the text has");
+}
+
+fn parts(value: &Value) -> Option<usize> {
+    match value {
+        Value::Parts(parts) => Some(parts.len()),
+        Value::Plain(_) => None,
+    }
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Parts(parts) => 1 + parts.iter().map(count).sum::<usize>(),
+        Value::Plain(_) => 1,
+    }
+}
+
+/// Typed data of all kinds, and some that declare more than they hold.
+pub(crate) fn typed_data_texts() -> Vec<Vec<u8>> {
+    let domain = r#""domain": {"name": "Tenon", "chainId": 51, "salt": null}"#;
+    let member = |name: &str, kind: &str| format!(r#"{{"name": "{name}", "type": "{kind}"}}"#);
+    let types = [
+        member("number", "uint64"),
+        member("debt", "int8"),
+        member("hash", "bytes32"),
+        member("data", "bytes"),
+        member("to", "address[2]"),
+        member("inner", "U[][1]"),
+    ];
+    let whole = format!(
+        r#"{{"types": {{"T": [{}], "U": [{}]}}, "primaryType": "T", {domain}, "message": {{"number": "0x1f", "debt": -3,
+        "hash": "0x{}", "data": "0x", "to": ["0x{}", "0x{}"], "inner": [[{{"is": true}}, {{"is": false}}]]}}}}"#,
+        types.join(","),
+        member("is", "bool"),
+        "ab".repeat(32),
+        "01".repeat(20),
+        "02".repeat(20),
+    );
+    let alone = format!(r#"{{"types": {{}}, "primaryType": "EIP712Domain", {domain}}}"#);
+    let turning = format!(
+        r#"{{"types": {{"T": [{}]}}, "primaryType": "T", {domain}, "message": {{"t": [{{"t": [{{"t": []}}]}}]}}}}"#,
+        member("t", "T[]"),
+    );
+    let doubled = format!(
+        r#"{{"types": {{"T": [{0}, {0}]}}, "primaryType": "T", {domain}, "message": {{"t": []}}}}"#,
+        member("t", "T[]"),
+    );
+    [whole, alone, turning, doubled].map(String::into_bytes).to_vec()
 }

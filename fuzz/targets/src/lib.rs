@@ -61,7 +61,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 47] = [
+pub const TARGETS: [Target; 48] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -101,6 +101,7 @@ pub const TARGETS: [Target; 47] = [
     target("device_frames", "packets of hardware wallets", Bound::bytes(1 << 16, 64), device::frames),
     target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
     target("device_session", "answers of hardware wallets", Bound::bytes(1 << 17, 512), device::session),
+    target("device_typed_data", "typed data for hardware wallets", Bound::bytes(1 << 18, 512), device::typed_data_text),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
     target("script", "tracers written in JavaScript", Bound::bytes(64 << 20, 512), execution::script),
     target("enode", "enode URLs", Bound::bytes(1 << 16, 64), enodes::url),

@@ -47,12 +47,12 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
-        SetMinTip GetSealing SetSealing StartSealing SignTypedData CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
+        SetMinTip GetSealing SetSealing StartSealing SignTypedData DescribeSigner CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
         SuggestGasPrice GetAvailability GetForkSchedule Simulate
         GetIntermediateRoots GetExecutionWitness GetAccountRange ReadRequestFile RecordProfile
         GetNetworkNode ListPeers ChangePeer;
     events
-        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged PeerChanged;
+        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged PeerChanged WalletPrompted;
 };
 
 /// A message by its position in the list, a byte whose lowest bit selects the reply, then the frame.

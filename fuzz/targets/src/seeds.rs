@@ -152,6 +152,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "device_frames" => crate::device::packets(),
         "device_messages" => crate::device::bodies(),
         "device_session" => crate::device::answers(),
+        "device_typed_data" => crate::device::typed_data_texts(),
         "request_headers" => crate::access::header_lines(),
         "eth_arguments" => crate::eth::examples(&transactions()),
         "rlp_items" => rlp_items(),

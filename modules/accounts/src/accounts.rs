@@ -136,6 +136,14 @@ impl BlockSigner for KeyBlockSigner {
 }
 
 impl WalletBackend for Accounts {
+    fn scheme(&self) -> &'static str {
+        "development"
+    }
+
+    fn is_always_unlocked(&self) -> bool {
+        true
+    }
+
     fn wallets(&self) -> Vec<Wallet> {
         if self.inner.keys.is_empty() {
             return Vec::new();
@@ -145,7 +153,12 @@ impl WalletBackend for Accounts {
                 address: key.address(),
                 url: format!("{URL}/m/44'/60'/0'/0/{index}"),
             });
-        vec![Wallet { url: URL.to_owned(), status: WalletStatus::Unlocked, accounts: accounts.collect() }]
+        vec![Wallet {
+            url: URL.to_owned(),
+            status: WalletStatus::Unlocked,
+            failure: None,
+            accounts: accounts.collect(),
+        }]
     }
 
     fn addresses(&self) -> Vec<Address> {

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use tenon_api::{
     Address, B256, Bytes, Failure, OwnAccounts, SecretText, Transaction, U256,
     messages::{
-        CallRequest, GetPoolNonce, SendTransaction, SignTypedData, SubmitTransaction, Wallet, WalletAnswer,
-        WalletOperation,
+        CallRequest, GetPoolNonce, SendTransaction, SignTypedData, SignerAbilities, SubmitTransaction, Wallet,
+        WalletAnswer, WalletOperation,
     },
 };
 use tenon_bus::{Bus, CallContext};
@@ -42,13 +42,23 @@ impl WalletDirectory {
     /// The wallets of a mnemonic and of a folder of key files, if present. Transactions are signed for `chain_id`.
     pub fn new(chain_id: u64, bus: Bus, development: Option<Accounts>, keystore: Option<KeystoreOptions>) -> Self {
         let keystore = keystore.map(|options| Arc::new(KeystoreWallets::new(options, bus.clone())));
-        let mut backends: Vec<Arc<dyn WalletBackend>> = Vec::new();
-        // By scheme: `development` before `keystore`.
-        backends.extend(development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>));
-        backends.extend(keystore.clone().map(|keystore| keystore as Arc<dyn WalletBackend>));
-        let reservations = Reservations::default();
-        let fee_cap = U256::ZERO;
-        Self { inner: Arc::new(Inner { chain_id, fee_cap, bus, backends, keystore, reservations }) }
+        let (reservations, fee_cap) = (Reservations::default(), U256::ZERO);
+        let own = keystore.clone();
+        let inner = Inner { chain_id, fee_cap, bus, backends: Vec::new(), keystore: own, reservations };
+        let directory = Self { inner: Arc::new(inner) };
+        let backends = development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>);
+        let backends = backends.into_iter().chain(keystore.map(|keystore| keystore as Arc<dyn WalletBackend>));
+        backends.fold(directory, Self::with_backend)
+    }
+
+    /// Adds wallets of another kind, at the place of their scheme. Call it before the directory is shared.
+    #[must_use]
+    pub fn with_backend(mut self, backend: Arc<dyn WalletBackend>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.backends.push(backend);
+            inner.backends.sort_by_key(|backend| backend.scheme());
+        }
+        self
     }
 
     /// Sets the maximum cost of a transaction that is signed but not sent, wei. Call it before the directory is shared.
@@ -68,6 +78,11 @@ impl WalletDirectory {
     /// All wallets, in the order of their URLs.
     pub fn wallets(&self) -> Vec<Wallet> {
         self.inner.backends.iter().flat_map(|backend| backend.wallets()).collect()
+    }
+
+    /// What the account with this address can sign. Of an unknown one nothing is known, and nothing refused.
+    pub fn abilities(&self, address: Address) -> SignerAbilities {
+        self.backend(address).map_or(SignerAbilities::ALL, |backend| backend.abilities(address))
     }
 
     /// Follows the folder of key files, and locks accounts when their time is over. Never ends; only one task may run
@@ -106,9 +121,10 @@ impl WalletDirectory {
     /// # Errors
     /// [`AccountsError`].
     pub async fn sign_typed_data(&self, request: SignTypedData, context: &CallContext) -> Result<Bytes, AccountsError> {
-        let SignTypedData { address, domain, message, password } = request;
+        let SignTypedData { address, domain, message, data, password } = request;
         let signer = self.signer(address, Authority { password: password.as_ref(), context }).await?;
-        Ok(signer.sign(Signable::TypedData { domain, message }).await?.to_message_bytes())
+        let what = Signable::TypedData { domain, message, data: data.as_deref() };
+        Ok(signer.sign(what).await?.to_message_bytes())
     }
 
     /// Signs a consensus digest with an unlocked account: R, S, recovery id. Does not block.
@@ -218,7 +234,8 @@ impl WalletDirectory {
             Some(keystore) if keystore.has_key(address) || self.backend(address).is_err() => {
                 keystore.unlock(address, password, time, context).await
             }
-            _ => self.backend(address).map(|_| ()),
+            _ if self.backend(address)?.is_always_unlocked() => Ok(()),
+            _ => Err(AccountsError::NoKeyFile),
         }
     }
 
@@ -229,29 +246,25 @@ impl WalletDirectory {
         }
     }
 
-    /// Runs a wallet operation that key files and mnemonics do not have.
+    /// Runs a wallet operation, most of which only devices have. May wait for a person.
     ///
     /// # Errors
-    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`].
-    pub fn use_wallet(&self, url: &str, operation: &WalletOperation) -> Result<WalletAnswer, AccountsError> {
+    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`]; what the wallet fails
+    /// with.
+    pub async fn use_wallet(
+        &self,
+        url: &str,
+        operation: WalletOperation,
+        context: &CallContext,
+    ) -> Result<WalletAnswer, AccountsError> {
         let mut parts = url.split("://");
-        if !matches!((parts.next(), parts.next(), parts.next()), (Some(scheme), Some(_), None) if !scheme.is_empty()) {
-            return Err(AccountsError::NoWalletUrl);
-        }
-        if !self.wallets().iter().any(|wallet| wallet.url == url) {
-            return Err(AccountsError::UnknownWallet);
-        }
-        match operation {
-            // A key file has nothing to open; the reference reports success.
-            WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
-            WalletOperation::Derive { .. } => Err(AccountsError::NotSupported("not supported")),
-            WalletOperation::Initialize => {
-                Err(AccountsError::NotSupported("specified wallet does not support initialization"))
-            }
-            WalletOperation::Unpair { .. } => {
-                Err(AccountsError::NotSupported("specified wallet does not support pairing"))
-            }
-        }
+        let scheme = match (parts.next(), parts.next(), parts.next()) {
+            (Some(scheme), Some(_), None) if !scheme.is_empty() => scheme,
+            _ => return Err(AccountsError::NoWalletUrl),
+        };
+        let of_scheme = self.inner.backends.iter().filter(|backend| backend.scheme() == scheme);
+        let mut having = of_scheme.filter(|backend| backend.wallets().iter().any(|wallet| wallet.url == url));
+        having.next().ok_or(AccountsError::UnknownWallet)?.use_wallet(url, operation, context).await
     }
 
     /// The account meant by an argument of `--unlock`: an address, or a position in the list of key files.

@@ -64,6 +64,9 @@ pub enum AccountsError {
     /// The wallet has no such operation.
     #[error("{0}")]
     NotSupported(&'static str),
+    /// A device or an external signer failed, in its own words. They hold no secret, and nothing that controls a terminal.
+    #[error("{0}")]
+    Wallet(String),
     /// The signature has the wrong length.
     #[error("signature must be 65 bytes long")]
     SignatureLength,

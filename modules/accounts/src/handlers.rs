@@ -1,8 +1,8 @@
 //! The accounts module's handlers on the bus.
 
 use tenon_api::messages::{
-    CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
-    SignTransaction, SignTypedData, SignedTransactionReply, UnlockAccount, UseWallet,
+    CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
+    SignMessage, SignTransaction, SignTypedData, SignedTransactionReply, UnlockAccount, UseWallet,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 
@@ -24,8 +24,11 @@ pub fn register(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterEr
         Ok(())
     })?;
     let wallets = directory.clone();
-    bus.handle_read(move |request: UseWallet, _: &CallContext| {
-        Ok(wallets.use_wallet(&request.url, &request.operation)?)
+    bus.handle_read(move |request: DescribeSigner, _: &CallContext| Ok(wallets.abilities(request.address)))?;
+    let wallets = directory.clone();
+    bus.handle(move |request: UseWallet, context| {
+        let wallets = wallets.clone();
+        async move { Ok(wallets.use_wallet(&request.url, request.operation, &context).await?) }
     })?;
     bus.handle_read(|request: RecoverSigner, _: &CallContext| {
         Ok(recover_signer(&request.message, &request.signature)?)

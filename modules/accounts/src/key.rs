@@ -65,10 +65,13 @@ fn address_of(public: &PublicKey) -> Address {
 
 /// A signature over a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HashSignature {
-    pub(crate) r: U256,
-    pub(crate) s: U256,
-    pub(crate) y_parity: bool,
+pub struct HashSignature {
+    /// r.
+    pub r: U256,
+    /// s, in the lower half.
+    pub s: U256,
+    /// The parity of the nonce's point.
+    pub y_parity: bool,
 }
 
 impl Key {

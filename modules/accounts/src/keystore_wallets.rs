@@ -273,10 +273,15 @@ fn folder_stamp(folder: &KeyFolder) -> Option<SystemTime> {
 }
 
 impl WalletBackend for KeystoreWallets {
+    fn scheme(&self) -> &'static str {
+        "keystore"
+    }
+
     fn wallets(&self) -> Vec<Wallet> {
         let wallet = |key: &ListedKey| Wallet {
             url: url(key),
             status: self.status(key.address),
+            failure: None,
             accounts: vec![WalletAccount { address: key.address, url: url(key) }],
         };
         self.list.listed().keys().iter().map(wallet).collect()

@@ -1,5 +1,6 @@
 //! The keys of this node: encrypted key files ([`keystore`]) and the accounts of a development network, which are
-//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers will use the same requests.
+//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers stand behind the same port
+//! ([`WalletBackend`]), in crates of their own.
 //!
 //! It owns the secret keys, the list of wallets and the rules on who may use which ([`WalletDirectory`]), and answers
 //! the bus requests about them ([`register`]). It also serialises the choice of nonces: one transaction of a sender at
@@ -34,6 +35,7 @@ pub use accounts::{Accounts, DEV_MNEMONIC, MAX_ACCOUNTS, RevealedAccount};
 pub use directory::WalletDirectory;
 pub use error::{AccountsError, KeyTextError};
 pub use handlers::register;
-pub use key::address_of_secret;
+pub use key::{HashSignature, address_of_secret};
 pub use key_text::parse_key_text;
 pub use keystore_wallets::KeystoreOptions;
+pub use port::{Authority, Signable, Signer, WalletBackend};

@@ -1,14 +1,23 @@
-//! The interface of wallet backends: key files and mnemonics today; devices and external signers later.
+//! The interface of wallet backends: key files and mnemonics in this crate; devices and external signers elsewhere
+//! ([`WalletDirectory::with_backend`](crate::WalletDirectory::with_backend)).
 
 use alloy_primitives::{eip191_hash_message, keccak256};
-use futures_util::future::BoxFuture;
-use tenon_api::{Address, B256, SecretText, Transaction, messages::Wallet};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tenon_api::{
+    Address, B256, SecretText, Transaction,
+    messages::{SignerAbilities, Wallet, WalletAnswer, WalletOperation},
+};
 use tenon_bus::CallContext;
 
 use crate::{AccountsError, key::HashSignature};
 
-/// Wallets of one kind. The listing functions read a snapshot.
-pub(crate) trait WalletBackend: Send + Sync {
+/// Wallets of one kind. The listing functions read a snapshot: they never wait for a device, a person or another process.
+///
+/// A future that is dropped ends its request: whoever was asked learns that the answer is not wanted any more.
+pub trait WalletBackend: Send + Sync {
+    /// The part of its wallets' URLs before `://`. Backends stand in the order of their schemes.
+    fn scheme(&self) -> &'static str;
+
     /// The wallets, in the order of their URLs.
     fn wallets(&self) -> Vec<Wallet>;
 
@@ -18,32 +27,64 @@ pub(crate) trait WalletBackend: Send + Sync {
     /// Returns whether an account has this address.
     fn has_key(&self, address: Address) -> bool;
 
-    /// The signer of an account, if the caller may use it.
+    /// Returns whether its accounts sign without ever being unlocked, so that unlocking one succeeds.
+    fn is_always_unlocked(&self) -> bool {
+        false
+    }
+
+    /// What the account can sign, as far as it is known without asking anybody.
+    fn abilities(&self, _address: Address) -> SignerAbilities {
+        SignerAbilities::ALL
+    }
+
+    /// The signer of an account, if the caller may use it. Does not wait for a person: nonces of the sender are chosen afterwards.
     fn signer<'a>(
         &'a self,
         address: Address,
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>>;
+
+    /// Runs an operation on the wallet with this URL, which is one of [`WalletBackend::wallets`]. May wait for a person.
+    fn use_wallet<'a>(
+        &'a self,
+        _url: &'a str,
+        operation: WalletOperation,
+        _context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
+        std::future::ready(without_device(&operation)).boxed()
+    }
+}
+
+/// What the reference answers for wallets that are no devices: a key file has nothing to open, and reports success.
+fn without_device(operation: &WalletOperation) -> Result<WalletAnswer, AccountsError> {
+    match operation {
+        WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
+        WalletOperation::Derive { .. } => Err(AccountsError::NotSupported("not supported")),
+        WalletOperation::Initialize => {
+            Err(AccountsError::NotSupported("specified wallet does not support initialization"))
+        }
+        WalletOperation::Unpair { .. } => Err(AccountsError::NotSupported("specified wallet does not support pairing")),
+    }
 }
 
 /// Authorisation of a signature.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Authority<'a> {
-    /// Opens the key for this signature only.
-    pub(crate) password: Option<&'a SecretText>,
+pub struct Authority<'a> {
+    /// Opens the key for this signature only. Wallets that ask a person pass it over.
+    pub password: Option<&'a SecretText>,
     /// The caller and the deadline.
-    pub(crate) context: &'a CallContext,
+    pub context: &'a CallContext,
 }
 
 /// An account that is ready to sign. A device shows a person what it signs, and answers after that person's decision.
-pub(crate) trait Signer: Send + Sync {
+pub trait Signer: Send + Sync {
     /// Signs.
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>>;
 }
 
 /// Data to sign.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Signable<'a> {
+pub enum Signable<'a> {
     /// A message in the form of EIP-191.
     Message(&'a [u8]),
     /// An unsigned transaction.
@@ -54,6 +95,9 @@ pub(crate) enum Signable<'a> {
         domain: B256,
         /// Hash of its message; `None` if only the domain is signed.
         message: Option<B256>,
+        /// The data as JSON with the members of `eth_signTypedData_v4`, if the caller gave them: for signers that show them. They
+        /// come from outside and may not be what the hashes are over: compare the signature with [`Signable::hash`].
+        data: Option<&'a str>,
     },
     /// The digest of a block or of a consensus message.
     Block(B256),
@@ -61,11 +105,11 @@ pub(crate) enum Signable<'a> {
 
 impl Signable<'_> {
     /// The hash to sign.
-    pub(crate) fn hash(self) -> B256 {
+    pub fn hash(self) -> B256 {
         match self {
             Self::Message(message) => eip191_hash_message(message),
             Self::Transaction(transaction) => tenon_chain::signing_hash(transaction),
-            Self::TypedData { domain, message } => {
+            Self::TypedData { domain, message, .. } => {
                 let message = message.as_ref().map_or(&[][..], |hash| hash.as_slice());
                 keccak256([&[0x19, 0x01], domain.as_slice(), message].concat())
             }

@@ -3,11 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use alloy_primitives::{address, hex};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{Address, B256, Bytes, Failure, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
 
 use crate::{
-    Accounts, DEV_MNEMONIC, KeystoreOptions, WalletDirectory,
+    Accounts, AccountsError, Authority, DEV_MNEMONIC, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
     keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder},
     register,
 };
@@ -110,7 +111,7 @@ async fn an_unlocked_account_signs_until_it_is_locked() {
     assert_eq!(words(node.unlock("wrong", 300, &socket()).await), "could not decrypt key with given password");
     node.unlock("pass", 300, &socket()).await.unwrap();
     let signature = node.sign(None, &socket()).await.unwrap();
-    let status = node.directory.wallets()[0].status;
+    let status = node.directory.wallets().remove(0).status;
     node.bus.call(LockAccount { address: node.account }, &socket()).await.unwrap();
 
     assert_eq!((signer_of(&signature), status), (node.account, WalletStatus::Unlocked));
@@ -355,4 +356,79 @@ async fn debug_output_contains_no_secret() {
     let printed = format!("{:?} {:?}", node.directory, node.bus.call(ListWallets, &socket()).await);
 
     assert!(!printed.contains("pass") && !printed.contains(KEY), "{printed}");
+}
+
+/// Wallets of another kind: a person is asked for everything.
+struct Told {
+    asked: tokio::sync::Notify,
+}
+
+impl WalletBackend for Told {
+    fn scheme(&self) -> &'static str {
+        "extapi"
+    }
+
+    fn wallets(&self) -> Vec<Wallet> {
+        let status = WalletStatus::Told("waits".to_owned());
+        vec![Wallet { url: "extapi://1".to_owned(), status, failure: None, accounts: vec![] }]
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        vec![STRANGER]
+    }
+
+    fn has_key(&self, address: Address) -> bool {
+        address == STRANGER
+    }
+
+    fn abilities(&self, _: Address) -> SignerAbilities {
+        SignerAbilities { signs_fee_market: false }
+    }
+
+    fn signer<'a>(&'a self, _: Address, _: Authority<'a>) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+        std::future::ready(Err(AccountsError::Wallet("nobody confirmed it".to_owned()))).boxed()
+    }
+
+    fn use_wallet<'a>(
+        &'a self,
+        url: &'a str,
+        _: WalletOperation,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
+        assert_eq!(url, "extapi://1");
+        self.asked.notify_one();
+        std::future::pending().boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wallets_of_another_kind_stand_in_the_order_of_schemes_and_may_wait() {
+    let own = Accounts::from_mnemonic(DEV_MNEMONIC, 1, 1).unwrap();
+    let of_mnemonic = own.addresses()[0];
+    let told = Arc::new(Told { asked: tokio::sync::Notify::new() });
+    let bus = Bus::new();
+    let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(told.clone());
+    register(&bus, &directory).unwrap();
+    let context = socket();
+    let describe = |address| bus.call(DescribeSigner { address }, &context);
+
+    let urls: Vec<_> = directory.wallets().into_iter().map(|wallet| wallet.url).collect();
+    let signed = bus.call(SignMessage { address: STRANGER, message: Bytes::new(), password: None }, &context).await;
+    let unlock = UnlockAccount { address: STRANGER, password: SecretText::from("x"), seconds: 1 };
+
+    assert_eq!(urls, ["development://mnemonic", "extapi://1"]);
+    assert_eq!(directory.addresses(), [of_mnemonic, STRANGER]);
+    assert_eq!(describe(STRANGER).await, Ok(SignerAbilities { signs_fee_market: false }));
+    assert_eq!(describe(of_mnemonic).await, Ok(SignerAbilities::ALL));
+    assert_eq!(describe(Address::ZERO).await, Ok(SignerAbilities::ALL));
+    assert_eq!(words(signed), "nobody confirmed it");
+    assert_eq!(words(bus.call(unlock, &context).await), "no key for given address or file");
+    let operation = WalletOperation::Open { passphrase: SecretText::default() };
+    let opening = bus.call(UseWallet { url: "extapi://1".to_owned(), operation }, &context);
+    tokio::select! {
+        answer = opening => panic!("{answer:?}"),
+        () = told.asked.notified() => {}
+    }
+    // Others are answered meanwhile.
+    assert_eq!(bus.call(ListAccounts, &context).await, Ok(vec![of_mnemonic, STRANGER]));
 }

@@ -206,7 +206,8 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::send_transaction,
         )
         .read("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
-        .slow_read(
+        // What signs may wait for a person at a device, and takes no place of the slow methods.
+        .read(
             "eth_signTypedData_v4",
             &["address", "data"],
             "Signs typed data (EIP-712): an object, or its JSON text.",
@@ -218,7 +219,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             "The transaction that would be sent, unsigned (native chains).",
             sending::fill_transaction,
         )
-        .slow_read("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
+        .read("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
         .method(
             "eth_resend",
             &["transaction", "gasPrice", "gasLimit"],

@@ -26,10 +26,13 @@ const MAX_VALUES: usize = 20_000;
 
 /// The data comes as an object, or as its JSON text.
 pub(crate) async fn sign(context: EthContext, address: Address, Json(data): Json<Value>) -> Result<Bytes, Failure> {
-    let hashes = hash(data).map_err(|reason| Failure::invalid_params(format!("invalid argument 1: {reason}")))?;
+    let invalid = |reason| Failure::invalid_params(format!("invalid argument 1: {reason}"));
+    let data = read(data).map_err(invalid)?;
+    // Devices and external signers show it.
+    let text = data.to_string();
+    let Hashes { domain, message } = hash(data).map_err(invalid)?;
     require_account(&context, Some(address)).await?;
-    let Hashes { domain, message } = hashes;
-    context.call(SignTypedData { address, domain, message, password: None }).await
+    context.call(SignTypedData { address, domain, message, data: Some(text), password: None }).await
 }
 
 /// What a signature is over (EIP-712, `hashStruct`).
@@ -40,10 +43,9 @@ struct Hashes {
     message: Option<B256>,
 }
 
-/// Hashes typed data within the limits. A domain that declares its type is hashed by that type, as every other structure is; one that
+/// Hashes typed data that [`read`] has checked. A domain that declares its type is hashed by that type, as every other structure is; one that
 /// does not has those of the five standard members that are given.
-fn hash(data: Value) -> Result<Hashes, String> {
-    let mut data = read(data)?;
+fn hash(mut data: Value) -> Result<Hashes, String> {
     let given = data.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
     let mut data: TypedData = serde_json::from_value(data).map_err(|error| format!("json: {error}"))?;
     let message = match data.primary_type == DOMAIN_TYPE {
@@ -147,13 +149,17 @@ mod tests {
         read(data).err().unwrap_or_default()
     }
 
+    fn read_and_hash(data: Value) -> Result<Hashes, String> {
+        read(data).and_then(hash)
+    }
+
     /// Data whose message is empty, so that the domain alone makes the hash.
     fn of_domain(declared: Value, domain: Value) -> Result<Hashes, String> {
         let types = match declared {
             Value::Null => json!({}),
             declared => json!({ "EIP712Domain": declared }),
         };
-        hash(json!({ "types": types, "primaryType": "EIP712Domain", "domain": domain, "message": {} }))
+        read_and_hash(json!({ "types": types, "primaryType": "EIP712Domain", "domain": domain, "message": {} }))
     }
 
     fn struct_hash(kind: &str, words: &[B256]) -> B256 {
@@ -202,7 +208,7 @@ mod tests {
             },
         });
 
-        let hashes = hash(data).unwrap();
+        let hashes = read_and_hash(data).unwrap();
 
         assert_eq!(
             hashes.domain,

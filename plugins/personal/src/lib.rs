@@ -98,18 +98,20 @@ fn with_wallets(table: Table<Personal>) -> Table<Personal> {
         .method("personal_unpair", &["url", "pin"], "Ends the pairing with a smart card.", wallets::unpair)
 }
 
+/// These may wait for a person at a device: they take no place of the slow methods. Keys are derived from passwords within a bound of
+/// their own.
 fn with_sending(table: Table<Personal>) -> Table<Personal> {
     const SENDS: &str = "Fills in, signs with the password, and sends a transaction; gives its hash.";
     table
-        .slow_method("personal_sendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
-        .slow_method("personal_signAndSendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
-        .slow_read(
+        .method("personal_sendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
+        .method("personal_signAndSendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
+        .read(
             "personal_signTransaction",
             &["transaction", "password"],
             "Signs a complete transaction with the password, without sending it.",
             sending::sign_transaction,
         )
-        .slow_read(
+        .read(
             "personal_sign",
             &["message", "address", "password"],
             "Signs a message (EIP-191) with the password; without one the account must be unlocked.",

@@ -93,11 +93,15 @@ fn wallets_are_listed_with_their_accounts_and_two_texts_are_passed_over() {
     let host = FakeHost::new().answer(|_: ListWallets| {
         let url = "keystore:///k/1".to_owned();
         let accounts = vec![WalletAccount { address: account(), url: url.clone() }];
-        Ok(vec![Wallet { url, status: WalletStatus::Locked, accounts }])
+        let failure = Some("PIN invalid".to_owned());
+        let status = WalletStatus::Told("Failed: PIN invalid".to_owned());
+        let device = Wallet { url: "trezor://1".to_owned(), status, failure, accounts: vec![] };
+        Ok(vec![Wallet { url, status: WalletStatus::Locked, failure: None, accounts }, device])
     });
-    let wanted = json!([{
-        "url": "keystore:///k/1", "status": "Locked", "accounts": [{ "address": ACCOUNT, "url": "keystore:///k/1" }]
-    }]);
+    let wanted = json!([
+        { "url": "keystore:///k/1", "status": "Locked", "accounts": [{ "address": ACCOUNT, "url": "keystore:///k/1" }] },
+        { "url": "trezor://1", "status": "Failed: PIN invalid", "failure": "PIN invalid" },
+    ]);
 
     assert_eq!(call(&host, "personal_listWallets", &json!([])), Ok(wanted.clone()));
     assert_eq!(call(&host, "personal_listWallets", &json!(["key", "password"])), Ok(wanted));

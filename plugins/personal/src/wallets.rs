@@ -17,7 +17,10 @@ pub(crate) async fn list(
     for wallet in &wallets {
         json.begin_object();
         json.key("url").string(&wallet.url);
-        json.key("status").string(status_text(wallet.status));
+        json.key("status").string(status_text(&wallet.status));
+        if let Some(failure) = &wallet.failure {
+            json.key("failure").string(failure);
+        }
         if !wallet.accounts.is_empty() {
             json.key("accounts");
             json.begin_list();
@@ -30,10 +33,11 @@ pub(crate) async fn list(
     Ok(json)
 }
 
-const fn status_text(status: WalletStatus) -> &'static str {
+fn status_text(status: &WalletStatus) -> &str {
     match status {
         WalletStatus::Locked => "Locked",
         WalletStatus::Unlocked => "Unlocked",
+        WalletStatus::Told(words) => words,
     }
 }
 

@@ -56,26 +56,30 @@ request!(SendTransaction => B256, topic 0x0503, Sign, with secrets);
 /// Wallets in the order of their URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListWallets;
-request!(ListWallets => Vec<Wallet>, topic 0x0504, Sign);
+request!(ListWallets => Vec<Wallet>, topic 0x0504, schema 2, Sign);
 
-/// A wallet: a key file, or the keys of a mnemonic.
+/// A wallet: a key file, the keys of a mnemonic, a device, or an external signer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wallet {
     /// `<scheme>://<path>`.
     pub url: String,
-    /// Whether it is unlocked.
+    /// Whether it signs, and what it waits for.
     pub status: WalletStatus,
+    /// What it failed with last.
+    pub failure: Option<String>,
     /// Its accounts.
     pub accounts: Vec<WalletAccount>,
 }
 
-/// Whether a wallet signs without a password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether a wallet signs without a password, or how it stands in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletStatus {
     /// It needs a password to sign.
     Locked,
     /// It signs without a password.
     Unlocked,
+    /// What a device or an external signer says of itself, fit to show.
+    Told(String),
 }
 
 /// An account of a wallet.
@@ -189,10 +193,33 @@ pub struct SignTypedData {
     pub domain: B256,
     /// Hash of the message's structure; `None` if only the domain is signed.
     pub message: Option<B256>,
+    /// The data that the hashes are over, as JSON with the members of `eth_signTypedData_v4`: devices and external signers show
+    /// them. Key files sign the hashes alone.
+    pub data: Option<String>,
     /// Opens the key for this message alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
-request!(SignTypedData => Bytes, topic 0x050b, Sign, with secrets);
+request!(SignTypedData => Bytes, topic 0x050b, schema 2, Sign, with secrets);
+
+/// What the account with this address can sign. A read: nobody is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescribeSigner {
+    /// The account.
+    pub address: Address,
+}
+request!(DescribeSigner => SignerAbilities, topic 0x050c, ReadNode);
+
+/// What an account can sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignerAbilities {
+    /// Whether it signs transactions of type 2 (EIP-1559). Devices with old firmware sign type 0 only.
+    pub signs_fee_market: bool,
+}
+
+impl SignerAbilities {
+    /// Everything.
+    pub const ALL: Self = Self { signs_fee_market: true };
+}
 
 /// A wallet arrived or was dropped, or its key was unlocked or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,4 +242,25 @@ pub enum WalletChange {
     Locked,
     /// It has been removed.
     Dropped,
+}
+
+/// A wallet waits for a person. Published once for each question, not again when it is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalletPrompted {
+    /// URL of the wallet.
+    pub url: String,
+    /// What it waits for.
+    pub prompt: WalletPrompt,
+}
+event!(WalletPrompted, topic 0x800a, Sign);
+
+/// What a wallet waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WalletPrompt {
+    /// Positions of its PIN, with `personal_openWallet`.
+    Pin,
+    /// Its passphrase, with `personal_openWallet`.
+    Passphrase,
+    /// A person at the device, who confirms what it shows or rejects it.
+    Button,
 }

@@ -4,7 +4,9 @@ use tenon_device_framing::Message;
 use tenon_proto::WireMessage as _;
 use tenon_proto::common::Success;
 use tenon_proto::decode;
-use tenon_proto::management::{Features, Initialize as InitializeMessage, Ping as PingMessage};
+use tenon_proto::management::{
+    Features, GetFeatures as GetFeaturesMessage, Initialize as InitializeMessage, Ping as PingMessage,
+};
 use zeroize::Zeroizing;
 
 use crate::{DeviceError, DeviceInfo, Operation, Outgoing, Progress};
@@ -30,6 +32,10 @@ impl Operation for Initialize {
         &[Features::ID]
     }
 
+    fn may_need_person(&self) -> bool {
+        false
+    }
+
     fn answered(&mut self, message: &Message) -> Result<Progress<Self::Output>, DeviceError> {
         let mut features: Features = decode(message.id, &message.body)?;
         let info = DeviceInfo::new(&features)?;
@@ -40,6 +46,31 @@ impl Operation for Initialize {
 
 /// The longest state or session id that is kept, bytes.
 const MAX_STATE: usize = 64;
+
+/// Asks whether the device is there, and whether it is the same. Unlike `Ping` it does not count as use: the device locks itself in
+/// its time (checked in the firmware, `legacy/v1.8.1` and `legacy/v1.12.1`: only the home screen restarts that time).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GetFeatures;
+
+impl Operation for GetFeatures {
+    type Output = DeviceInfo;
+
+    fn request(&mut self) -> Outgoing {
+        Outgoing::new(&GetFeaturesMessage {})
+    }
+
+    fn expected(&self) -> &'static [u16] {
+        &[Features::ID]
+    }
+
+    fn may_need_person(&self) -> bool {
+        false
+    }
+
+    fn answered(&mut self, message: &Message) -> Result<Progress<DeviceInfo>, DeviceError> {
+        DeviceInfo::new(&decode(message.id, &message.body)?).map(Progress::Done)
+    }
+}
 
 /// Asks whether the device is there; has it unlocked on the way.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +99,10 @@ impl Operation for Ping {
 
     fn expected(&self) -> &'static [u16] {
         &[Success::ID]
+    }
+
+    fn may_need_person(&self) -> bool {
+        self.is_pin_wanted || self.is_passphrase_wanted
     }
 
     fn answered(&mut self, message: &Message) -> Result<Progress<Vec<u8>>, DeviceError> {

@@ -7,7 +7,7 @@ mod transaction;
 mod typed_data;
 
 pub use address::GetAddress;
-pub use management::{Initialize, Ping};
+pub use management::{GetFeatures, Initialize, Ping};
 pub use message::SignMessage;
 pub use transaction::SignTransaction;
 pub use typed_data::{SignTypedData, SignTypedHash};

@@ -54,10 +54,14 @@ pub(crate) fn never() -> BoxFuture<'static, ()> {
 
 impl Held {
     pub(crate) fn new(settings: SimulatorSettings) -> Self {
+        Self::with_timeouts(settings, TIMEOUTS)
+    }
+
+    pub(crate) fn with_timeouts(settings: SimulatorSettings, timeouts: Timeouts) -> Self {
         let simulator = Arc::new(Simulator::start(settings));
         let transport = Arc::new(MemoryTransport(vec![("device".into(), simulator.clone())]));
         let (send, status) = watch::channel(WalletStatus::default());
-        Self { simulator, wallet: Wallet::new(transport, "device".into(), TIMEOUTS, send), status }
+        Self { simulator, wallet: Wallet::new(transport, "device".into(), timeouts, send), status }
     }
 
     /// An open wallet with account 0.

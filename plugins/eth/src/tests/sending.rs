@@ -74,6 +74,25 @@ fn missing_members_are_filled_in() {
 }
 
 #[test]
+fn a_device_that_signs_type_0_alone_gets_it_unless_the_caller_chose() {
+    let abilities = |signs_fee_market| {
+        move |request: DescribeSigner| {
+            assert_eq!(request.address, ACCOUNT.parse::<Address>().expect("address"));
+            Ok(SignerAbilities { signs_fee_market })
+        }
+    };
+    let filled = |signs_fee_market, members: &str| {
+        let node = node(Some(100)).answer(abilities(signs_fee_market));
+        refusal(call(&node, "eth_sendTransaction", &format!(r#"[{{"from":"{ACCOUNT}","to":"{ACCOUNT}"{members}}}]"#)))
+    };
+
+    assert_eq!(filled(false, ""), "gas 21000 nonce - prices 107 - -");
+    assert_eq!(filled(false, r#","gasPrice":"0x5""#), "gas 21000 nonce - prices 5 - -");
+    assert_eq!(filled(false, r#","maxPriorityFeePerGas":"0x9""#), "gas 21000 nonce - prices - 209 9");
+    assert_eq!(filled(true, ""), "gas 21000 nonce - prices - 207 7");
+}
+
+#[test]
 fn accounts_that_are_not_here_are_unknown() {
     let foreign =
         r#"[{"from":"0x0100000000000000000000000000000000000000","to":"0x0100000000000000000000000000000000000000"}]"#;
@@ -173,6 +192,9 @@ fn typed_data_is_signed_by_its_two_hashes() {
     });
     let node = node(Some(100)).answer(|request: SignTypedData| {
         assert_eq!((request.address, request.password), (ACCOUNT.parse().expect("address"), None));
+        // What a device shows is what was hashed.
+        let shown: Value = serde_json::from_str(&request.data.expect("the data")).expect("JSON");
+        assert_eq!(shown["domain"]["name"], "Ether Mail");
         Err(Failure::server(format!("{} {:?}", request.domain, request.message)))
     });
     let sign = |data: &Value| refusal(call(&node, "eth_signTypedData_v4", &json!([ACCOUNT, data]).to_string()));

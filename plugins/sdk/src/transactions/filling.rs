@@ -3,7 +3,7 @@
 use alloy_primitives::U256;
 use tenon_api::{
     BlockId, Failure,
-    messages::{BlockOverrides, CallRequest, EstimateGas, GetHead, GetPoolNonce, SuggestTip},
+    messages::{BlockOverrides, CallRequest, DescribeSigner, EstimateGas, GetHead, GetPoolNonce, SuggestTip},
 };
 
 use crate::{Context, shapes::CallArguments};
@@ -100,6 +100,12 @@ async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &m
             Err(Failure::server("gasPrice must be non-zero after EIP-1559 fork"))
         }
         (Some(_), _) => Ok(()),
+        (None, Some(base_fee)) if signs_type_0_alone(context, request).await => {
+            // What `eth_gasPrice` answers.
+            let tip = context.call(SuggestTip).await?;
+            request.gas_price = Some(tip.saturating_add(U256::from(base_fee)));
+            Ok(())
+        }
         (None, Some(base_fee)) => fill_caps(context, request, U256::from(base_fee)).await,
         (None, None) if request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some() => {
             let message = "maxFeePerGas and maxPriorityFeePerGas are not valid before EIP-1559 is active";
@@ -109,6 +115,22 @@ async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &m
             request.gas_price = Some(context.call(SuggestTip).await?);
             Ok(())
         }
+    }
+}
+
+/// Whether the caller left the type open, and the sender is a device whose firmware knows no other.
+async fn signs_type_0_alone<S: Send + Sync + 'static>(context: &Context<S>, request: &CallRequest) -> bool {
+    let is_open = request.max_fee_per_gas.is_none()
+        && request.max_priority_fee_per_gas.is_none()
+        && request.access_list.is_none()
+        && request.authorization_list.is_none();
+    match request.from.filter(|_| is_open) {
+        // Where nobody describes signers, nobody signs: filling goes on all the same.
+        Some(address) => {
+            let described = context.call(DescribeSigner { address }).await;
+            described.is_ok_and(|abilities| !abilities.signs_fee_market)
+        }
+        None => false,
     }
 }
 

@@ -1,0 +1,95 @@
+//! Hardware wallets as a module of the node: from settings, off unless asked for, switched on and off at run time.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_api::Failure;
+use tenon_config::{DeviceSettings, Settings};
+use tenon_device_session::{Hub, Timeouts};
+use tenon_device_transport::hid::NativeHid;
+use tenon_device_transport::webusb::NativeUsb;
+use tenon_device_transport::{HidTransport, Transport, UdpTransport, WebUsbTransport};
+use tenon_device_wallets::DeviceWallets;
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_supervisor::Supervisor;
+use tokio::runtime::Handle;
+
+use crate::exit::Stop;
+
+/// The devices as a module. Disabled, none is looked for, and what a device was asked is cancelled.
+///
+/// # Errors
+/// [`Stop::Usage`] for an address of `device.udp` that is none, or lies beyond this machine.
+pub(crate) fn module(
+    settings: &Settings,
+    wallets: DeviceWallets,
+    supervisor: &Arc<Supervisor>,
+) -> Result<ActorModule, Stop> {
+    let actor = DeviceActor {
+        udp: udp(&settings.device)?,
+        timeouts: Timeouts { prompt: settings.device.prompt, ..Timeouts::default() },
+        wallets,
+        supervisor: Arc::downgrade(supervisor),
+    };
+    Ok(ActorModule {
+        name: "device",
+        summary: "Finds hardware wallets and signs with their accounts.",
+        uses: &["accounts"],
+        answers: &[],
+        stage: ActorStage::BeforePlugins,
+        is_wanted: settings.device.enabled,
+        control: ActorControl::Switch(Box::new(actor)),
+    })
+}
+
+/// Where simulators are looked for.
+fn udp(settings: &DeviceSettings) -> Result<UdpTransport, Stop> {
+    let address = |text: &String| {
+        text.parse::<SocketAddr>()
+            .map_err(|_| Stop::Usage(format!("device.udp: {text:?} is no address such as 127.0.0.1:21324")))
+    };
+    let addresses = settings.udp.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    UdpTransport::new(addresses).map_err(|error| Stop::Usage(format!("device.udp: {error}")))
+}
+
+struct DeviceActor {
+    wallets: DeviceWallets,
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    supervisor: Weak<Supervisor>,
+    udp: UdpTransport,
+    timeouts: Timeouts,
+}
+
+impl ActorSwitch for DeviceActor {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            // What has failed may still hold devices.
+            self.wallets.stop().await;
+            let transports: Vec<Arc<dyn Transport>> = vec![
+                Arc::new(self.udp.clone()),
+                Arc::new(HidTransport::new(NativeHid)),
+                Arc::new(WebUsbTransport::new(NativeUsb)),
+            ];
+            let hub = Hub::new(transports, supervisor, Handle::current(), self.timeouts);
+            self.wallets.start(hub, self.timeouts.prompt);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            self.wallets.stop().await;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let reason = || "it fell over and does not look for devices; enable it again".to_owned();
+        self.wallets.has_failed().then(reason)
+    }
+}

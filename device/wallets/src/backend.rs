@@ -1,0 +1,169 @@
+//! The wallets of the connected devices, as the accounts' directory sees them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_accounts::{AccountsError, Authority, Signer, WalletBackend};
+use tenon_api::Address;
+use tenon_api::messages::{
+    SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletOperation, WalletStatus as ListedStatus,
+};
+use tenon_bus::{Bus, CallContext};
+use tenon_device_session::{DerivationPath, Hub, PathError, WalletHandle};
+use zeroize::Zeroizing;
+
+use crate::person::EventPerson;
+use crate::running::{Running, failed};
+use crate::signer::DeviceSigner;
+
+/// The wallets of the connected devices. Clones share them. There are none until [`DeviceWallets::start`].
+#[derive(Clone)]
+pub struct DeviceWallets {
+    bus: Bus,
+    running: Arc<ArcSwapOption<Running>>,
+}
+
+impl DeviceWallets {
+    /// Switched off. Changes and prompts are published on `bus`, which is also asked for balances.
+    pub fn new(bus: Bus) -> Self {
+        Self { bus, running: Arc::default() }
+    }
+
+    /// Switches on: devices of `hub` are looked for, and opened where they ask nothing. A request without deadline waits for its turn
+    /// as long as a person has for a prompt. What ran before must have been stopped.
+    pub fn start(&self, hub: Hub, prompt: Duration) {
+        self.running.store(Some(Running::start(hub, self.bus.clone(), prompt)));
+    }
+
+    /// Switches off: what devices are asked is cancelled, all wallets are closed and forgotten.
+    pub async fn stop(&self) {
+        if let Some(running) = self.running.swap(None) {
+            running.stop().await;
+        }
+    }
+
+    /// Whether devices were switched on, and are not looked for any more.
+    pub fn has_failed(&self) -> bool {
+        self.running.load().as_ref().is_some_and(|running| running.has_failed())
+    }
+
+    /// The running devices and a wallet of them that has the account: an open one, if there are several.
+    fn with_account(&self, address: Address) -> Option<(Arc<Running>, String, WalletHandle)> {
+        let running = self.running.load_full()?;
+        let find = |must_be_open: bool| {
+            running.hub.find(|handle| handle.has_account(address) && (!must_be_open || handle.is_open()))
+        };
+        let (url, handle) = find(true).or_else(|| find(false))?;
+        Some((running, url, handle))
+    }
+
+    async fn operate(
+        &self,
+        url: &str,
+        operation: WalletOperation,
+        context: &CallContext,
+    ) -> Result<WalletAnswer, AccountsError> {
+        let running = self.running.load_full().ok_or(AccountsError::UnknownWallet)?;
+        let handle = running.hub.wallet(url).ok_or(AccountsError::UnknownWallet)?;
+        let caller = running.caller(context);
+        // Only the wallet is held while a person is waited for.
+        drop(running);
+        let person = EventPerson::boxed(&self.bus, url);
+        match operation {
+            WalletOperation::Open { passphrase } => {
+                let given = handle.status().given(Zeroizing::new(passphrase.expose().to_owned()));
+                drop(passphrase);
+                caller.wait(handle.open(given, person, caller.deadline)).await.map_err(failed)?;
+                Ok(WalletAnswer::Done)
+            }
+            WalletOperation::Derive { path, is_pinned } => {
+                let path: DerivationPath =
+                    path.parse().map_err(|error: PathError| AccountsError::Wallet(error.to_string()))?;
+                let account_url = account_url(url, &path);
+                let derived = handle.derive(path, is_pinned, false, person, caller.deadline);
+                let address = caller.wait(derived).await.map_err(failed)?;
+                Ok(WalletAnswer::Account(WalletAccount { address, url: account_url }))
+            }
+            WalletOperation::Initialize => {
+                Err(AccountsError::NotSupported("specified wallet does not support initialization"))
+            }
+            WalletOperation::Unpair { .. } => {
+                Err(AccountsError::NotSupported("specified wallet does not support pairing"))
+            }
+        }
+    }
+}
+
+fn account_url(wallet: &str, path: &DerivationPath) -> String {
+    format!("{wallet}/{path}")
+}
+
+/// What is listed of a wallet (10.7). Accounts stand in the order of their paths.
+fn listed(url: String, handle: &WalletHandle) -> Wallet {
+    let status = handle.status();
+    let mut accounts: Vec<_> = status.accounts.iter().collect();
+    accounts.sort_by_key(|(_, path)| *path);
+    let account = |(address, path): (&Address, &DerivationPath)| WalletAccount {
+        address: *address,
+        url: account_url(&url, path),
+    };
+    let accounts = accounts.into_iter().map(account).collect();
+    Wallet { status: ListedStatus::Told(status.text()), failure: status.failure, accounts, url }
+}
+
+impl WalletBackend for DeviceWallets {
+    fn scheme(&self) -> &'static str {
+        "trezor"
+    }
+
+    fn wallets(&self) -> Vec<Wallet> {
+        let Some(running) = self.running.load_full() else { return Vec::new() };
+        let wallets = running.hub.wallets();
+        for (url, handle) in wallets.iter().filter(|(_, handle)| handle.is_open()) {
+            running.discover(url, handle);
+        }
+        wallets.into_iter().map(|(url, handle)| listed(url, &handle)).collect()
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        let Some(running) = self.running.load_full() else { return Vec::new() };
+        let of_wallet = |(url, handle): (String, WalletHandle)| listed(url, &handle).accounts;
+        running.hub.wallets().into_iter().flat_map(of_wallet).map(|account| account.address).collect()
+    }
+
+    fn has_key(&self, address: Address) -> bool {
+        let running = self.running.load();
+        running.as_ref().is_some_and(|running| running.hub.find(|handle| handle.has_account(address)).is_some())
+    }
+
+    fn abilities(&self, address: Address) -> SignerAbilities {
+        match self.with_account(address) {
+            Some((_, _, handle)) => SignerAbilities { signs_fee_market: handle.status().signs_fee_market },
+            None => SignerAbilities::ALL,
+        }
+    }
+
+    fn signer<'a>(
+        &'a self,
+        address: Address,
+        authority: Authority<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+        let signer = self.with_account(address).ok_or(AccountsError::UnknownAccount).map(|(running, url, handle)| {
+            let caller = running.caller(authority.context);
+            Box::new(DeviceSigner { bus: self.bus.clone(), url, handle, account: address, caller }) as Box<dyn Signer>
+        });
+        std::future::ready(signer).boxed()
+    }
+
+    fn use_wallet<'a>(
+        &'a self,
+        url: &'a str,
+        operation: WalletOperation,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
+        self.operate(url, operation, context).boxed()
+    }
+}

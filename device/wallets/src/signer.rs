@@ -1,0 +1,87 @@
+//! Signing with an account of a device (`docs/spec/device.md 10.8`).
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_accounts::{AccountsError, HashSignature, Signable, Signer};
+use tenon_api::{Address, Transaction, TransactionPayload, U256};
+use tenon_bus::Bus;
+use tenon_device_session::{AccessListItem, Fees, Signature, Unsupported, WalletHandle};
+
+use crate::person::EventPerson;
+use crate::read_typed_data;
+use crate::running::{Caller, failed};
+
+/// An account of a device, for one caller.
+pub(crate) struct DeviceSigner {
+    pub(crate) bus: Bus,
+    pub(crate) url: String,
+    pub(crate) handle: WalletHandle,
+    pub(crate) account: Address,
+    pub(crate) caller: Caller,
+}
+
+impl DeviceSigner {
+    async fn ask(&self, what: Signable<'_>) -> Result<Signature, AccountsError> {
+        let (account, deadline) = (self.account, self.caller.deadline);
+        let person = EventPerson::boxed(&self.bus, &self.url);
+        let signed = match what {
+            Signable::Message(message) => {
+                self.caller.wait(self.handle.sign_message(account, message.to_vec(), person, deadline)).await
+            }
+            Signable::Transaction(transaction) => {
+                let transaction = unsigned(transaction).map_err(|error| failed(error.into()))?;
+                self.caller.wait(self.handle.sign_transaction(account, transaction, person, deadline)).await
+            }
+            Signable::TypedData { domain, message, data } => {
+                let text = data.ok_or_else(|| failed(Unsupported::TypedData.into()))?;
+                let data = read_typed_data(text, domain, message);
+                let data = data.map_err(|error| AccountsError::Wallet(error.to_string()))?;
+                self.caller.wait(self.handle.sign_typed_data(account, data, person, deadline)).await
+            }
+            Signable::Block(_) => return Err(failed(Unsupported::Hash.into())),
+        };
+        signed.map_err(failed)
+    }
+}
+
+impl Signer for DeviceSigner {
+    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
+        async move {
+            let Signature { r, s, is_odd } = self.ask(what).await?;
+            Ok(HashSignature { r: U256::from_be_bytes(r), s: U256::from_be_bytes(s), y_parity: is_odd })
+        }
+        .boxed()
+    }
+}
+
+/// A transaction as devices take it.
+fn unsigned(transaction: &Transaction) -> Result<tenon_device_session::Transaction, Unsupported> {
+    let fees = match &transaction.payload {
+        TransactionPayload::Legacy { gas_price } => Fees::Legacy { gas_price: *gas_price },
+        TransactionPayload::DynamicFee { max_fee_per_gas, max_priority_fee_per_gas, access_list } => {
+            let item = |item: &tenon_api::AccessListItem| AccessListItem {
+                address: item.address,
+                storage_keys: item.storage_keys.clone(),
+            };
+            Fees::FeeMarket {
+                max_fee: *max_fee_per_gas,
+                max_priority_fee: *max_priority_fee_per_gas,
+                access_list: access_list.iter().map(item).collect(),
+            }
+        }
+        TransactionPayload::AccessList { .. }
+        | TransactionPayload::Blob { .. }
+        | TransactionPayload::SetCode { .. } => {
+            return Err(Unsupported::TransactionType);
+        }
+    };
+    Ok(tenon_device_session::Transaction {
+        chain_id: transaction.chain_id,
+        nonce: transaction.nonce,
+        gas_limit: transaction.gas_limit,
+        to: transaction.to,
+        value: transaction.value,
+        data: transaction.input.clone(),
+        fees,
+    })
+}

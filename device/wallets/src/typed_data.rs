@@ -1,0 +1,314 @@
+//! Typed data (EIP-712) as JSON, read into structures and values as devices ask for them.
+//!
+//! The hashes come from elsewhere. If they are not those of this data, the device signs another hash than the node expects, and the
+//! signature is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, B256, I256, U256, hex};
+use serde_json::{Map, Value as Json};
+use tenon_device_session::{Member, MemberType, TypedData, Value};
+
+/// The structure of a domain.
+const DOMAIN: &str = "EIP712Domain";
+/// Maximum length of the text, bytes.
+const MAX_TEXT: usize = 1 << 20;
+/// Maximum number of structures.
+const MAX_STRUCTURES: usize = 256;
+/// Maximum length of the name of a type: its brackets are read one inside the other.
+const MAX_TYPE_NAME: usize = 256;
+/// The members that a domain can have without declaring its type, in the standard's order.
+const STANDARD_DOMAIN: [(&str, MemberType); 5] = [
+    ("name", MemberType::Text),
+    ("version", MemberType::Text),
+    ("chainId", MemberType::Unsigned(32)),
+    ("verifyingContract", MemberType::Address),
+    ("salt", MemberType::Bytes(Some(32))),
+];
+
+/// What is wrong with typed data: a sentence that names the member or the type, and none of the values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("typed data: {0}")]
+pub struct TypedDataError(String);
+
+fn wrong<T>(words: impl Into<String>) -> Result<T, TypedDataError> {
+    Err(TypedDataError(words.into()))
+}
+
+/// Reads typed data with the members of `eth_signTypedData_v4`. The two hashes are what the signature will be over; there is no
+/// `message_hash` where the domain alone is signed.
+///
+/// # Errors
+/// [`TypedDataError`].
+pub fn read_typed_data(
+    text: &str,
+    domain_separator: B256,
+    message_hash: Option<B256>,
+) -> Result<TypedData, TypedDataError> {
+    if text.len() > MAX_TEXT {
+        return wrong(format!("{} bytes, {MAX_TEXT} are the most", text.len()));
+    }
+    let json: Json = serde_json::from_str(text).map_err(|error| TypedDataError(error.to_string()))?;
+    let Some(primary_type) = json.get("primaryType").and_then(Json::as_str) else {
+        return wrong("primaryType is missing");
+    };
+    let mut structures = structures(json.get("types").unwrap_or(&Json::Null))?;
+    let given = json.get("domain").unwrap_or(&Json::Null);
+    if !structures.contains_key(DOMAIN) {
+        let has = |name: &str| given.get(name).is_some_and(|value| !value.is_null());
+        let members = STANDARD_DOMAIN.into_iter().filter(|(name, _)| has(name));
+        let members = members.map(|(name, kind)| Member { name: name.to_owned(), kind }).collect();
+        structures.insert(DOMAIN.to_owned(), members);
+    }
+    let domain = structure(DOMAIN, given, &structures)?;
+    let message = match primary_type == DOMAIN {
+        true => domain.clone(),
+        false => structure(primary_type, json.get("message").unwrap_or(&Json::Null), &structures)?,
+    };
+    let primary_type = primary_type.to_owned();
+    Ok(TypedData { structures, primary_type, domain, message, domain_separator, message_hash })
+}
+
+/// The structures by name.
+type Structures = BTreeMap<String, Vec<Member>>;
+
+fn structures(types: &Json) -> Result<Structures, TypedDataError> {
+    let Some(types) = types.as_object() else { return wrong("types is no object") };
+    if types.len() > MAX_STRUCTURES {
+        return wrong(format!("more than {MAX_STRUCTURES} structures"));
+    }
+    let mut structures = Structures::new();
+    for (name, members) in types {
+        let Some(members) = members.as_array() else { return wrong(format!("the members of {name} are no list")) };
+        let member = |member: &Json| {
+            let text = |key: &str| match member.get(key).and_then(Json::as_str) {
+                Some(text) => Ok(text),
+                None => wrong(format!("a member of {name} has no {key}")),
+            };
+            let (kind, member) = (text("type")?, text("name")?);
+            match member_type(kind, types) {
+                Some(kind) => Ok(Member { name: member.to_owned(), kind }),
+                None => wrong(format!("the type of {name}.{member} is none")),
+            }
+        };
+        let members: Vec<Member> = members.iter().map(member).collect::<Result<_, _>>()?;
+        let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        if names.len() < members.len() {
+            // A value would stand for several: few declarations could make many of it.
+            return wrong(format!("two members of {name} have one name"));
+        }
+        structures.insert(name.clone(), members);
+    }
+    Ok(structures)
+}
+
+/// A type by its name.
+fn member_type(name: &str, types: &Map<String, Json>) -> Option<MemberType> {
+    if name.len() > MAX_TYPE_NAME {
+        return None;
+    }
+    if let Some(entry) = name.strip_suffix(']') {
+        let (entry, size) = entry.rsplit_once('[')?;
+        let size = if size.is_empty() { None } else { Some(size.parse().ok()?) };
+        return Some(MemberType::Array(Box::new(member_type(entry, types)?), size));
+    }
+    if types.contains_key(name) {
+        return Some(MemberType::Structure(name.to_owned()));
+    }
+    match name {
+        "string" => Some(MemberType::Text),
+        "bool" => Some(MemberType::Bool),
+        "address" => Some(MemberType::Address),
+        "bytes" => Some(MemberType::Bytes(None)),
+        _ => {
+            if let Some(bits) = name.strip_prefix("uint") {
+                return bytes_of(bits).map(MemberType::Unsigned);
+            }
+            if let Some(bits) = name.strip_prefix("int") {
+                return bytes_of(bits).map(MemberType::Signed);
+            }
+            let size: u32 = name.strip_prefix("bytes")?.parse().ok()?;
+            (1..=32).contains(&size).then_some(MemberType::Bytes(Some(size)))
+        }
+    }
+}
+
+/// The bytes of a number of so many bits.
+fn bytes_of(bits: &str) -> Option<u32> {
+    if bits.is_empty() {
+        return Some(32);
+    }
+    let bits: u32 = bits.parse().ok()?;
+    (bits.is_multiple_of(8) && (8..=256).contains(&bits)).then_some(bits / 8)
+}
+
+/// The values of a structure, in the order of its members. JSON nests no deeper than its parser allows, and every value is read
+/// once, so that depth and size are bounded by the text.
+fn structure(name: &str, json: &Json, structures: &Structures) -> Result<Value, TypedDataError> {
+    let Some(members) = structures.get(name) else { return wrong(format!("there is no structure {name}")) };
+    let member = |member: &Member| match json.get(&member.name) {
+        Some(json) => match value(&member.kind, json, structures) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => wrong(format!("the value of {name}.{} is not of its type", member.name)),
+            Err(error) => Err(error),
+        },
+        None => wrong(format!("{name}.{} is missing", member.name)),
+    };
+    members.iter().map(member).collect::<Result<_, _>>().map(Value::Parts)
+}
+
+/// A value; none if it is not of the type.
+fn value(kind: &MemberType, json: &Json, structures: &Structures) -> Result<Option<Value>, TypedDataError> {
+    Ok(match kind {
+        MemberType::Structure(name) => Some(structure(name, json, structures)?),
+        MemberType::Array(entry, size) => {
+            let Some(items) = json.as_array().filter(|items| size.is_none_or(|size| items.len() == size as usize))
+            else {
+                return Ok(None);
+            };
+            let items =
+                items.iter().map(|item| value(entry, item, structures)).collect::<Result<Option<Vec<_>>, _>>()?;
+            items.map(Value::Parts)
+        }
+        plain => plain_value(plain, json).map(Value::Plain),
+    })
+}
+
+/// The bytes of a value that is neither array nor structure.
+fn plain_value(kind: &MemberType, json: &Json) -> Option<Vec<u8>> {
+    match kind {
+        MemberType::Text => json.as_str().map(|text| text.as_bytes().to_vec()),
+        MemberType::Bool => match json {
+            Json::Bool(is_true) => Some(vec![u8::from(*is_true)]),
+            Json::String(text) => text.parse::<bool>().ok().map(|is_true| vec![u8::from(is_true)]),
+            _ => None,
+        },
+        MemberType::Address => json.as_str()?.parse::<Address>().ok().map(|address| address.to_vec()),
+        MemberType::Bytes(size) => {
+            let bytes = hex::decode(json.as_str()?).ok()?;
+            size.is_none_or(|size| bytes.len() == size as usize).then_some(bytes)
+        }
+        MemberType::Unsigned(bytes) => {
+            let number: U256 = number_text(json)?.parse().ok()?;
+            low_bytes(number.to_be_bytes(), *bytes, 0)
+        }
+        MemberType::Signed(bytes) => {
+            let text = number_text(json)?;
+            let number = match text.strip_prefix("0x") {
+                Some(digits) => I256::from_hex_str(digits).ok()?,
+                None => I256::from_dec_str(&text).ok()?,
+            };
+            let sign = if number.is_negative() { 0xff } else { 0 };
+            let low = low_bytes(number.to_be_bytes(), *bytes, sign)?;
+            // The highest bit is the sign, also in fewer bytes.
+            (low.first().is_some_and(|first| first & 0x80 == sign & 0x80)).then_some(low)
+        }
+        MemberType::Array(..) | MemberType::Structure(_) => None,
+    }
+}
+
+fn number_text(json: &Json) -> Option<String> {
+    match json {
+        Json::String(text) => Some(text.clone()),
+        Json::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// The last bytes of a number, if those in front of them say nothing but the sign.
+fn low_bytes(word: [u8; 32], bytes: u32, sign: u8) -> Option<Vec<u8>> {
+    let (front, low) = word.split_at(32_usize.checked_sub(bytes as usize)?);
+    front.iter().all(|byte| *byte == sign).then(|| low.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+
+    const MAIL: &str = r#"{
+        "types": {
+            "EIP712Domain": [{"name": "name", "type": "string"}, {"name": "chainId", "type": "uint256"}],
+            "Person": [{"name": "name", "type": "string"}, {"name": "wallets", "type": "address[]"}],
+            "Mail": [{"name": "to", "type": "Person[2]"}, {"name": "score", "type": "int8"}, {"name": "tag", "type": "bytes4"}]
+        },
+        "primaryType": "Mail",
+        "domain": {"name": "Ether Mail", "chainId": 1},
+        "message": {
+            "to": [{"name": "Cow", "wallets": ["0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"]}, {"name": "Bob", "wallets": []}],
+            "score": -1, "tag": "0x61626364"
+        }
+    }"#;
+
+    fn read(text: &str) -> Result<TypedData, TypedDataError> {
+        read_typed_data(text, B256::ZERO, Some(B256::ZERO))
+    }
+
+    #[test]
+    fn reads_structures_and_values_in_their_order() {
+        let data = read(MAIL).unwrap();
+
+        let names = |name: &str| data.structures[name].iter().map(|member| member.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(DOMAIN), ["name", "chainId"]);
+        assert_eq!(names("Mail"), ["to", "score", "tag"]);
+        let person = MemberType::Array(Box::new(MemberType::Structure("Person".into())), Some(2));
+        assert_eq!(data.structures["Mail"][0].kind, person);
+        let Value::Parts(message) = &data.message else { panic!("{:?}", data.message) };
+        assert_eq!(message[1..], [Value::Plain(vec![0xff]), Value::Plain(b"abcd".to_vec())]);
+        let chain_id = U256::from(1).to_be_bytes::<32>().to_vec();
+        assert_eq!(data.domain, Value::Parts(vec![Value::Plain(b"Ether Mail".to_vec()), Value::Plain(chain_id)]));
+    }
+
+    #[test]
+    fn a_domain_without_declaration_has_the_standard_members_that_are_given() {
+        let text = r#"{"types": {"T": []}, "primaryType": "T", "message": {},
+            "domain": {"chainId": "0x33", "salt": null, "version": "1", "region": "north"}}"#;
+
+        let data = read(text).unwrap();
+
+        let names: Vec<_> = data.structures[DOMAIN].iter().map(|member| member.name.as_str()).collect();
+        assert_eq!(names, ["version", "chainId"]);
+        assert_eq!(data.message, Value::Parts(vec![]));
+    }
+
+    #[test]
+    fn numbers_have_the_bytes_of_their_type() {
+        let plain = |kind: &str, json: &str| {
+            let kind = member_type(kind, &Map::new()).unwrap();
+            plain_value(&kind, &serde_json::from_str(json).unwrap())
+        };
+
+        assert_eq!(plain("uint16", "258"), Some(vec![1, 2]));
+        assert_eq!(plain("uint16", "\"0x102\""), Some(vec![1, 2]));
+        assert_eq!(plain("int16", "-2"), Some(vec![0xff, 0xfe]));
+        assert_eq!(plain("int8", "\"-128\""), Some(vec![0x80]));
+        assert_eq!(plain("bool", "true"), Some(vec![1]));
+        for (kind, json) in
+            [("uint16", "65536"), ("uint16", "-1"), ("int8", "128"), ("int8", "-129"), ("uint8", "1.5"), ("bool", "1")]
+        {
+            assert_eq!(plain(kind, json), None, "{kind} {json}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, expected) in [
+            ("{", "EOF"),
+            ("{}", "primaryType is missing"),
+            (&MAIL.replace("int8", "int7"), "the type of Mail.score is none"),
+            (&MAIL.replace("\"bytes4\"", "\"bytes33\""), "the type of Mail.tag is none"),
+            (&MAIL.replace("-1", "-1000"), "the value of Mail.score is not of its type"),
+            (&MAIL.replace("\"tag\": \"0x", "\"tagg\": \"0x"), "Mail.tag is missing"),
+            (&MAIL.replace("\"primaryType\": \"Mail\"", "\"primaryType\": \"Post\""), "there is no structure Post"),
+            (&MAIL.replace("wallets\": []", "wallets\": [7]"), "the value of Person.wallets is not of its type"),
+            (&MAIL.replace("{\"name\": \"score\"", "{\"name\": \"tag\""), "two members of Mail have one name"),
+            (&" ".repeat(MAX_TEXT + 1), "bytes"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let deep = format!("uint8{}", "[]".repeat(200));
+        assert!(read(&MAIL.replace("int8", &deep)).is_err());
+    }
+}
