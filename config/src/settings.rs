@@ -546,7 +546,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 16] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 17] {
         [
             &mut self.node,
             &mut self.database,
