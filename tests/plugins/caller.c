@@ -20,6 +20,7 @@ static const struct Asked {
     {TEXT("web3_sha3"), TEXT("[\"0x\""), 0},
     {TEXT("eth_noSuchMethod"), TEXT("[]"), 0},
     {TEXT("web3_sha3"), TEXT("\xff"), 0},
+    {TEXT("caller_ownAgain"), TEXT(""), 1},
 };
 
 static TenonReply nothing(void) {
@@ -63,6 +64,7 @@ static void stop(void *instance) { (void)instance; }
 
 static const TenonMethod methods[] = {
     METHOD("version"), METHOD("ownVersion"), METHOD("hash"), METHOD("again"), METHOD("cut"), METHOD("missing"), METHOD("binary"),
+    METHOD("ownAgain"),
 };
 
 static const TenonPlugin plugin = {

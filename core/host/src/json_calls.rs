@@ -1,9 +1,15 @@
 //! Calls that plugins make of methods of other namespaces, by name and with JSON, as clients do.
 //!
 //! Invariants: the method can do no more than both plugins were granted; such calls lead to at most [`MAX_DEPTH`] further
-//! ones; parameters are complete JSON, because in-process plugins trust the host for that.
+//! ones, those on a plugin's own account to at most [`MAX_OWN_CALLS`]; parameters are complete JSON, because in-process plugins trust the host for that.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use tenon_api::{CapabilitySet, Failure, FailureCode};
 use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryUse, Origin, PluginId, Transport};
@@ -18,6 +24,9 @@ pub(crate) const MAX_METHOD: usize = 256;
 pub(crate) const MAX_PARAMS: usize = 5 << 20;
 /// Maximum number of such calls that lead to one another.
 const MAX_DEPTH: u8 = 4;
+/// Maximum number of calls that one plugin makes on its own account at a time. Such a call begins a depth of its own: without
+/// this bound a method that calls itself so would fill the stack of the node's thread.
+const MAX_OWN_CALLS: usize = 32;
 /// Time of a call that a plugin makes on its own account.
 const OWN_TIME: Duration = Duration::from_secs(300);
 
@@ -27,32 +36,56 @@ pub(crate) struct JsonCalls {
     id: PluginId,
     granted: CapabilitySet,
     memory: MemoryBudget,
+    /// Its calls on its own account that run.
+    own_calls: Arc<AtomicUsize>,
+}
+
+/// A call on a plugin's own account that runs.
+struct OwnCall(Arc<AtomicUsize>);
+
+impl OwnCall {
+    fn begin(running: &Arc<AtomicUsize>) -> Result<Self, Failure> {
+        // Dropped at once, and so counted down again, when there are too many.
+        let call = Self(Arc::clone(running));
+        if running.fetch_add(1, Ordering::Relaxed) < MAX_OWN_CALLS {
+            return Ok(call);
+        }
+        let text = format!("a plugin makes at most {MAX_OWN_CALLS} calls of methods on its own account at a time");
+        Err(Failure::limit(text))
+    }
+}
+
+impl Drop for OwnCall {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl JsonCalls {
     /// For the plugin with this id, which was granted these capabilities.
     pub(crate) fn new(router: WeakRouter, id: PluginId, granted: CapabilitySet, memory: MemoryBudget) -> Self {
-        Self { router, id, granted, memory }
+        Self { router, id, granted, memory, own_calls: Arc::default() }
     }
 
     /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin asks;
     /// without one it asks on its own account.
     pub(crate) fn call(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
+            let own_call = if context.is_none() { Some(OwnCall::begin(&self.own_calls)?) } else { None };
             let context = self.context_of(context)?;
             let client = self.memory.client(context.origin().client);
             // The text, and the method's parameters decoded from it.
             let memory = client.reserve(MemoryUse::Calls, params.len().saturating_mul(2))?;
             let router = self.router.upgrade().ok_or_else(|| Failure::server("the node is stopping"))?;
             // Wiped, because the parameters may hold a password.
-            Ok((router, method.to_owned(), Zeroizing::new(params.to_owned()), context, client, memory))
+            Ok((router, method.to_owned(), Zeroizing::new(params.to_owned()), context, client, (memory, own_call)))
         });
-        let (router, method, params, context, client, memory) = match begun {
+        let (router, method, params, context, client, held) = match begun {
             Ok(begun) => begun,
             Err(failure) => return ExportedFuture::ready(Err(failure)),
         };
         ExportedFuture::new(async move {
-            let _memory = memory;
+            let _held = held;
             let params = (!params.is_empty()).then_some(params.as_str());
             let answer = Router::call(&router, &method, params, &Caller::new(Exposure::all(), context)).await?;
             let json = answer.as_ref();

@@ -41,10 +41,13 @@ async fn ask(router: &Router, method: &str, params: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_in_c_of_the_first_minor_number_loads_and_answers_in_both_isolations() {
-    for isolation in [Isolation::InProcess, Isolation::Process] {
+async fn plugins_in_c_of_the_first_and_the_previous_minor_number_load_and_answer_in_both_isolations() {
+    let isolations = [Isolation::InProcess, Isolation::Process];
+    let cases =
+        ["first.c", "previous.c"].into_iter().flat_map(|source| isolations.map(|isolation| (source, isolation)));
+    for (source, isolation) in cases {
         let test = host_with_processes();
-        let library = c_plugin(test.folder.path(), "tests/plugins/abi/first.c", &[]);
+        let library = c_plugin(test.folder.path(), &format!("tests/plugins/abi/{source}"), &[]);
         let plan = PluginPlan { isolation: Some(isolation), ..PluginPlan::new("old", library) };
 
         let modules = test.host.start(&[plan]).unwrap();

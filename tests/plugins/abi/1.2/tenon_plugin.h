@@ -1,0 +1,196 @@
+/* The boundary between Tenon and its plugins, version 1.1.
+ *
+ * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
+ *
+ *  - Nothing but pointers, lengths and integers crosses. Whoever allocated a buffer frees it, through the
+ *    function that travels with it.
+ *  - Nothing unwinds across, either way: no C++ exception, no longjmp.
+ *  - The host polls. A plugin starts no thread, opens no socket and blocks on nothing; what takes time is asked
+ *    of the host and answered through futures.
+ *  - New functions are appended to a table and announced by its `size`: never look beyond the size that the
+ *    other side states.
+ *
+ * The Rust definitions in core/api/src/abi.rs say the same; a test compares sizes and offsets.
+ * plugins/examples/c_hello is a whole plugin in C.
+ */
+#ifndef TENON_PLUGIN_H
+#define TENON_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
+#define TENON_ABI_MAJOR 1
+#define TENON_ABI_MINOR 2 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold */
+/* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
+ * open them again in the instance that replaces this one. */
+#define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
+
+/* Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables. */
+typedef struct TenonSlice {
+    const uint8_t *data; /* may be null when len is 0 */
+    size_t len;
+} TenonSlice;
+
+/* Owned bytes. The receiver calls free exactly once when it is done; null means nothing to free. It never writes to them: other
+   receivers may share them. */
+typedef struct TenonBuffer {
+    uint8_t *data; /* may be null when len is 0 */
+    size_t len;
+    size_t capacity; /* passed back to free; means nothing to the receiver */
+    void (*free)(uint8_t *data, size_t len, size_t capacity); /* from any thread */
+} TenonBuffer;
+
+/* The answer of a call. code 0: body is finished JSON (from a plugin) or a reply frame (from the host).
+ * Otherwise a JSON-RPC error code: body is the message in UTF-8, data the JSON text of `data` or empty. */
+typedef struct TenonReply {
+    int32_t code;
+    TenonBuffer body;
+    TenonBuffer data;
+} TenonReply;
+
+#define TENON_POLL_PENDING 0 /* the waker will be woken */
+#define TENON_POLL_READY 1   /* the reply has been written */
+#define TENON_POLL_END 2     /* streams only: there will be no further item */
+
+struct TenonWakerVtable;
+
+/* Wakes the task that polls. A poll borrows it: whoever wants to keep it clones it. */
+typedef struct TenonWaker {
+    const void *data;
+    const struct TenonWakerVtable *vtable;
+} TenonWaker;
+
+/* All may be called from any thread. */
+typedef struct TenonWakerVtable {
+    TenonWaker (*clone)(const void *data);    /* a second handle to the same task */
+    void (*wake)(const void *data);           /* wakes and gives up the handle */
+    void (*wake_by_ref)(const void *data);    /* wakes and keeps the handle */
+    void (*drop)(const void *data);           /* gives up the handle */
+} TenonWakerVtable;
+
+/* Work that the other side polls. One thread polls at a time, not always the same. After TENON_POLL_READY a
+ * future is not polled again, only dropped; dropping, exactly once and at any point, is how work is cancelled. */
+typedef struct TenonFuture {
+    void *state;
+    int32_t (*poll)(void *state, const TenonWaker *waker, TenonReply *reply);
+    void (*drop)(void *state);
+} TenonFuture;
+
+/* A stream has the form of a future: poll gives items with TENON_POLL_READY until TENON_POLL_END. */
+typedef TenonFuture TenonStream;
+
+#define TENON_COST_FAST 0 /* answers on its first poll, from memory or a few point reads */
+#define TENON_COST_SLOW 1 /* runs the EVM or scans; the host bounds how many run at a time */
+
+/* Flag of a method: it changes nothing that another call could see. In a batch it runs beside its neighbours; a method
+ * without the flag keeps its place. */
+#define TENON_METHOD_ONLY_READS 1
+/* Flag of a method: no client calls it. Its name is that of another method and "Ahead". Before the first of several calls of that
+ * one in a batch, the host calls it with one parameter, the list of their parameters. Its answer is not read. */
+#define TENON_METHOD_AHEAD 2
+
+/* Flag of tenon_method: its parameters hold passwords or keys. The host wipes the buffers that they came in, and shows them
+ * nowhere. */
+#define TENON_METHOD_SECRET 4
+
+typedef struct TenonMethod {
+    TenonSlice name; /* full name, namespace_name */
+    uint32_t cost;
+    uint32_t flags;         /* TENON_METHOD_ bits, the others 0 */
+    TenonSlice description; /* JSON text of an OpenRPC method object without `name`, or empty */
+} TenonMethod;
+
+typedef struct TenonSubscription {
+    TenonSlice name; /* the kind, first argument of <namespace>_subscribe */
+} TenonSubscription;
+
+/* Who calls, and for how long. Valid for the duration of the call that it is passed to. */
+typedef struct TenonCallContext {
+    const void *call; /* for TenonHost.call; valid until the returned future or stream has been dropped */
+    TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all;
+                               an item that begins with "!" is a pattern of refused methods: "!eth_sign*" */
+    uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline */
+    /* Since minor number 2 of the host. The same number in all calls of one client, 0 where there is none: what a plugin
+     * keeps for clients it can share among them. */
+    uint64_t client;
+} TenonCallContext;
+
+/* What the host gives a plugin; stays as long as the library is mapped. After stop its functions answer with
+ * failures, until another instance of the same library is started, which may get the same table. */
+typedef struct TenonHost {
+    size_t size; /* sizeof(TenonHost) as the host knows it */
+    uint16_t abi_minor;
+    uint16_t reserved[3]; /* 0 */
+    const void *state;    /* passed to every function below */
+    /* Sends a request frame; the reply's body is a reply frame. `call` is the context's, or null for the
+     * plugin's own account. Needs a schema hash. */
+    TenonFuture (*call)(const void *state, const void *call, uint32_t topic, uint32_t schema, TenonSlice frame);
+    /* Subscribes to an event topic; items are event frames. An item with code -32005 says in its body how many
+     * events were missed, as decimal text. */
+    TenonStream (*subscribe)(const void *state, uint32_t topic, uint32_t schema);
+    /* Ready after so many nanoseconds, with an empty body. */
+    TenonFuture (*sleep)(const void *state, uint64_t nanos);
+    /* Writes to the node's log. Levels: 1 error, 2 warn, 3 info, 4 debug, 5 trace. */
+    void (*log)(const void *state, uint32_t level, TenonSlice message);
+    /* Nanoseconds of a monotonic clock. */
+    uint64_t (*now_nanos)(const void *state);
+    /* Since minor number 2; look at size first. Counts memory that the plugin keeps for a client beyond its calls: so many
+     * bytes more, or fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then
+     * the plugin must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops. */
+    int32_t (*hold)(const void *state, uint64_t client, int64_t bytes);
+} TenonHost;
+
+/* What a plugin is. Static. Every function may be called from any thread; call and subscribe also from several
+ * at a time. */
+typedef struct TenonPlugin {
+    uint64_t magic; /* TENON_PLUGIN_MAGIC */
+    uint16_t abi_major;
+    uint16_t abi_minor;
+    uint16_t needs_minor; /* the least minor number of the host that it can live with */
+    uint16_t reserved;    /* 0 */
+    size_t size;          /* sizeof(TenonPlugin) */
+    uint64_t features;    /* TENON_FEATURE_ bits, the others 0 */
+    uint8_t schema_hash[32]; /* of the messages it was built with; all zero when it sends no frames */
+    TenonSlice name;         /* for people */
+    TenonSlice namespace_;   /* a letter, then letters and digits */
+    TenonSlice version;      /* "<major>.<minor>", for rpc_modules */
+    TenonSlice built_with;   /* for people */
+    TenonSlice capabilities; /* what it wants to be granted, separated by commas */
+    TenonSlice needs;        /* plugins that it needs, such as "eth >= 1", separated by commas */
+    const TenonMethod *methods;
+    size_t method_count;
+    const TenonSubscription *subscriptions;
+    size_t subscription_count;
+    /* Starts an instance. `settings` is JSON text; `handover` what export_state of the version before gave, or
+     * empty. Writes the instance and returns a reply with code 0, or the reason against it. */
+    TenonReply (*start)(const TenonHost *host, TenonSlice settings, TenonSlice handover, void **instance);
+    /* Calls a method by its position; `params` is the raw JSON of the request's params, or empty. It is lent until this
+     * function returns: the host frees it then, while the future goes on. */
+    TenonFuture (*call)(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params);
+    /* Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
+     * kind, or empty. The first item answers whether it was opened: code 0 and an empty body, or the error. The
+     * items after it are finished JSON, the `result` of a notification each; an error ends the stream. */
+    TenonStream (*subscribe)(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params);
+    /* State for the version that replaces this one: code 0 and a blob in the body (may be empty). */
+    TenonReply (*export_state)(void *instance);
+    /* Ends the instance. All futures and streams have been dropped before. The library may be unloaded after. */
+    void (*stop)(void *instance);
+    /* Since minor number 1. The work that the plugin does on its own account, whoever calls or not: polled from the
+     * moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
+     * do; after an error the host begins it again, after a pause. Null when there is none. */
+    TenonFuture (*run)(void *instance);
+} TenonPlugin;
+
+/* The one symbol that a plugin exports. */
+const TenonPlugin *tenon_plugin_v1(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
