@@ -1,7 +1,8 @@
 //! Calls that plugins make of methods of other namespaces, by name and with JSON, as clients do.
 //!
 //! Invariants: the method can do no more than both plugins were granted; such calls lead to at most [`MAX_DEPTH`] further
-//! ones, those on a plugin's own account to at most [`MAX_OWN_CALLS`]; parameters are complete JSON, because in-process plugins trust the host for that.
+//! ones, those on a plugin's own account to at most [`MAX_OWN_CALLS`]; each has a deadline; parameters are complete JSON,
+//! because in-process plugins trust the host for that.
 
 use std::{
     sync::{
@@ -27,8 +28,8 @@ const MAX_DEPTH: u8 = 4;
 /// Maximum number of calls that one plugin makes on its own account at a time. Such a call begins a depth of its own: without
 /// this bound a method that calls itself so would fill the stack of the node's thread.
 const MAX_OWN_CALLS: usize = 32;
-/// Time of a call that a plugin makes on its own account.
-const OWN_TIME: Duration = Duration::from_secs(300);
+/// Longest time of a call, for those that have no earlier deadline: on a plugin's own account, or for a subscription.
+const MAX_TIME: Duration = Duration::from_secs(300);
 
 /// Calls methods for one plugin.
 pub(crate) struct JsonCalls {
@@ -71,7 +72,7 @@ impl JsonCalls {
     /// without one it asks on its own account.
     pub(crate) fn call(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
-            let own_call = if context.is_none() { Some(OwnCall::begin(&self.own_calls)?) } else { None };
+            let own_call = if is_own(context) { Some(OwnCall::begin(&self.own_calls)?) } else { None };
             let context = self.context_of(context)?;
             let client = self.memory.client(context.origin().client);
             // The text, and the method's parameters decoded from it.
@@ -120,12 +121,13 @@ impl JsonCalls {
 
     /// The context of the method's call: never more than the plugin was granted, and one call deeper.
     fn context_of(&self, context: Option<&CallContext>) -> Result<CallContext, Failure> {
-        let (context, origin) = match context {
-            Some(context) => (context.question(), context.origin()),
-            None => {
-                let own = Origin::new(Transport::Inside, ClientId::of_plugin(self.id));
-                (CallContext::with_deadline(Instant::now() + OWN_TIME), own)
-            }
+        let is_own = is_own(context);
+        let context = context.map_or_else(CallContext::new, CallContext::question);
+        let context = context.no_later_than(Instant::now() + MAX_TIME);
+        let asked = context.origin();
+        let origin = match is_own {
+            true => Origin { transport: Transport::Inside, client: ClientId::of_plugin(self.id), ..asked },
+            false => asked,
         };
         if origin.depth >= MAX_DEPTH {
             let text = format!("calls of methods by plugins lead to one another: at most {MAX_DEPTH} may");
@@ -135,4 +137,9 @@ impl JsonCalls {
         let origin = Origin { grants, depth: origin.depth + 1, ..origin.by_plugin(self.id) };
         Ok(context.from_origin(origin))
     }
+}
+
+/// Whether no client asks: the plugin does, or its work of its own.
+fn is_own(context: Option<&CallContext>) -> bool {
+    context.is_none_or(|context| context.origin().client == ClientId::INSIDE)
 }
