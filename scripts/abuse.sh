@@ -3,7 +3,7 @@
 # 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow batches, clients that make the node keep things, a
 # panic in every kind of handler. Ends with a table of every figure beside its bound, and fails when a test does, when a bound is
 # missed, or when something was done less often than that. Figures of time are held too: leave the machine alone meanwhile.
-#   abuse.sh [PART...]    some of: kills database disk files clients spoiled fairness endless memory panics folders plugins secrets
+#   abuse.sh [PART...]    some of: kills database disk files clients spoiled fairness endless memory panics folders plugins secrets accounts
 #                         and, by name only, signatures: 100,000,000 recovered twice, which takes an hour
 # ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
 set -eu
@@ -12,7 +12,7 @@ cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 debug="${CARGO_TARGET_DIR:-$cache/target}/debug"
 release="${TENON_BIN:-$root/dist/tenon}"
-every="kills database disk files clients spoiled fairness endless memory panics folders plugins secrets"
+every="kills database disk files clients spoiled fairness endless memory panics folders plugins secrets accounts"
 parts="${*:-$every}"
 share="${ABUSE_SHARE:-100}"
 report="${TENON_ABUSE_REPORT:-$cache/abuse.json}"
@@ -61,6 +61,7 @@ for part in $parts; do
         spoiled) TENON_SPOILED=$(part_of 100000) faults "$release" tests/faults/test_spoiled_requests.py ;;
         # The same scan of the release, which keeps its memory otherwise.
         secrets) faults "$release" tests/faults/test_secrets.py ;;
+        accounts) faults "$release" tests/faults/test_accounts_load.py ;;
         fairness) faults "$release" tests/faults/test_fairness.py ;;
         endless) faults "$release" tests/faults/test_endless_requests.py ;;
         memory) faults "$release" tests/faults/test_memory.py ;;

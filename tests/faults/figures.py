@@ -30,6 +30,7 @@ CLAUSES = {
     "memory": ("clients that make the node hold memory: below the sum of its settings plus 256 MiB", 10_000),
     "endless": ("endless requests: stopped at their limit and when the client disconnects", 0),
     "panic": ("a panic in every kind of handler", 0),
+    "accounts": ("accounts: nonces while plugins are replaced, clients that try passwords", 10_000),
     "folder": ("folders that must be refused", 0),
     "intruder": ("a plugin that exceeds its grants, and one that does not read", 30),
     "process": ("system limits of the process", 0),
