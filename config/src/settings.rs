@@ -170,8 +170,8 @@ section! {
         /// Most tracers written in JavaScript that run at the same time, each in a sandboxed process of its own; more are
         /// refused. 0 refuses all.
         scripts: u64 = 4, "rpc.scripts", "rpc.scripts";
-        /// Heap of a tracer written in JavaScript. While it runs, it and 64 MiB for its process count in `rpc.memory` and
-        /// `rpc.tracememory`, in its client's name.
+        /// Heap of a tracer written in JavaScript. While it runs, it and 64 MiB for its process count in `rpc.memory`, in its
+        /// client's name.
         script_memory: ByteSize = ByteSize::mebibytes(32), "rpc.scriptmemory", "rpc.scriptmemory";
         /// Most memory that requests may take together: messages, parameters, calls, answers that are not read, filters,
         /// subscriptions, traces, and what lies between the node and plugins' processes. What does not fit is refused

@@ -181,7 +181,8 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 80 << 20 });
     let scripts = ScriptOptions::in_threads();
-    let limits = ExecutionLimits::default();
+    // Less than a process: only the client's share bounds scripts.
+    let limits = ExecutionLimits { trace_bytes: 16 << 20, ..ExecutionLimits::default() };
     let _served = node.serve(CallResources { limits, memory: memory.clone(), scripts: scripts.clone() });
     let script = "{fault: function() {}, result: function() { return 1; }}";
 

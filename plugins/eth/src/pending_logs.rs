@@ -2,8 +2,9 @@
 //!
 //! No block is pending here, so the pool's executable transactions are simulated on the head, sender by sender in the
 //! order of nonces, as far as their gas fits into a block. Prices are left out: what a transaction logs rarely depends on
-//! them, and one that is not affordable would end the simulation. Where the pool is stopped or the simulation is refused
-//! there are no pending logs, and the range ends at the head.
+//! them, and one that is not affordable would end the simulation. Where the simulation refuses one of them, each sender's are
+//! simulated alone, and those of senders that are refused have no logs. Where the pool is stopped there are no pending
+//! logs, and the range ends at the head.
 
 use tenon_sdk::{prelude::*, shapes::pooled_bytes};
 
@@ -31,26 +32,45 @@ pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec
     if chosen.is_empty() {
         return Ok(Vec::new());
     }
-    let mut calls = Vec::with_capacity(chosen.len());
+    let mut by_sender = Vec::new();
     // Before any of it is loaded, and for the copies in the simulation.
     let _memory = context.hold(2 * chosen.iter().map(pooled_bytes).sum::<usize>())?;
     for of_sender in chosen.chunk_by(|left, right| left.sender == right.sender) {
         let Some(first) = of_sender.first() else { continue };
         let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
         // A transaction that came meanwhile is not in the reservation.
-        calls.extend(content.pending.iter().take(of_sender.len()).map(call_of));
+        by_sender.push(content.pending.iter().take(of_sender.len()).map(call_of).collect::<Vec<_>>());
     }
     let base = BlockId::hash(head.header.hash());
+    if let Some(logs) = simulate(context, filter, base, by_sender.concat()).await? {
+        return Ok(logs);
+    }
+    let mut logs = Vec::new();
+    for calls in by_sender {
+        logs.extend(simulate(context, filter, base, calls).await?.unwrap_or_default());
+    }
+    Ok(logs)
+}
+
+/// The matching logs of transactions in a block after `base`; `None` if the simulation refuses one of them.
+///
+/// # Errors
+/// A limit of the node ends it: the answer would lack logs without saying so.
+async fn simulate(
+    context: &EthContext,
+    filter: &LogFilter,
+    base: BlockId,
+    calls: Vec<CallRequest>,
+) -> Result<Option<Vec<Log>>, Failure> {
     let block = BlockToSimulate { calls, ..BlockToSimulate::default() };
     let simulation = Simulate { base, blocks: vec![block], traces_transfers: false, validates: false };
     let simulated = match context.call(simulation).await {
-        // Incomplete without a word otherwise.
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return Err(failure),
-        Err(_) => return Ok(Vec::new()),
+        Err(_) => return Ok(None),
         Ok(simulated) => simulated,
     };
     let logs = simulated.into_iter().flat_map(|block| block.calls).flat_map(|call| call.logs).map(|log| log.log);
-    Ok(logs.filter(|log| filter.matches(log)).collect())
+    Ok(Some(logs.filter(|log| filter.matches(log)).collect()))
 }
 
 /// A waiting transaction as a call that costs nothing.

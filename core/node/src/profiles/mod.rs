@@ -13,6 +13,7 @@ mod wait_profile;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ struct Profiles {
     folders: RequestFolders,
     /// Locked to begin or end a recording; nothing awaits under it.
     running: Mutex<Running>,
+    /// Timed steps that sample waits of mailboxes and queues, and of locks.
+    timed_blocking: AtomicUsize,
+    timed_locks: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -54,12 +58,34 @@ struct Recording<T> {
     value: T,
 }
 
+/// Takes the recording with this number, or any, and the place of its file.
+///
+/// # Errors
+/// There is none, or its file has no place any more; then it goes on.
+fn take_placed<T>(
+    running: &mut Option<Recording<T>>,
+    number: Option<u64>,
+    folders: &RequestFolders,
+    none: &str,
+) -> Result<(Recording<T>, PathBuf), Failure> {
+    let is_it = |recording: &&Recording<T>| number.is_none_or(|number| number == recording.number);
+    let found = running.as_ref().filter(is_it).ok_or_else(|| Failure::server(none))?;
+    let path = folders.for_profile(&found.file)?;
+    let recording = running.take().ok_or_else(|| Failure::server(none))?;
+    Ok((recording, path))
+}
+
 /// Answers [`RecordProfile`].
 ///
 /// # Errors
 /// [`RegisterError`] when another module answers it already.
 pub(crate) fn register(bus: &Bus, folders: RequestFolders) -> Result<(), RegisterError> {
-    let profiles = Arc::new(Profiles { folders, running: Mutex::default() });
+    let profiles = Arc::new(Profiles {
+        folders,
+        running: Mutex::default(),
+        timed_blocking: AtomicUsize::new(0),
+        timed_locks: AtomicUsize::new(0),
+    });
     bus.handle(move |request: RecordProfile, _: CallContext| {
         let profiles = Arc::clone(&profiles);
         async move { profiles.run(request.step).await }
@@ -110,8 +136,7 @@ impl Profiles {
             ProfileStep::Blocking { file, seconds } => {
                 let seconds = pause(seconds)?;
                 self.folders.for_profile(&file)?;
-                waits::set_blocking_rate(1);
-                let sampled = SampledWaits(|| waits::set_blocking_rate(0));
+                let sampled = SampledWaits::start(&self.timed_blocking, waits::set_blocking_rate);
                 tokio::time::sleep(seconds).await;
                 drop(sampled);
                 self.write_waits(WaitKind::Blocking, &file).await?;
@@ -119,8 +144,7 @@ impl Profiles {
             ProfileStep::Locks { file, seconds } => {
                 let seconds = pause(seconds)?;
                 self.folders.for_profile(&file)?;
-                waits::set_lock_fraction(1);
-                let sampled = SampledWaits(|| waits::set_lock_fraction(0));
+                let sampled = SampledWaits::start(&self.timed_locks, waits::set_lock_fraction);
                 tokio::time::sleep(seconds).await;
                 drop(sampled);
                 self.write_waits(WaitKind::Lock, &file).await?;
@@ -149,9 +173,8 @@ impl Profiles {
 
     /// Ends a recording and writes its file: the one with this number, or any.
     async fn stop_cpu(&self, number: Option<u64>) -> Result<(), Failure> {
-        let recording = self.lock().cpu.take_if(|recording| number.is_none_or(|number| number == recording.number));
-        let recording = recording.ok_or_else(|| Failure::server("CPU profiling not in progress"))?;
-        let path = self.folders.for_profile(&recording.file)?;
+        let (recording, path) =
+            take_placed(&mut self.lock().cpu, number, &self.folders, "CPU profiling not in progress")?;
         in_background(move || write(&path, &recording.value.finish()?)).await
     }
 
@@ -172,11 +195,8 @@ impl Profiles {
 
     /// As [`Profiles::stop_cpu`].
     async fn stop_spans(&self, number: Option<u64>) -> Result<(), Failure> {
-        let recording = self.lock().spans.take_if(|recording| number.is_none_or(|number| number == recording.number));
-        let not_running = || Failure::server("trace not in progress");
-        let recording = recording.ok_or_else(not_running)?;
-        let spans = spans::stop_recording().ok_or_else(not_running)?;
-        let path = self.folders.for_profile(&recording.file)?;
+        let (_, path) = take_placed(&mut self.lock().spans, number, &self.folders, "trace not in progress")?;
+        let spans = spans::stop_recording().ok_or_else(|| Failure::server("trace not in progress"))?;
         in_background(move || write(&path, &trace_events::encode(&spans)?)).await
     }
 
@@ -240,12 +260,25 @@ impl Drop for EndsWithCaller<'_> {
     }
 }
 
-/// Ends the sampling of waits, also when its caller has left.
-struct SampledWaits(fn());
+/// Samples all waits of a kind during a timed step. The last of several steps ends the sampling, also when its caller has left.
+struct SampledWaits<'a> {
+    steps: &'a AtomicUsize,
+    set: fn(i64),
+}
 
-impl Drop for SampledWaits {
+impl<'a> SampledWaits<'a> {
+    fn start(steps: &'a AtomicUsize, set: fn(i64)) -> Self {
+        steps.fetch_add(1, Ordering::SeqCst);
+        set(1);
+        Self { steps, set }
+    }
+}
+
+impl Drop for SampledWaits<'_> {
     fn drop(&mut self) {
-        (self.0)();
+        if self.steps.fetch_sub(1, Ordering::SeqCst) == 1 {
+            (self.set)(0);
+        }
     }
 }
 

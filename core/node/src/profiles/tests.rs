@@ -166,6 +166,40 @@ async fn a_timed_step_whose_caller_leaves_ends_its_recording() {
 }
 
 #[tokio::test]
+async fn a_timed_step_that_ends_leaves_another_its_sampling() {
+    let test = fixture().await;
+    let caller = CallContext::new();
+    let long = test
+        .bus
+        .call(RecordProfile { step: ProfileStep::Blocking { file: file("long"), seconds: MAX_SECONDS } }, &caller);
+    tokio::pin!(long);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut long).await.is_err());
+
+    test.step(ProfileStep::Blocking { file: file("short"), seconds: 0 }).await.unwrap();
+
+    assert!(waits::wait_began().is_some(), "the long one goes on");
+    long.set(test.bus.call(RecordProfile { step: ProfileStep::StopCpu }, &caller));
+    assert_eq!(waits::wait_began(), None);
+}
+
+#[tokio::test]
+async fn a_recording_whose_file_has_no_place_goes_on() {
+    let test = fixture().await;
+    test.step(ProfileStep::StartSpans { file: file("trace.json") }).await.unwrap();
+    drop(spans::span("test", "before the folder was lost"));
+    let place = test.folder.path().join("files/trace.json");
+    fs::create_dir_all(&place).unwrap();
+
+    let refused = test.step(ProfileStep::StopSpans).await.unwrap_err();
+    assert!(refused.contains("trace.json"), "{refused}");
+    fs::remove_dir(&place).unwrap();
+    test.step(ProfileStep::StopSpans).await.unwrap();
+
+    let text = String::from_utf8(test.content("trace.json")).unwrap();
+    assert!(text.contains("before the folder was lost"));
+}
+
+#[tokio::test]
 async fn files_elsewhere_and_endless_times_are_refused_before_anything_is_recorded() {
     let test = fixture().await;
     for name in ["/tmp/profile", "../profile", "~/profile", ""] {

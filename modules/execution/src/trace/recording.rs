@@ -52,6 +52,13 @@ pub(crate) struct TraceMemory {
     client: ClientMemory,
 }
 
+impl TraceMemory {
+    /// The client's share of the node's memory.
+    pub(crate) fn client(&self) -> &ClientMemory {
+        &self.client
+    }
+}
+
 /// Memory that a trace has taken, given back when it is dropped.
 pub(crate) struct TraceShare {
     memory: TraceMemory,

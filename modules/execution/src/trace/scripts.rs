@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
 use tenon_api::Failure;
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
 
 use super::{
-    recording::{TraceMemory, TraceShare},
+    recording::TraceMemory,
     reference::{ScriptRun, Watch},
     replay::request_timed_out,
 };
@@ -19,8 +19,9 @@ use crate::block::MovedPrecompiles;
 pub(super) struct Scripts<'a> {
     host: &'a ScriptHost,
     slot: ScriptSlot,
+    memory: ClientMemory,
     /// Memory of the process. Held from its first script to the end of the request.
-    share: Mutex<TraceShare>,
+    process: Mutex<Option<Reservation>>,
     caller: &'a CallContext,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct ScriptSource<'a> {
 
 impl<'a> Scripts<'a> {
     pub(super) fn new(host: &'a ScriptHost, memory: &TraceMemory, caller: &'a CallContext) -> Self {
-        Self { host, slot: ScriptSlot::default(), share: Mutex::new(TraceShare::new(memory)), caller }
+        let (memory, process) = (memory.client().clone(), Mutex::default());
+        Self { host, slot: ScriptSlot::default(), memory, process, caller }
     }
 
     /// Starts a script over one transaction.
@@ -59,9 +61,7 @@ impl<'a> Scripts<'a> {
         place: ScriptPlace,
         timeout: Duration,
     ) -> Result<Watch, Failure> {
-        if !self.share.lock().hold(self.host.memory_of_one()) {
-            return Err(script_failure(ScriptError::NoMemory { bytes: self.host.memory_of_one() }));
-        }
+        self.reserve_process()?;
         let mut addresses: Vec<Address> = precompiles.addresses().collect();
         addresses.sort_unstable();
         let (source, config) = (script.source, script.config);
@@ -75,6 +75,19 @@ impl<'a> Scripts<'a> {
         let script = Script::start(self.host, &self.slot, start, waiting).map_err(script_failure)?;
         let run = ScriptRun { dialect, place, since: now };
         Ok(Watch::of_script(script, run))
+    }
+
+    /// Reserves the most memory that the process can take, from its client's share alone: one client's script must not use up
+    /// what the traces of others share.
+    fn reserve_process(&self) -> Result<(), Failure> {
+        let mut process = self.process.lock();
+        if process.is_none() {
+            let bytes = self.host.memory_of_one();
+            let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let refused = |_: OutOfMemory| script_failure(ScriptError::NoMemory { bytes });
+            *process = Some(self.memory.reserve(MemoryUse::Traces, size).map_err(refused)?);
+        }
+        Ok(())
     }
 }
 

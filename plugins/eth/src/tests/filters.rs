@@ -292,8 +292,9 @@ fn waiting(sender: u8, nonce: u64, gas_limit: u64) -> RecoveredTransaction {
     RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) }
 }
 
-/// A node whose head takes 100 gas, with these waiting transactions; each logs its sender.
-fn with_pool(waits: Vec<RecoveredTransaction>, is_refused: bool) -> FakeHost {
+/// A node whose head takes 100 gas, with these waiting transactions; each logs its sender. Those of one sender are refused.
+fn with_pool(waits: Vec<RecoveredTransaction>, refused: Option<u8>) -> FakeHost {
+    let refused = refused.map(Address::repeat_byte);
     let summary: Vec<_> = waits.iter().map(PooledSummary::from).collect();
     let Chain { node, .. } = chain();
     node.answer(|_: GetHead| {
@@ -308,7 +309,7 @@ fn with_pool(waits: Vec<RecoveredTransaction>, is_refused: bool) -> FakeHost {
     })
     .answer(move |request: Simulate| {
         assert_eq!((request.base, request.validates), (BlockId::hash(hash_of(10)), false));
-        if is_refused {
+        if request.blocks[0].calls.iter().any(|call| refused.is_some() && call.from == refused) {
             return Err(Failure::server("insufficient funds"));
         }
         let calls = request.blocks[0].calls.iter().enumerate().map(|(index, call)| {
@@ -328,7 +329,7 @@ fn with_pool(waits: Vec<RecoveredTransaction>, is_refused: bool) -> FakeHost {
 
 #[test]
 fn a_range_that_ends_at_pending_has_the_pools_logs_without_places() {
-    let node = with_pool(vec![waiting(5, 0, 40), waiting(5, 1, 40), waiting(6, 0, 40)], false);
+    let node = with_pool(vec![waiting(5, 0, 40), waiting(5, 1, 40), waiting(6, 0, 40)], None);
     let eth = plugin(&node);
     let ask = |criteria: Value| call_on(&node, &eth, "eth_getLogs", &json!([criteria]).to_string()).expect("logs");
 
@@ -358,10 +359,23 @@ fn a_range_that_ends_at_pending_has_the_pools_logs_without_places() {
 }
 
 #[test]
+fn a_refused_transaction_takes_no_logs_but_its_senders() {
+    let node = with_pool(vec![waiting(5, 0, 10), waiting(6, 0, 10), waiting(6, 1, 10), waiting(7, 0, 10)], Some(6));
+    let criteria = r#"[{"fromBlock":"pending","toBlock":"pending"}]"#;
+
+    let logs = call_on(&node, &plugin(&node), "eth_getLogs", criteria).expect("logs");
+
+    let senders: Vec<&Value> = logs.as_array().into_iter().flatten().map(|log| &log["address"]).collect();
+    assert_eq!(senders, [&json!(Address::repeat_byte(5)), &json!(Address::repeat_byte(7))]);
+}
+
+#[test]
 fn a_range_that_ends_at_pending_ends_at_the_head_where_nothing_waits_or_can_be_simulated() {
-    for node in
-        [with_pool(vec![], false), with_pool(vec![waiting(5, 0, 40)], true), with_pool(vec![waiting(5, 0, 400)], false)]
-    {
+    for node in [
+        with_pool(vec![], None),
+        with_pool(vec![waiting(5, 0, 40)], Some(5)),
+        with_pool(vec![waiting(5, 0, 400)], None),
+    ] {
         let logs = call_on(&node, &plugin(&node), "eth_getLogs", r#"[{"fromBlock":"0xa","toBlock":"pending"}]"#);
         let logs = logs.expect("logs");
         assert_eq!(logs.as_array().map(Vec::len), Some(1));
