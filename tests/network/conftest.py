@@ -3,7 +3,6 @@
 import contextlib
 import pathlib
 import sys
-import time
 
 import pytest
 
@@ -11,21 +10,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "recorded")]
 
 import chains  # noqa: E402
+from reference_node import wait_for  # noqa: E402, F401
 from tenon_node import Node, run, unpacked  # noqa: E402
 
 NETWORK = ["--p2p", "--p2p.addr", "127.0.0.1", "--port", "0", "--nat", "none"]
 NAMESPACES = ["--http.api", "eth,net,web3,admin,debug", "--auth.namespaces", ""]
-
-
-def wait_for(what, is_wanted, seconds=60):
-    """Asks again and again until the answer is wanted, and returns it."""
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = what()
-        if is_wanted(answer):
-            return answer
-        assert time.monotonic() < deadline, f"still {answer}"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -3,74 +3,13 @@
 It runs a private chain, and knows no nodes but those of the test."""
 
 import contextlib
-import http.client
-import json
-import os
-import pathlib
-import socket
-import subprocess
-import time
 
 import pytest
 from conftest import enode, heads, wait_for
+from reference_node import REFERENCE, Reference
 from tenon_node import folder
 
-REFERENCE = os.environ.get("TENON_REFERENCE")
 pytestmark = pytest.mark.skipif(not REFERENCE, reason="TENON_REFERENCE names no binary of the reference client")
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-class Reference:
-    """A running reference node."""
-
-    def __init__(self, path, genesis, *arguments):
-        self.port, self.http = free_port(), free_port()
-        subprocess.run([REFERENCE, "init", "--datadir", path, genesis], check=True, capture_output=True)
-        self.log = open(path / "log", "wb")
-        flags = ["--datadir", path, "--networkid", "5151", "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
-        flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", "admin,eth,net"]
-        flags += ["--ws=false", "--cache", "128", *arguments]
-        self.process = subprocess.Popen([REFERENCE, *map(str, flags)], stdout=self.log, stderr=self.log)
-        wait_for(self.is_up, bool)
-
-    def is_up(self):
-        self.check()
-        try:
-            return self.call("net_version")
-        except OSError:
-            return None
-
-    def check(self):
-        assert self.process.poll() is None, pathlib.Path(self.log.name).read_text(errors="replace")[-3000:]
-
-    def call(self, method, *params):
-        self.check()
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=30)
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        connection.request("POST", "/", json.dumps(request), {"Content-Type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    def enode(self):
-        return f"enode://{self.call('admin_nodeInfo')['id']}@127.0.0.1:{self.port}"
-
-    def head(self):
-        return self.call("eth_getBlockByNumber", "latest", False)["hash"]
-
-    def end(self):
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
 
 
 @pytest.fixture

@@ -25,8 +25,7 @@ pub(crate) fn arguments(input: &[u8]) {
     }
 }
 
-/// A transaction refused as malformed before the pool is also refused by the pool. (The pool refuses types that native
-/// chains lack with the same text.)
+/// What Go's decoder refuses is refused by the pool's, too. (It knows types that native chains lack.)
 fn transaction(raw: &[u8]) {
     if malformed_transaction(raw).is_some() && !matches!(raw, [3 | 4, ..]) {
         assert!(tenon_chain::decode_transaction(raw).is_err());

@@ -191,9 +191,8 @@ async fn modified(
         Some(last) => (first.header.number, last.header.number),
         None => {
             let number = first.header.number;
-            let hash = first.header.hash();
             let parent = number.checked_sub(1);
-            (parent.ok_or_else(|| Failure::server(format!("block {hash:x} has no parent")))?, number)
+            (parent.ok_or_else(|| Failure::server(format!("block {number:x} has no parent")))?, number)
         }
     };
     if from >= to {

@@ -104,8 +104,11 @@ impl Param for CallTraceOptions {
     }
 }
 
+/// The longest hexadecimal text, with `0x`, that is no list with an item.
+const MAX_EMPTY: usize = 4;
+
 /// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. The base64 of
-/// a list never begins with `0x`.
+/// a list never begins with `0x`; hexadecimal without a list's item is no block, and gets the error of base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockBytes(Bytes);
 
@@ -119,7 +122,8 @@ impl Param for BlockBytes {
             return values.map(byte).collect::<Result<Vec<u8>, _>>().map(|bytes| Self(bytes.into()));
         }
         let text = raw.string().ok_or(ArgumentError::mismatch(raw.kind(), "[]uint8"))?;
-        if text.starts_with("0x") || text.starts_with("0X") {
+        let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+        if is_hexadecimal && text.len() > MAX_EMPTY {
             return Bytes::decode(raw).map(Self);
         }
         let illegal = |position| ArgumentError::text(format!("illegal base64 data at input byte {position}"));
@@ -203,7 +207,7 @@ pub(crate) async fn call(
     let block = block.id()?;
     let options = options.unwrap_or_else(|| CallTraceOptions { json: "{}".to_owned(), ..Default::default() });
     let target = TraceTarget::Call {
-        request: Box::new(arguments.into_request()?),
+        request: Box::new(arguments.into_unchecked_request()),
         block,
         transaction_index: options.transaction_index,
         state_overrides: options.state_overrides.as_written(),
@@ -231,6 +235,7 @@ mod tests {
         let cases = [
             (r#""0xf90102""#, vec![0xf9, 1, 2]),
             (r#""+QEC""#, vec![0xf9, 1, 2]),
+            (r#""0xc0""#, vec![0xd3, 0x17, 0x34]),
             (r#""+QECAw==""#, vec![0xf9, 1, 2, 3]),
             (r#""+QECAwQ=""#, vec![0xf9, 1, 2, 3, 4]),
             ("[249, 1, 2]", vec![0xf9, 1, 2]),
@@ -249,6 +254,7 @@ mod tests {
             (r#""+Q*""#, 2),
             (r#""+QEC+Q""#, 4),
             (r#""f90dcaf90""#, 8),
+            (r#""0x""#, 0),
             (r#""+QE""#, 0),
             (r#""+Q==x""#, 4),
             (r#""=""#, 0),

@@ -7,7 +7,7 @@ use crate::{
     changes::{chain_changes, heads_among, log_changes},
     criteria::LastingCriteria,
     logs,
-    registry::{Filter, Installer, Position, Watched},
+    registry::{Filter, FilterId, Installer, Position, Watched},
     write_data_list,
 };
 
@@ -42,13 +42,13 @@ pub(crate) async fn new_pending_transaction_filter(context: EthContext) -> Resul
     install(&context, Watched::PendingTransactions, Position::Cursor(pending.cursor))
 }
 
-pub(crate) async fn uninstall_filter(context: EthContext, id: String) -> Result<bool, Failure> {
+pub(crate) async fn uninstall_filter(context: EthContext, FilterId(id): FilterId) -> Result<bool, Failure> {
     Ok(context.filters.uninstall(&id))
 }
 
 /// The changes since the last poll. The position moves only when the answer is complete, so a client that disconnects
 /// halfway loses nothing; of two concurrent polls, each change goes to one.
-pub(crate) async fn get_filter_changes(context: EthContext, id: String) -> Answer {
+pub(crate) async fn get_filter_changes(context: EthContext, FilterId(id): FilterId) -> Answer {
     for _ in 0..MAX_RACES {
         let filter = context.filters.get(context.host().now(), &id, true)?;
         let changes = changes_of(&context, &filter).await?;
@@ -90,7 +90,7 @@ async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Fa
 }
 
 /// All logs of the filter's range, evaluated again; does not count as a poll.
-pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
+pub(crate) async fn get_filter_logs(context: EthContext, FilterId(id): FilterId) -> Answer {
     let filter = context.filters.get(context.host().now(), &id, false)?;
     let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };
     let profile = crate::profile(&context).await?;

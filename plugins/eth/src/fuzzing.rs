@@ -12,8 +12,8 @@ use tenon_sdk::{
 use crate::{
     criteria::Criteria,
     fees::{BlockCount, check_percentiles},
+    go_rlp,
     registry::{Installer, Position, Registry, Watched, parse_id},
-    sending::malformed,
     settings::Settings,
     storage_key::StorageKey,
 };
@@ -84,7 +84,7 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
     }
 }
 
-/// The error for a transaction's bytes before the pool sees them; none if they may be one.
+/// Why Go's decoder refuses the bytes of a transaction of a native chain; none if it takes them.
 pub fn malformed_transaction(raw: &[u8]) -> Option<String> {
-    malformed(raw)
+    go_rlp::refusal(Profile::Native, raw)
 }

@@ -21,6 +21,7 @@ mod deferred;
 mod event_logs;
 mod fees;
 mod filters;
+mod go_rlp;
 // Without a feature: a library that is loaded has no hash in its name, so that builds with other features would replace it.
 #[doc(hidden)]
 pub mod fuzzing;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tenon_sdk::{api::codec, prelude::*};
+use tenon_sdk::{ArgumentError, Param, RawArgument, api::codec, param::ParamDescription, prelude::*};
 
 use crate::{changes::Delivered, criteria::Criteria};
 
@@ -24,6 +24,23 @@ const MAX_CLIENT_FILTERS: usize = 1_000;
 
 /// Format of the hand-over: its first byte. Raised when [`Filter`] or its content changes.
 const HANDOVER_VERSION: u8 = 2;
+
+/// The id of a filter, as its owner gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilterId(pub(crate) String);
+
+impl Param for FilterId {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        match String::decode(raw) {
+            Ok(id) => Ok(Self(id)),
+            Err(_) => Err(ArgumentError::mismatch(raw.kind(), "rpc.ID")),
+        }
+    }
+
+    fn description() -> ParamDescription {
+        String::description()
+    }
+}
 
 /// The subject of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

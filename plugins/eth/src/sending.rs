@@ -6,10 +6,10 @@ use tenon_sdk::{
     param::ParamDescription,
     prelude::*,
     shapes::{CallArguments, JsonWriter, pooled_bytes, pooled_json_bytes, receipt_json, write_transaction},
-    transactions::{self, rlp::Item, signed_json, unsigned_hash, unsigned_json, with_nonce},
+    transactions::{self, signed_json, unsigned_hash, unsigned_json, with_nonce},
 };
 
-use crate::{Answer, EthContext, chain_info, native::require_native};
+use crate::{Answer, EthContext, chain_info, go_rlp, native::require_native};
 
 /// Answers up to this size are not counted: their call already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
@@ -23,13 +23,10 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
     Ok(sealed(&context, hash).await)
 }
 
+/// Hands a transaction to the pool. What is none gets the words of Go's decoder.
 async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B256, Failure> {
-    if profile == Profile::Native
-        && let Some(words) = malformed(&raw)
-    {
-        return Err(Failure::server(words));
-    }
-    context.call(SubmitTransaction { raw }).await
+    let submitted = context.call(SubmitTransaction { raw: raw.clone() }).await;
+    submitted.map_err(|failure| go_rlp::refusal(profile, &raw).map_or(failure, Failure::server))
 }
 
 /// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds by default, and at most a
@@ -83,40 +80,6 @@ pub(crate) async fn recover_senders_ahead(
 ) -> Result<(), Failure> {
     let raw = calls.iter().filter_map(|params| params.first()?.as_str()?.parse().ok()).collect();
     context.call(RecoverSendersAhead { raw }).await
-}
-
-/// The reference's error for bytes that are not a transaction of a native chain; none if they may be one.
-pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
-    let (list, name, fields) = match raw {
-        [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
-        [1, list @ ..] => (list, "types.AccessListTx", 11),
-        [2, list @ ..] => (list, "types.DynamicFeeTx", 12),
-        [0..=0x7f, ..] => return Some("transaction type not supported".to_owned()),
-        list => (list, "types.LegacyTx", 9),
-    };
-    if is_string(list) {
-        return Some(format!("rlp: expected input list for {name}"));
-    }
-    let is_short = Item::whole(list)?.has_fewer_items_than(fields)?;
-    is_short.then(|| format!("rlp: too few elements for {name}"))
-}
-
-/// Whether bytes begin with a complete RLP string.
-fn is_string(bytes: &[u8]) -> bool {
-    match bytes {
-        [0..=0x7f, ..] => true,
-        [first @ 0x80..=0xb7, rest @ ..] => rest.len() >= usize::from(first - 0x80),
-        [first @ 0xb8..=0xbf, rest @ ..] => {
-            let Some((digits, content)) = rest.split_at_checked(usize::from(first - 0xb7)) else { return false };
-            let length = digits
-                .iter()
-                .try_fold(0_usize, |length, digit| length.checked_mul(256).map(|length| length | usize::from(*digit)));
-            // Non-minimal sizes have their own error text.
-            let is_minimal = digits.first().is_some_and(|digit| *digit != 0);
-            is_minimal && length.is_some_and(|length| length > 55 && content.len() >= length)
-        }
-        _ => false,
-    }
 }
 
 /// The transaction that would be sent, without signature. Native chains only.

@@ -3,7 +3,10 @@
 
 use revm::{
     Inspector,
-    context::{TxEnv, result::HaltReason},
+    context::{
+        TxEnv,
+        result::{HaltReason, OutOfGasError},
+    },
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
         interpreter::EthInterpreter,
@@ -14,6 +17,7 @@ use revm::{
 use crate::{
     block::BlockContext,
     instructions::{StackBounds, instruction_name},
+    trace::KeptStep,
 };
 
 /// The last instruction of a message's outermost frame.
@@ -44,24 +48,33 @@ impl Step {
     }
 }
 
+/// The most gas with which a message that used it up runs again: with more, it is likely to have run in a loop whose instructions find
+/// what they need on the stack, and the second run takes as long as the first.
+const MAX_GAS_TO_REPEAT: u64 = 5_000_000;
+
 /// Returns whether the error text needs the last instruction.
 pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
     match reason {
         HaltReason::OpcodeNotFound
         | HaltReason::NotActivated
         | HaltReason::StackUnderflow
-        | HaltReason::StackOverflow => true,
-        // The gas may have been insufficient for the code returned by the creation.
-        HaltReason::OutOfGas(_) => message.kind.is_create(),
+        | HaltReason::StackOverflow
+        | HaltReason::OutOfOffset
+        | HaltReason::OutOfGas(OutOfGasError::InvalidOperand)
+        | HaltReason::CreateInitCodeSizeLimit => true,
+        // The EVM charges constant gas before it looks at the stack, the reference after it. The gas may also have been
+        // insufficient for the code returned by the creation.
+        HaltReason::OutOfGas(_) => message.kind.is_create() || message.gas_limit <= MAX_GAS_TO_REPEAT,
         _ => false,
     }
 }
 
-/// Records the last instruction of the outermost frame.
+/// Finds the error text of the outermost frame's last instruction.
 #[derive(Default)]
 pub(crate) struct LastStep {
     depth: usize,
-    step: Option<Step>,
+    step: Option<KeptStep>,
+    text: Option<String>,
     /// Whether the frame has ended.
     has_returned: bool,
 }
@@ -73,21 +86,28 @@ impl LastStep {
             HaltReason::OutOfGas(_) if self.has_returned => {
                 Some("contract creation code storage out of gas".to_owned())
             }
-            reason => self.step?.error_text(reason),
+            _ => self.text.clone(),
         }
     }
 }
 
 impl Inspector<BlockContext, EthInterpreter> for LastStep {
-    fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _context: &mut BlockContext) {
+    fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
         if self.depth == 1 {
-            self.step = Some(Step::new(interpreter.bytecode.opcode(), interpreter.stack.len()));
+            // Without it the reason determines the text.
+            self.step = KeptStep::next(interpreter, context).ok();
         }
     }
 
-    fn step_end(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _context: &mut BlockContext) {
-        if self.depth == 1 {
-            self.has_returned = interpreter.bytecode.instruction_result().is_some_and(InstructionResult::is_ok);
+    fn step_end(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
+        if self.depth != 1 {
+            return;
+        }
+        let result = interpreter.bytecode.instruction_result();
+        self.has_returned = result.is_some_and(InstructionResult::is_ok);
+        let halted = result.filter(|result| result.is_halt() && *result != InstructionResult::FatalExternalError);
+        if let (Some(result), Some(step)) = (halted, &self.step) {
+            self.text = step.text(result, context).ok();
         }
     }
 

@@ -1,14 +1,17 @@
 //! Error texts of failed precompiled contracts, derived from their input (`docs/spec/rpc-eth.md` 10.1).
 
 use alloy_primitives::{Address, U256};
+use revm::precompile::bn254::run_pair;
 
 use crate::native::extra_failure_text;
+
+/// A point of each of the two curves, bytes.
+const PAIR: usize = 192;
 
 /// The reference's text for an input that a precompiled contract refused; `None` for contracts with only one kind of
 /// failure.
 pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'static str> {
     const BLAKE_INPUT: usize = 213;
-    const PAIR: usize = 192;
     if let Some(text) = extra_failure_text(contract, input) {
         return Some(text);
     }
@@ -27,18 +30,45 @@ pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'st
     })
 }
 
-/// Why the alt_bn128 contracts refuse an input: a coordinate is too large, otherwise a point is not on the curve.
+/// Why the alt_bn128 contracts refuse an input. The reference reads point after point: the first that has a coordinate beyond the field, or
+/// is not on its curve, gives the error.
 fn curve_failure(contract: u8, input: &[u8]) -> &'static str {
     const MODULUS: U256 =
         U256::from_limbs([0x3c20_8c16_d87c_fd47, 0x9781_6a91_6871_ca8d, 0xb850_45b6_8181_585d, 0x3064_4e72_e131_a029]);
-    // A multiplication has one point; the scalar after it may have any value.
-    let length = if contract == 0x07 { 64 } else { input.len() };
-    let words = input.get(..length).unwrap_or(input).chunks_exact(32).map(U256::from_be_slice);
-    match words.map(|word| word.cmp(&MODULUS)).find(|order| order.is_ge()) {
-        Some(order) if order.is_gt() => "bn256: coordinate exceeds modulus",
-        Some(_) => "bn256: coordinate equals modulus",
-        None => "bn256: malformed point",
+    const MALFORMED: &str = "bn256: malformed point";
+    // Missing bytes are zeroes. A multiplication has one point; the scalar after it may have any value.
+    let length = match contract {
+        0x06 => 128,
+        0x07 => 64,
+        _ => input.len(),
+    };
+    let mut padded = input.get(..length).unwrap_or(input).to_vec();
+    padded.resize(length, 0);
+    let words = padded.chunks_exact(32).map(|word| U256::from_be_slice(word).cmp(&MODULUS));
+    let Some((place, order)) = words.enumerate().find(|(_, order)| order.is_ge()) else { return MALFORMED };
+    if has_malformed_point(contract, &padded[..32 * place]) {
+        return MALFORMED;
     }
+    if order.is_gt() { "bn256: coordinate exceeds modulus" } else { "bn256: coordinate equals modulus" }
+}
+
+/// Whether one of the whole points at the beginning of an input is not on its curve. Their coordinates are in the field.
+fn has_malformed_point(contract: u8, input: &[u8]) -> bool {
+    const POINT: usize = 64;
+    // Points of the first curve are paired with the second's point at infinity.
+    let mut pairs = Vec::with_capacity(input.len() + PAIR);
+    if contract == 0x08 {
+        let whole = input.len() / PAIR * PAIR;
+        pairs.extend_from_slice(&input[..whole]);
+        pairs.extend_from_slice(input[whole..].get(..POINT).unwrap_or_default());
+    } else {
+        for point in input.chunks_exact(POINT) {
+            pairs.extend_from_slice(point);
+            pairs.resize(pairs.len() + PAIR - POINT, 0);
+        }
+    }
+    pairs.resize(pairs.len().next_multiple_of(PAIR), 0);
+    run_pair(&pairs, 0, 0, u64::MAX).is_err()
 }
 
 #[cfg(test)]
@@ -55,6 +85,12 @@ mod tests {
             (0x06, vec![1; 128], "bn256: malformed point"),
             (0x06, vec![0xff; 128], "bn256: coordinate exceeds modulus"),
             (0x06, modulus.to_vec(), "bn256: coordinate equals modulus"),
+            (0x06, [vec![1; 64], modulus.to_vec()].concat(), "bn256: malformed point"),
+            (0x06, [vec![0; 64], modulus.to_vec()].concat(), "bn256: coordinate equals modulus"),
+            (0x08, [vec![0; 64], modulus.to_vec(), vec![0; 96]].concat(), "bn256: coordinate equals modulus"),
+            (0x08, [vec![1; 64], modulus.to_vec(), vec![0; 96]].concat(), "bn256: malformed point"),
+            (0x08, [vec![0; 192], vec![1; 64], vec![0xff; 128]].concat(), "bn256: malformed point"),
+            (0x08, [vec![0; 192], vec![0; 64], vec![0xff; 128]].concat(), "bn256: coordinate exceeds modulus"),
             (0x07, [vec![1; 64], vec![0xff; 32]].concat(), "bn256: malformed point"),
             (0x08, vec![0; 191], "bad elliptic curve pairing size"),
             (0x09, vec![0; 212], "invalid input length"),

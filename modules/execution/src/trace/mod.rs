@@ -18,6 +18,7 @@ mod struct_log;
 mod witness;
 
 pub(crate) use recording::{RecordingMemory, TraceShare};
+pub(crate) use reference::KeptStep;
 
 use inspector::TraceInspector;
 use options::TraceOptions;

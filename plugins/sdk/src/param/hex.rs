@@ -178,7 +178,11 @@ impl Param for B64 {
         }
         match fixed(raw, "BlockNonce") {
             Ok(bytes) => Ok(Self::new(bytes)),
-            Err(ArgumentError::Mismatch { reason, .. }) => Err(ArgumentError::mismatch(reason, "types.BlockNonce")),
+            // Read from a text, whose errors Go does not wrap.
+            Err(ArgumentError::Mismatch { .. }) if raw.kind() != "string" => {
+                Err(ArgumentError::mismatch(raw.kind(), "*types.BlockNonce"))
+            }
+            Err(ArgumentError::Mismatch { reason, .. }) => Err(ArgumentError::text(reason)),
             Err(other) => Err(other),
         }
     }

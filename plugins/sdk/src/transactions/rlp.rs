@@ -48,18 +48,6 @@ impl<'a> Item<'a> {
         self.is_list.then_some(items)
     }
 
-    /// Whether this list has fewer items than `count`. Reads no further: the sender chooses how many there are.
-    pub fn has_fewer_items_than(&self, count: usize) -> Option<bool> {
-        let mut rest = self.payload;
-        for _ in 0..count {
-            if rest.is_empty() {
-                return self.is_list.then_some(true);
-            }
-            rest = Self::split(rest)?.1;
-        }
-        self.is_list.then_some(false)
-    }
-
     /// The payload as a number; none when it is longer than 32 bytes.
     pub fn number(&self) -> Option<U256> {
         U256::try_from_be_slice(self.payload)
@@ -136,17 +124,6 @@ mod tests {
         let seen: Vec<(&[u8], bool)> = items.iter().map(|item| (item.payload, item.is_list)).collect();
         let expected: [(&[u8], bool); 4] = [(&[5], false), (&[1, 2], false), (&[0x80], true), (&[0x90], false)];
         assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn a_list_is_looked_at_no_further_than_it_must() {
-        let list = [0xc4, 1, 2, 3, 0x82];
-        let fewer = |count| Item::whole(&list).and_then(|list| list.has_fewer_items_than(count));
-
-        // The fourth item is torn.
-        assert_eq!((fewer(0), fewer(3), fewer(4)), (Some(false), Some(false), None));
-        assert_eq!(Item::whole(&[0xc2, 1, 2]).and_then(|list| list.has_fewer_items_than(3)), Some(true));
-        assert_eq!(Item::whole(&[0x82, 1, 2]).and_then(|text| text.has_fewer_items_than(1)), None);
     }
 
     #[test]

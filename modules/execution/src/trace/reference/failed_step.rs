@@ -11,7 +11,10 @@ use revm::{
         REVERT, SELFDESTRUCT, SLOAD, SSTORE, STATICCALL,
     },
     context_interface::context::SStoreResult,
-    interpreter::InstructionResult,
+    interpreter::{
+        InstructionResult, Interpreter,
+        interpreter_types::{InputsTr as _, Jumps as _},
+    },
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 
@@ -35,7 +38,7 @@ const COLD_ACCOUNT: u64 = 2_500;
 const COLD_SLOT: u64 = 2_100;
 
 /// Data of a step for explaining a failure: its operands are gone by then.
-pub(super) struct KeptStep {
+pub(crate) struct KeptStep {
     pub(super) opcode: u8,
     pub(super) gas: u64,
     pub(super) stack_length: usize,
@@ -57,32 +60,61 @@ impl KeptStep {
     /// # Errors
     /// The database failed.
     pub(super) fn keep(step: &Step<'_>, context: &mut BlockContext) -> Result<Self, StateError> {
+        Self::gather(step.opcode, step.gas, step.stack, step.memory.len(), step.contract, context)
+    }
+
+    /// Collects the data of the instruction that runs next.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub(crate) fn next(interpreter: &Interpreter, context: &mut BlockContext) -> Result<Self, StateError> {
+        let (opcode, gas) = (interpreter.bytecode.opcode(), interpreter.gas.remaining());
+        let (stack, memory) = (interpreter.stack.data(), interpreter.memory.len());
+        Self::gather(opcode, gas, stack, memory, interpreter.input.target_address(), context)
+    }
+
+    fn gather(
+        opcode: u8,
+        gas: u64,
+        stack: &[U256],
+        memory: usize,
+        contract: Address,
+        context: &mut BlockContext,
+    ) -> Result<Self, StateError> {
         let mut top = [U256::ZERO; 7];
-        for (place, item) in top.iter_mut().zip(step.stack.iter().rev()) {
+        for (place, item) in top.iter_mut().zip(stack.iter().rev()) {
             *place = *item;
         }
-        let is_cold = match step.opcode {
-            SLOAD | SSTORE => is_slot_cold(context, step.contract, top[0]),
+        let is_cold = match opcode {
+            SLOAD | SSTORE => is_slot_cold(context, contract, top[0]),
             BALANCE | EXTCODESIZE | EXTCODECOPY | EXTCODEHASH | SELFDESTRUCT => {
                 is_account_cold(context, address(top[0]))
             }
             CALL | CALLCODE | DELEGATECALL | STATICCALL => is_account_cold(context, address(top[1])),
             _ => false,
         };
-        let slot = match step.opcode {
-            SSTORE if step.gas > SSTORE_STIPEND || !is_istanbul(context) => Some(slot(context, step.contract, top[0])?),
+        let slot = match opcode {
+            SSTORE if gas > SSTORE_STIPEND || !is_istanbul(context) => Some(slot(context, contract, top[0])?),
             _ => None,
         };
         Ok(Self {
-            opcode: step.opcode,
-            gas: step.gas,
-            stack_length: step.stack.len(),
+            opcode,
+            gas,
+            stack_length: stack.len(),
             top,
-            memory_length: step.memory.len() as u64,
+            memory_length: memory as u64,
             is_cold,
             slot,
-            makes_account: step.opcode == SELFDESTRUCT && makes_account(context, step.contract, address(top[0]))?,
+            makes_account: opcode == SELFDESTRUCT && makes_account(context, contract, address(top[0]))?,
         })
+    }
+
+    /// The error text of the step's failure.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub(crate) fn text(&self, result: InstructionResult, context: &mut BlockContext) -> Result<String, StateError> {
+        Ok(self.refusal(result, context)?.map_or_else(|| self.failure_text(result), |(text, _)| text))
     }
 
     /// Why the reference refuses this step, and its cost; `None` if it runs and then fails.
@@ -104,9 +136,10 @@ impl KeptStep {
                 | Is::ReentrancySentryOOG
                 | Is::CreateInitCodeSizeLimit
         );
-        // The reference computes the price of a change before it checks whether changes are allowed.
-        let is_forbidden = matches!(result, Is::CallNotAllowedInsideStatic | Is::StateChangeDuringStaticCall);
-        if !is_about_gas && !is_forbidden && !matches!(result, Is::StackUnderflow | Is::StackOverflow) {
+        // The reference computes the price before it checks whether changes are allowed, or whether there is so much returned data.
+        let is_late =
+            matches!(result, Is::CallNotAllowedInsideStatic | Is::StateChangeDuringStaticCall | Is::OutOfOffset);
+        if !is_about_gas && !is_late && !matches!(result, Is::StackUnderflow | Is::StackOverflow) {
             return Ok(None);
         }
         let constant = constant_gas(self.opcode, context.cfg.spec);
@@ -122,7 +155,7 @@ impl KeptStep {
         let dynamic = self.dynamic_gas(memory, context)?;
         let price = constant.saturating_add(dynamic.unwrap_or_default());
         let is_payable = dynamic.is_some() && price <= self.gas && !self.lacks_the_stipend(context);
-        Ok((!is_forbidden || !is_payable).then(|| ("out of gas".to_owned(), price)))
+        Ok((!is_late || !is_payable).then(|| ("out of gas".to_owned(), price)))
     }
 
     /// The outcome of SSTORE or SELFDESTRUCT before it runs. Neither touches memory.
@@ -315,7 +348,9 @@ fn memory_end(offset: U256, length: U256) -> Option<u64> {
     if length.is_zero() {
         return Some(0);
     }
-    u64::try_from(offset).ok()?.checked_add(u64::try_from(length).ok()?)
+    let end = u64::try_from(offset).ok()?.checked_add(u64::try_from(length).ok()?)?;
+    // Memory grows by whole words.
+    end.checked_next_multiple_of(32).map(|_| end)
 }
 
 fn is_empty(accounts: &mut Layered<'_>, address: Address) -> Result<bool, StateError> {

@@ -21,6 +21,7 @@ mod struct_logger;
 mod tracer;
 mod watch;
 
+pub(crate) use failed_step::KeptStep;
 pub(super) use options::ReferenceOptions;
 pub(super) use script::ScriptRun;
 pub(super) use tracer::TracerFailure;

@@ -1,0 +1,92 @@
+"""A running node of the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
+
+It runs a private chain, and knows no nodes but those of the test."""
+
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+REFERENCE = os.environ.get("TENON_REFERENCE")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def wait_for(what, is_wanted, seconds=60):
+    """Asks again and again until the answer is wanted, and returns it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = what()
+        if is_wanted(answer):
+            return answer
+        assert time.monotonic() < deadline, f"still {answer}"
+        time.sleep(0.05)
+
+
+class Reference:
+    """A running reference node. Its folder's path must be short: it asks itself over its Unix socket while it imports."""
+
+    def __init__(self, path, genesis, *arguments, namespaces="admin,eth,net"):
+        self.port, self.http = free_port(), free_port()
+        if not (path / "XDC" / "chaindata").exists():
+            subprocess.run([REFERENCE, "init", "--datadir", path, genesis], check=True, capture_output=True)
+        self.log = open(path / "log", "ab")
+        flags = ["--datadir", path, "--networkid", "5151", "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
+        flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", namespaces]
+        flags += ["--ws=false", "--cache", "128", *arguments]
+        self.process = subprocess.Popen([REFERENCE, *map(str, flags)], stdout=self.log, stderr=self.log)
+        self.connection = None
+        wait_for(self.is_up, bool)
+
+    def is_up(self):
+        self.check()
+        try:
+            return self.call("net_version")
+        except OSError:
+            return None
+
+    def check(self):
+        assert self.process.poll() is None, pathlib.Path(self.log.name).read_text(errors="replace")[-3000:]
+
+    def raw(self, text):
+        """The answer's text."""
+        self.check()
+        if self.connection is None:
+            self.connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
+        try:
+            self.connection.request("POST", "/", text, {"Content-Type": "application/json"})
+            return self.connection.getresponse().read().decode()
+        except (OSError, http.client.HTTPException):
+            self.connection.close()
+            self.connection = None
+            raise
+
+    def call(self, method, *params):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        answer = json.loads(self.raw(json.dumps(request)))
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def enode(self):
+        return f"enode://{self.call('admin_nodeInfo')['id']}@127.0.0.1:{self.port}"
+
+    def head(self):
+        return self.call("eth_getBlockByNumber", "latest", False)["hash"]
+
+    def end(self):
+        if self.connection is not None:
+            self.connection.close()
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
