@@ -9,8 +9,7 @@ use revm::{
     },
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
-        interpreter::EthInterpreter,
-        interpreter_types::{Jumps, LoopControl},
+        interpreter::EthInterpreter, interpreter_types::LoopControl,
     },
 };
 
