@@ -67,14 +67,14 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
             Delivery::Event(head) => {
                 if !caught_up.has_announced(head.header.hash(), false) {
                     last = head.header.hash();
-                    sink.send(&*announcement(&context, profile, &head.header)).await?;
+                    sink.send_written(&announcement(&context, profile, &head.header)).await;
                 }
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 for (_, hash) in heads_among(profile, &changes) {
                     if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
-                        sink.send(&*announcement(&context, profile, &stored.header)).await?;
+                        sink.send_written(&announcement(&context, profile, &stored.header)).await;
                     }
                 }
                 caught_up.remember(&changes);
@@ -131,7 +131,7 @@ pub(crate) async fn logs(
                 // Each subscription has its own list: one that does not fit ends with its error.
                 let _memory = context.hold(logs_bytes(&logs))?;
                 for log in &logs {
-                    send_log(&sink, profile, log).await?;
+                    send_log(&sink, profile, log).await;
                     delivered.note([log]);
                 }
                 caught_up.remember(&changes);
@@ -196,10 +196,10 @@ async fn block_after(context: &EthContext, hash: B256, removed: bool) -> Result<
     Ok(stored.map_or(hash, |stored| stored.header.parent_hash))
 }
 
-async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(), Failure> {
+async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) {
     let mut json = JsonWriter::with_capacity(LOG_JSON_BYTES + log.log.data.len() * 2);
     write_located_log(&mut json, profile, log);
-    sink.send(&json).await
+    sink.send_written(&json).await;
 }
 
 /// Hashes, or whole transactions if `full`. Missed transactions are still in the pool for a slow client to query, so
@@ -215,7 +215,7 @@ pub(crate) async fn new_pending_transactions(
     while let Some(delivery) = events.next().await? {
         let Delivery::Event(pending) = delivery else { continue };
         if full.unwrap_or_default() {
-            sink.send(&transaction_json(profile, &pending.transaction, None)).await?;
+            sink.send_written(&transaction_json(profile, &pending.transaction, None)).await;
         } else {
             sink.send(&pending.transaction.transaction.hash).await?;
         }
@@ -239,7 +239,7 @@ pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failu
         }
         is_syncing = status.is_some();
         match status {
-            Some(status) => sink.send(&sync_started(profile, &status)).await?,
+            Some(status) => sink.send_written(&sync_started(profile, &status)).await,
             None => sink.send(&false).await?,
         }
     }

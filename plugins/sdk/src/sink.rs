@@ -16,6 +16,7 @@ use crate::{
     boundary::{OutgoingBytes, crashed},
     context::ScopeGuard,
     output,
+    shapes::JsonWriter,
 };
 
 /// Where a subscription's function puts its items. At most one waits: `send` returns when the one before has
@@ -59,6 +60,12 @@ impl Sink {
         self.accept().await;
         self.put(json.into()).await;
         Ok(())
+    }
+
+    /// Sends one notification whose `result` is finished JSON.
+    pub async fn send_written(&self, json: &JsonWriter) {
+        self.accept().await;
+        self.put(json.bytes().to_vec().into()).await;
     }
 
     /// Sends one notification whose `result` is finished JSON that other subscriptions send as well: nothing is copied.
