@@ -40,7 +40,7 @@ pub use error::{Origin, SettingsError};
 pub use flags::{add_flags, given_flags};
 pub use layers::{Layers, Resolved, resolve};
 pub use lists::{MethodPatterns, OriginList, parse_duration};
-pub use mnemonic::Mnemonic;
+pub use mnemonic::{DEVELOPMENT_MNEMONIC, Mnemonic};
 pub use networks::{DevGenesis, Network};
 pub use reference::settings_page;
 pub use settings::{

@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use crate::value::{SettingValue, Value};
 
-/// The development mnemonic used by all tools of this family; its keys are public.
-const WELL_KNOWN: &str = "test test test test test test test test test test test junk";
+/// The mnemonic of development networks in all tools of this family; its keys are public.
+pub const DEVELOPMENT_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// A mnemonic. Printed only if it is the well-known test mnemonic.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,13 +22,13 @@ impl Mnemonic {
 
     /// Returns whether these are the words known to every tool for development networks, whose keys protect nothing.
     pub fn is_well_known(&self) -> bool {
-        self.0.split_whitespace().eq(WELL_KNOWN.split(' '))
+        self.0.split_whitespace().eq(DEVELOPMENT_MNEMONIC.split(' '))
     }
 }
 
 impl Default for Mnemonic {
     fn default() -> Self {
-        Self::new(WELL_KNOWN)
+        Self::new(DEVELOPMENT_MNEMONIC)
     }
 }
 
@@ -42,7 +42,7 @@ impl Deref for Mnemonic {
 
 impl fmt::Debug for Mnemonic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.is_well_known() { WELL_KNOWN } else { "(not shown)" })
+        formatter.write_str(if self.is_well_known() { DEVELOPMENT_MNEMONIC } else { "(not shown)" })
     }
 }
 
@@ -66,9 +66,9 @@ mod tests {
     #[test]
     fn only_the_well_known_words_are_shown() {
         let own = Mnemonic::new("legal winner thank year wave sausage worth useful legal winner thank yellow");
-        let spaced = Mnemonic::new(WELL_KNOWN.replace(' ', "  "));
+        let spaced = Mnemonic::new(DEVELOPMENT_MNEMONIC.replace(' ', "  "));
 
-        assert_eq!(Mnemonic::default().show(), Value::Text(WELL_KNOWN.into()));
+        assert_eq!(Mnemonic::default().show(), Value::Text(DEVELOPMENT_MNEMONIC.into()));
         assert!(spaced.is_well_known() && !own.is_well_known());
         for shown in [format!("{own:?}"), own.show().to_string(), Mnemonic::read(&Value::Integer(7)).unwrap_err()] {
             assert!(!shown.contains("winner") && !shown.contains('7'), "{shown}");

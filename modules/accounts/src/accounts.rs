@@ -20,8 +20,6 @@ use crate::{
 /// URL of the wallet of a mnemonic. It does not contain the words.
 const URL: &str = "development://mnemonic";
 
-/// The mnemonic that development networks commonly use. Its keys are public: never fund them on a real chain.
-pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
 /// Maximum number of accounts derived from one mnemonic.
 pub const MAX_ACCOUNTS: u32 = 1000;
 
@@ -182,11 +180,12 @@ impl WalletBackend for Accounts {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{address, hex};
+    use tenon_config::DEVELOPMENT_MNEMONIC;
 
     use super::*;
 
     fn dev() -> Accounts {
-        Accounts::from_mnemonic(DEV_MNEMONIC, 10, 31337).unwrap()
+        Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 10, 31337).unwrap()
     }
 
     #[test]
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn spaces_around_the_words_do_not_matter() {
-        let spaced = format!("  {}\n", DEV_MNEMONIC.replace(' ', "  "));
+        let spaced = format!("  {}\n", DEVELOPMENT_MNEMONIC.replace(' ', "  "));
 
         let accounts = Accounts::from_mnemonic(&spaced, 1, 1).unwrap();
 
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn refuses_more_accounts_than_the_limit() {
-        let error = Accounts::from_mnemonic(DEV_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
+        let error = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
 
         assert!(matches!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 }));
     }

@@ -31,7 +31,7 @@ mod tests;
 mod transaction;
 mod unlocked;
 
-pub use accounts::{Accounts, DEV_MNEMONIC, MAX_ACCOUNTS, RevealedAccount};
+pub use accounts::{Accounts, MAX_ACCOUNTS, RevealedAccount};
 pub use directory::WalletDirectory;
 pub use error::{AccountsError, KeyTextError};
 pub use handlers::register;

@@ -6,9 +6,10 @@ use alloy_primitives::{address, hex};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{Address, B256, Bytes, Failure, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
+use tenon_config::DEVELOPMENT_MNEMONIC;
 
 use crate::{
-    Accounts, AccountsError, Authority, DEV_MNEMONIC, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
+    Accounts, AccountsError, Authority, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
     keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder},
     register,
 };
@@ -180,7 +181,7 @@ async fn keys_are_created_and_imported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mnemonic_is_a_wallet_beside_the_key_files() {
-    let node = Node::with(Some(Accounts::from_mnemonic(DEV_MNEMONIC, 2, 1).unwrap()), false);
+    let node = Node::with(Some(Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 2, 1).unwrap()), false);
     let development = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
     let message = Bytes::from_static(b"hello world");
     let sign = SignMessage { address: development, message, password: None };
@@ -403,7 +404,7 @@ impl WalletBackend for Told {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wallets_of_another_kind_stand_in_the_order_of_schemes_and_may_wait() {
-    let own = Accounts::from_mnemonic(DEV_MNEMONIC, 1, 1).unwrap();
+    let own = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap();
     let of_mnemonic = own.addresses()[0];
     let told = Arc::new(Told { asked: tokio::sync::Notify::new() });
     let bus = Bus::new();

@@ -86,12 +86,13 @@ pub(crate) fn attach(transaction: &mut Transaction, signature: HashSignature, ch
 mod tests {
     use proptest::prelude::*;
     use tenon_api::{AccessListItem, Address, Bytes, SignedAuthorization, TransactionType};
+    use tenon_config::DEVELOPMENT_MNEMONIC;
 
     use super::*;
-    use crate::{Accounts, DEV_MNEMONIC};
+    use crate::Accounts;
 
     fn accounts() -> Accounts {
-        Accounts::from_mnemonic(DEV_MNEMONIC, 3, 31337).unwrap()
+        Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 3, 31337).unwrap()
     }
 
     fn complete(from: Address) -> CallRequest {

@@ -11,11 +11,10 @@ use tenon_api::{
     Transaction, TransactionPayload, TransactionSignature, messages::CallRequest,
 };
 use tenon_chain::{Genesis, authorization_signing_hash, signing_hash, transaction_hash};
-use tenon_config::DevGenesis;
+use tenon_config::{DEVELOPMENT_MNEMONIC, DevGenesis};
 
 use crate::{Dice, Node};
 
-const MNEMONIC: &str = "test test test test test test test test test test test junk";
 const CHAIN_ID: u64 = 31_337;
 const SENDERS: u32 = 6;
 /// Number of accounts that send nothing themselves and delegate to contracts.
@@ -44,7 +43,7 @@ pub fn genesis_through_forks(seconds: u64) -> Genesis {
 }
 
 fn genesis_text() -> Vec<u8> {
-    let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS, CHAIN_ID).unwrap();
+    let accounts = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, SENDERS, CHAIN_ID).unwrap();
     let balance = U256::from(1_000_u64) * U256::from(GWEI) * U256::from(GWEI);
     DevGenesis { chain_id: CHAIN_ID, gas_limit: GAS_LIMIT, accounts: accounts.addresses(), balance }.to_json()
 }
@@ -66,7 +65,7 @@ impl Traffic {
     /// # Panics
     /// If these accounts do not exist.
     pub fn new() -> Self {
-        let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS + AUTHORITIES, CHAIN_ID).unwrap();
+        let accounts = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, SENDERS + AUTHORITIES, CHAIN_ID).unwrap();
         let mut senders = accounts.addresses();
         let authorities = senders.split_off(SENDERS as usize);
         Self { accounts, senders, authorities, contracts: Vec::new(), others: vec![Address::repeat_byte(0x77)] }
