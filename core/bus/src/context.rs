@@ -31,6 +31,8 @@ struct State {
     parent: Option<Arc<Self>>,
     /// Boxed, because reads allocate a state too and have no turn.
     turn: Option<Box<OnTurn>>,
+    /// Whether a large reply to one of the caller's requests is about to be read.
+    has_large_reply: AtomicBool,
 }
 
 /// A job of the work pool, on its thread.
@@ -55,7 +57,7 @@ const YIELD_EVERY: Duration = Duration::from_millis(2);
 impl Default for State {
     fn default() -> Self {
         let (is_cancelled, time_left) = (AtomicBool::new(false), AtomicI64::new(i64::MAX));
-        Self { is_cancelled, time_left, parent: None, turn: None }
+        Self { is_cancelled, time_left, parent: None, turn: None, has_large_reply: AtomicBool::new(false) }
     }
 }
 
@@ -171,6 +173,17 @@ impl CallContext {
     #[must_use]
     pub fn question(&self) -> Self {
         Self { state: Arc::new(State::of(&self.state, None)), ..self.clone() }
+    }
+
+    /// Says that a large reply to this request comes next: reading it will take its caller a while.
+    pub fn announce_large_reply(&self) {
+        let caller = self.state.parent.as_ref().unwrap_or(&self.state);
+        caller.has_large_reply.store(true, Ordering::Release);
+    }
+
+    /// Whether a large reply to one of this caller's requests has been announced since the last look.
+    pub fn takes_large_reply(&self) -> bool {
+        self.state.has_large_reply.swap(false, Ordering::AcqRel)
     }
 
     /// A context for a job that holds a place in the work pool.

@@ -37,6 +37,7 @@ mod library_cache;
 mod library_file;
 mod life_cycle;
 mod limits;
+mod long_polls;
 mod low_priority;
 mod manifest;
 mod module;

@@ -28,6 +28,7 @@ use crate::{
     exposure::TableNumber,
     faults::NO_RESULT,
     gate::{Entry, Kind},
+    long_polls::LongPolls,
     raw_call::RawCall,
     running::{Running, Ticket},
     stream::SubscriptionRequest,
@@ -176,6 +177,7 @@ struct Inner {
     /// Limits of each plugin's slow calls.
     slow: FairLimits,
     calls: CallBook,
+    long_polls: LongPolls,
     /// A filter by [`name_bit`]: the bits of all methods that took secrets since the start. It rules out most other
     /// names without a look-up.
     secret_names: AtomicU64,
@@ -225,6 +227,7 @@ impl Router {
                     parked: 0,
                 },
                 calls: CallBook::default(),
+                long_polls: LongPolls::new(),
                 secret_names: AtomicU64::new(0),
             }),
         }
@@ -316,6 +319,7 @@ impl Router {
         let answer = match first {
             Poll::Ready(answer) => answer,
             Poll::Pending => {
+                let call = self.inner.long_polls.finish(call, &caller.context);
                 Box::pin(plugin.unless_cancelled(before(caller.context.deadline(), call))).await?.unwrap_or_else(Err)
             }
         };

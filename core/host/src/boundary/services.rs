@@ -24,7 +24,13 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
 
-use crate::{faults::is_crash, json_calls::JsonCalls, router::WeakRouter, space::Space};
+use crate::{
+    faults::is_crash,
+    json_calls::JsonCalls,
+    long_polls::{LARGE_REPLY, reply_length},
+    router::WeakRouter,
+    space::Space,
+};
 
 /// Zero of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -299,10 +305,19 @@ impl Backend for BusBackend {
         };
         // Wiped, because it may hold a password. Immediate answers need no copy.
         let (bus, frame, crashes) = (self.bus.clone(), Zeroizing::new(frame.to_vec()), Arc::clone(&self.crashes));
+        let budget = self.memory.clone();
         ExportedFuture::new(async move {
-            let _memory = memory;
             let answer = bus.call_frame(topic, schema, &frame, &context).await;
+            drop(memory);
             note_crash(&crashes, &answer);
+            let length = reply_length(&answer);
+            if length < LARGE_REPLY {
+                return answer;
+            }
+            // Until the plugin has read it. What it makes of it is bounded by the number of long polls.
+            let _memory = budget.client(context.origin().client).reserve(MemoryUse::Calls, length)?;
+            context.announce_large_reply();
+            tokio::task::yield_now().await;
             answer
         })
     }

@@ -1,0 +1,91 @@
+//! Polls in which a plugin reads a large reply and writes its answer: tens of milliseconds for some megabytes.
+//!
+//! On the threads that serve connections they would stand before every other client's request. They run beside them: the
+//! runtime moves the thread's other tasks to another thread, and the system shares the processor among threads. As many
+//! run at once as there are processors, because each holds its answer several times.
+
+use std::{future::poll_fn, sync::Arc, task::Poll, thread};
+
+use tenon_api::Failure;
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::OwnedBytes;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Semaphore,
+};
+
+use crate::instance::PluginCall;
+
+/// A reply of so many bytes is large: to read it and to write it as JSON takes about a millisecond.
+pub(crate) const LARGE_REPLY: usize = 128 << 10;
+
+/// The places of polls that take long. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct LongPolls(Arc<Semaphore>);
+
+impl LongPolls {
+    pub(crate) fn new() -> Self {
+        let places = thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Semaphore::new(places)))
+    }
+
+    /// Polls a call to its end.
+    pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
+        loop {
+            let polled = poll_fn(|task| match call.poll_reply(task) {
+                Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                Poll::Pending if context.takes_large_reply() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            if let Some(answer) = polled.await {
+                return answer;
+            }
+            // Closed never.
+            let _place = self.0.acquire().await;
+            let polled = poll_fn(|task| Poll::Ready(beside_connections(|| call.poll_reply(task))));
+            if let Poll::Ready(answer) = polled.await {
+                return answer;
+            }
+        }
+    }
+}
+
+/// Length of what a plugin will read of a reply, bytes: its frame, or the failure's texts.
+pub(crate) fn reply_length(reply: &Result<Vec<u8>, Failure>) -> usize {
+    match reply {
+        Ok(frame) => frame.len(),
+        Err(failure) => failure.message.len() + failure.data.as_ref().map_or(0, String::len),
+    }
+}
+
+/// Runs work that takes long without keeping the other tasks of this thread waiting.
+fn beside_connections<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_long_poll_leaves_the_thread_to_other_tasks() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let working = tokio::spawn(async move { beside_connections(|| receiver.recv().is_ok()) });
+
+        // Needs the only worker, which would block for ever otherwise.
+        tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
+
+        assert!(working.await.unwrap());
+    }
+
+    #[test]
+    fn a_failure_is_as_long_as_its_texts() {
+        let failure = Failure { data: Some("x".repeat(LARGE_REPLY)), ..Failure::server("reverted") };
+
+        assert_eq!(reply_length(&Err(failure)), LARGE_REPLY + "reverted".len());
+        assert_eq!(reply_length(&Ok(vec![0; 7])), 7);
+    }
+}
