@@ -53,8 +53,28 @@ pub(crate) async fn count_by_number(context: EthContext, block: BlockNumberParam
 }
 
 async fn count(context: &EthContext, block: BlockId) -> Result<Option<Quantity>, Failure> {
-    let outline = context.call(GetBlockOutline { block }).await?;
-    Ok(outline.map(|outline| Quantity(outline.ommers.len() as u64)))
+    Ok(match find(context, block).await? {
+        Found::NoBlock => None,
+        Found::NoUncles => Some(Quantity(0)),
+        Found::Some(outline) => Some(Quantity(outline.ommers.len() as u64)),
+    })
+}
+
+/// The uncles of a block.
+enum Found {
+    NoBlock,
+    NoUncles,
+    Some(Box<BlockOutline>),
+}
+
+/// Asks for the outline of a block, which has the hash of every transaction, only if its header names uncles.
+async fn find(context: &EthContext, block: BlockId) -> Result<Found, Failure> {
+    let Some(found) = context.call(GetHeader { block }).await? else { return Ok(Found::NoBlock) };
+    if found.header.ommers_hash == EMPTY_OMMERS_HASH {
+        return Ok(Found::NoUncles);
+    }
+    let block = BlockId::hash(found.header.hash());
+    Ok(context.call(GetBlockOutline { block }).await?.map_or(Found::NoBlock, |outline| Found::Some(Box::new(outline))))
 }
 
 pub(crate) async fn by_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
@@ -71,7 +91,7 @@ pub(crate) async fn by_number_and_index(
 }
 
 async fn by_index(context: &EthContext, block: BlockId, index: Index) -> Answer {
-    let Some(outline) = context.call(GetBlockOutline { block }).await? else { return Ok(null()) };
+    let Found::Some(outline) = find(context, block).await? else { return Ok(null()) };
     let profile = crate::profile(context).await?;
     let seals = uncle_seals(context, &outline.header, outline.ommers.len()).await?;
     let position = usize::try_from(index.0).unwrap_or(usize::MAX);

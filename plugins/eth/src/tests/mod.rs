@@ -56,8 +56,14 @@ fn hash_of(number: u64) -> B256 {
 
 /// A node that knows one block, whichever is asked for.
 fn with_block(host: FakeHost, find: impl Fn() -> Option<StoredBlock> + Clone + Send + Sync + 'static) -> FakeHost {
-    let [whole, outline, count, part] = [(); 4].map(|()| find.clone());
+    let [whole, header, outline, count, part] = [(); 5].map(|()| find.clone());
     host.answer(move |_: GetBlock| Ok(whole()))
+        .answer(move |_: GetHeader| {
+            Ok(header().map(|stored| StoredHeader {
+                header: Arc::new(stored.block.header.clone()),
+                ..stored_header(1, stored.is_canonical)
+            }))
+        })
         .answer(move |_: GetBlockOutline| Ok(outline().as_ref().map(BlockOutline::from)))
         .answer(move |_: CountTransactions| Ok(count().map(|stored| stored.block.transactions.len() as u64)))
         .answer(move |request: GetTransactionInBlock| {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, transactions::rlp::Item};
 
-use super::{call, hash_of, head, host, recorded, sealed, with_block};
+use super::{call, hash_of, head, header, host, recorded, sealed, stored_header, with_block};
 
 fn native_block() -> StoredBlock {
     let seal = NativeSeal {
@@ -122,6 +122,21 @@ fn uncles_are_hashed_from_the_blocks_own_bytes() {
     assert_eq!(json!(keccak256(parts[2].payload)), uncle["hash"]);
     let size = recorded::number(&uncle, "size");
     assert!((500..=540).contains(&size), "{size}");
+}
+
+#[test]
+fn a_header_without_uncles_is_enough() {
+    // The host has no answer to a question for more.
+    let node = host(Profile::Ethereum).answer(|_: GetHeader| {
+        let header = Header { ommers_hash: EMPTY_OMMERS_HASH, ..header(3) };
+        Ok(Some(StoredHeader {
+            header: std::sync::Arc::new(SealedHeader::new_unchecked(header, hash_of(3))),
+            ..stored_header(3, true)
+        }))
+    });
+
+    assert_eq!(call(&node, "eth_getUncleCountByBlockNumber", r#"["0x3"]"#), Ok(json!("0x0")));
+    assert_eq!(call(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x0"]"#), Ok(Value::Null));
 }
 
 #[test]
