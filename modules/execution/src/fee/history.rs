@@ -13,7 +13,7 @@ use super::{Fees, tips::WeightedTip, unknown};
 
 /// Maximum number of percentiles of one request.
 const MAX_PERCENTILES: usize = 100;
-/// Maximum number of blocks of a history computed on the caller's own task: each costs two look-ups.
+/// Maximum number of blocks of a history computed on the caller's own task: each costs a look-up or two.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
 /// Finds the tips of a block by its hash, height and header; `None` if they are not cached.
@@ -60,25 +60,45 @@ impl Fees {
         let oldest = newest + 1 - count;
         let mut history = FeeHistory { oldest: BlockNumber(oldest), ..empty() };
         history.reward = (!percentiles.is_empty()).then(Vec::new);
-        for number in oldest..=newest {
-            if should_stop() {
-                return Err(Failure::limit("request timed out"));
-            }
-            let hash = self.canonical_hash(number)?;
-            let header = self.chain.header(hash)?.ok_or_else(|| unknown(number))?;
+        for header in self.headers(oldest, newest, should_stop)? {
             self.add_block(&mut history, &header);
             if let Some(reward) = &mut history.reward {
-                let Some(tips) = tips_of(hash, number, &header)? else { return Ok(None) };
+                if should_stop() {
+                    return Err(Failure::limit("request timed out"));
+                }
+                let Some(tips) = tips_of(header.hash(), header.number, &header)? else { return Ok(None) };
                 reward.push(rewards(&tips, header.gas_used, percentiles));
             }
-            if number == newest {
+            if header.number == newest {
                 self.add_following(&mut history, &header);
             }
         }
         Ok(Some(history))
     }
 
-    /// All tips of a block with their gas, ascending.
+    /// The canonical headers of a range, ascending. They are read from the newest back by their parents' hashes, so that
+    /// all are of one branch and only the newest needs a look-up by its height.
+    fn headers(
+        &self,
+        oldest: u64,
+        newest: u64,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Arc<SealedHeader>>, Failure> {
+        let mut hash = self.canonical_hash(newest)?;
+        let mut headers = Vec::new();
+        for number in (oldest..=newest).rev() {
+            if should_stop() {
+                return Err(Failure::limit("request timed out"));
+            }
+            let header = self.chain.header(hash)?.ok_or_else(|| unknown(number))?;
+            hash = header.parent_hash;
+            headers.push(header);
+        }
+        headers.reverse();
+        Ok(headers)
+    }
+
+    /// All tips of a block, ascending, with the gas up to each.
     fn weighted_tips(&self, number: u64, hash: B256, base_fee: Option<u64>) -> Result<Arc<[WeightedTip]>, Failure> {
         if let Some(known) = self.tips.weighted(hash) {
             return Ok(known);
@@ -91,6 +111,7 @@ impl Fees {
             .map(|(transaction, receipt)| (tip_of(transaction.effective_gas_price(base_fee)), receipt.gas_used))
             .collect();
         tips.sort_unstable();
+        sum_gas(&mut tips);
         let tips: Arc<[WeightedTip]> = tips.into();
         self.tips.keep_weighted(hash, Arc::clone(&tips));
         Ok(tips)
@@ -164,14 +185,17 @@ fn rewards(tips: &[WeightedTip], gas_used: u64, percentiles: &[f64]) -> Vec<U256
 
 /// The tip of the transaction at which the cumulative gas reaches the threshold.
 fn tip_at(tips: &[WeightedTip], threshold: u64) -> U256 {
+    let place = tips.partition_point(|(_, gas)| *gas < threshold);
+    tips.get(place).or(tips.last()).map_or(U256::ZERO, |(tip, _)| *tip)
+}
+
+/// Replaces the gas paid with each tip by the gas paid with it and those before.
+fn sum_gas(tips: &mut [WeightedTip]) {
     let mut sum = 0u64;
-    for (tip, gas) in tips {
+    for (_, gas) in tips {
         sum = sum.saturating_add(*gas);
-        if sum >= threshold {
-            return *tip;
-        }
+        *gas = sum;
     }
-    tips.last().map_or(U256::ZERO, |(tip, _)| *tip)
 }
 
 #[expect(
@@ -207,10 +231,13 @@ mod tests {
 
     #[test]
     fn tips_are_weighted_by_gas() {
-        let tips = [(U256::from(1), 90), (U256::from(7), 10)];
+        let mut tips = [(U256::from(1), 90), (U256::from(7), 10)];
+        sum_gas(&mut tips);
 
         assert_eq!(tip_at(&tips, threshold(100, 90.0)), U256::from(1));
         assert_eq!(tip_at(&tips, threshold(100, 95.0)), U256::from(7));
+        assert_eq!(tip_at(&tips, threshold(200, 95.0)), U256::from(7), "the header's gas may exceed that of the tips");
+        assert_eq!(tip_at(&tips, 0), U256::from(1));
         assert_eq!(tip_at(&[], 0), U256::ZERO);
     }
 }

@@ -11,7 +11,7 @@ const MAX_LOWEST: usize = 128;
 /// Transactions whose tips are cached for fee histories, 40 bytes each.
 const MAX_TRANSACTIONS: usize = 200_000;
 
-/// A tip and the gas that was paid with it.
+/// A tip, and the gas that a block paid with this and the lower ones.
 pub(super) type WeightedTip = (U256, u64);
 
 /// Cached tips of blocks. Nothing reads the database under a lock.
