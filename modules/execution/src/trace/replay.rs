@@ -3,9 +3,7 @@
 use std::{
     cell::RefCell,
     fmt::{self, Write as _},
-    panic::resume_unwind,
     sync::Arc,
-    thread,
     time::Instant,
 };
 
@@ -53,7 +51,7 @@ struct AnswerMemory {
     before: u64,
 }
 
-/// Stack of the tracing thread, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
+/// Stack of a trace, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
 /// recursively, which overflowed the 2 MiB of an ordinary worker.
 const TRACE_STACK: usize = 64 << 20;
 
@@ -84,15 +82,9 @@ impl Calls {
     }
 }
 
-fn on_deep_stack(trace: impl FnOnce() -> Result<String, Failure> + Send) -> Result<TraceReply, Failure> {
-    let json = thread::scope(|scope| {
-        let worker = thread::Builder::new().name("trace".to_owned()).stack_size(TRACE_STACK);
-        let worker = worker
-            .spawn_scoped(scope, trace)
-            .map_err(|error| Failure::server(format!("cannot start a thread for the trace: {error}")))?;
-        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })?;
-    Ok(TraceReply { json })
+/// Runs a trace on a stack of its own on the same thread: a thread of its own would cost more than a short trace.
+fn on_deep_stack(trace: impl FnOnce() -> Result<String, Failure>) -> Result<TraceReply, Failure> {
+    Ok(TraceReply { json: stacker::grow(TRACE_STACK, trace)? })
 }
 
 impl<'a> Tracing<'a> {
