@@ -155,7 +155,19 @@ impl Queries {
             }
             next = previous;
         }
-        Ok(Some(MissedRounds { epoch_round: info.switch.round, epoch_number: info.switch.number, missed }))
+        let is_whole = next.number <= info.switch.number;
+        let found = MissedRounds { epoch_round: info.switch.round, epoch_number: info.switch.number, missed };
+        if is_whole {
+            self.missed.lock().put(header.hash(), Arc::new(found.clone()));
+        }
+        Ok(Some(found))
+    }
+
+    /// [`Queries::missed_rounds`] if they are cached. They follow from a block and its ancestors, which do not change.
+    pub(super) fn cached_missed_rounds(&self, block: BlockId) -> Option<MissedRounds> {
+        let header = self.header(block).ok().flatten()?;
+        let found = self.missed.lock().get(&header.hash()).map(Arc::clone);
+        found.map(|found| MissedRounds::clone(&found))
     }
 
     fn link(&self, hash: B256) -> Result<Link, Failure> {

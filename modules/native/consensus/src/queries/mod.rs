@@ -21,19 +21,22 @@ use tenon_api::{
     messages::{
         EpochReward, GetAuthorised, GetBlockSigners, GetCandidates, GetConsensusParameters, GetEpochBlocks,
         GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetRound, GetStakingReturn, GetVotingPool,
-        VotingPool,
+        MissedRounds, VotingPool,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::{ChainSpec, NativeSettings};
 
 use self::epochs::Link;
-use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, v1_masternodes};
+use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, rewards, v1_masternodes};
 
 /// Epochs whose first block is cached: half a year on the public networks, with epochs of half an hour.
 const REMEMBERED_SWITCHES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 /// Headers whose number and round are cached, about 90 bytes each: more than four epochs of 900.
 const REMEMBERED_LINKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
+/// Blocks whose missed rounds are cached: at most 900 rounds of 144 bytes each, 4 MB.
+const REMEMBERED_MISSED: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +62,12 @@ pub fn register(
     pool: &WorkPool,
 ) -> Result<(), QueriesError> {
     let queries = Arc::new(Queries::new(spec, chain, NativeEngine::reading(spec, records)?)?);
-    let own = Arc::clone(&queries);
-    bus.handle_work(pool, move |request: GetEpochReward, _| own.epoch_reward(request.block))?;
+    let (attempt, own) = (Arc::clone(&queries), Arc::clone(&queries));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetEpochReward, _| attempt.pays_no_reward(request.block).then_some(Ok(None)),
+        move |request: GetEpochReward, _| own.epoch_reward(request.block),
+    )?;
     let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetBlockSigners, _| own.block_signers(request.block))?;
     let own = Arc::clone(&queries);
@@ -87,8 +94,12 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
         },
         move |request: GetEpochMembers, _| own.epoch_members(request.block),
     )?;
-    let own = Arc::clone(queries);
-    bus.handle_work(pool, move |request: GetMissedRounds, context| own.missed_rounds(request.block, context))?;
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetMissedRounds, _| attempt.cached_missed_rounds(request.block).map(Some).map(Ok),
+        move |request: GetMissedRounds, context| own.missed_rounds(request.block, context),
+    )?;
     let own = Arc::clone(queries);
     bus.handle_work(pool, move |request: GetEpochSwitches, context| {
         own.epoch_switches(request.first, request.last, context)
@@ -120,6 +131,8 @@ pub(super) struct Queries {
     switches: Mutex<LruCache<u64, BlockInfo>>,
     /// Headers by hash. Locked for a look-up or an insertion only.
     links: Mutex<LruCache<B256, Link>>,
+    /// Missed rounds up to a block, by its hash. Locked for a look-up or an insertion only.
+    missed: Mutex<LruCache<B256, Arc<MissedRounds>>>,
 }
 
 impl Queries {
@@ -133,6 +146,7 @@ impl Queries {
             chain,
             switches: Mutex::new(LruCache::new(REMEMBERED_SWITCHES)),
             links: Mutex::new(LruCache::new(REMEMBERED_LINKS)),
+            missed: Mutex::new(LruCache::new(REMEMBERED_MISSED)),
         })
     }
 
@@ -152,6 +166,15 @@ impl Queries {
         }
         let rewards = self.engine.epoch_rewards(&header, &*self.chain).map_err(failure)?;
         Ok(rewards.map(|rewards| EpochReward { json: rewards.to_json() }))
+    }
+
+    /// Whether a block is canonical and pays no rewards, which only those at the end of an epoch do; false if that
+    /// cannot be told.
+    fn pays_no_reward(&self, block: B256) -> bool {
+        let Ok(Some(header)) = self.chain.header(block) else { return false };
+        let is_canonical =
+            matches!(self.chain.canonical_hash(BlockNumber(header.number)), Ok(Some(hash)) if hash == block);
+        is_canonical && matches!(rewards::pays_rewards(&self.settings, &header), Ok(false))
     }
 
     fn canonical_header(&self, number: u64) -> Result<Option<Arc<SealedHeader>>, StoreError> {

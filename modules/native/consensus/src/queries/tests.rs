@@ -202,6 +202,13 @@ fn cached_answers_equal_computed_ones() {
             assert_eq!(queries.cached_authorised(block).unwrap(), is_v2.then_some(authorised), "{name} {number}");
             let cached = queries.cached_epoch_members(block).ok().flatten();
             assert!(cached == members || !is_v2 && cached.is_none(), "{name} {number}");
+            let missed = queries.missed_rounds(block, &CallContext::new()).ok().flatten();
+            assert_eq!(queries.cached_missed_rounds(block), missed, "{name} {number}");
+            assert_eq!(missed.is_some(), is_v2, "{name} {number}");
+            let hash = queries.header(block).unwrap().unwrap().hash();
+            let is_unpaid = queries.epoch_reward(hash).unwrap().is_none();
+            assert!(!queries.pays_no_reward(hash) || is_unpaid, "{name} {number}");
+            assert_eq!(queries.pays_no_reward(hash), is_unpaid || number == 0, "{name} {number}");
         }
         for epoch in 0..15 {
             let found = queries.epoch_blocks(epoch).ok();
