@@ -120,32 +120,50 @@ def items(data):
 def import_by_reference(binary, source, folder):
     """A new node of the reference client that imports files of 30 blocks; only the calls are timed."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="reference-", dir=folder))
-    blocks = list(items(source[1].read_bytes()))
+    files = files_of_blocks(home, source[1])
+    try:
+        with reference_node(binary, home, source[0], "admin,eth") as (node, port):
+            began = time.monotonic()
+            for path in files:
+                ask(port, "admin_importChain", [str(path)])
+            seconds = time.monotonic() - began
+            head = ask(port, "eth_getBlockByNumber", ["latest", False])
+            status = pathlib.Path(f"/proc/{node.pid}/status").read_text()
+            peak = next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return {"seconds": seconds, "blocks": int(head["number"], 16), "head": head["hash"], "peak_memory": peak}
+
+
+def files_of_blocks(home, chain):
+    """Writes the blocks after the genesis as files that the reference client takes in one call each; returns their
+    paths."""
+    blocks = list(items(chain.read_bytes()))
     files = []
     for start in range(1, len(blocks), FILE_OF_BLOCKS):
         files.append(home / f"blocks-{start}.rlp")
         files[-1].write_bytes(b"".join(blocks[start : start + FILE_OF_BLOCKS]))
+    return files
+
+
+@contextlib.contextmanager
+def reference_node(binary, home, genesis, namespaces, *arguments, core=None):
+    """A node of the reference client over the data folder `home`, which gets the genesis if it is new: its process and
+    its HTTP port. Interrupted at the end."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([binary, "--datadir", str(home), "init", str(source[0])], check=True, **quiet)
-    chain_id = json.loads(source[0].read_text())["config"]["chainId"]
+    subprocess.run([binary, "--datadir", str(home), "init", str(genesis)], check=True, **quiet)
+    chain_id = json.loads(genesis.read_text())["config"]["chainId"]
     with free_port() as port:
         command = f"{binary} --datadir {home} --networkid {chain_id} --gcmode archive --syncmode full --nodiscover"
-        command += f" --nat none --maxpeers 0 --port 0 --cache 256 --http --http-addr 127.0.0.1 --http-port {port}"
-        node = subprocess.Popen([*command.split(), "--http-api", "admin,eth"], **quiet)
+        command += f" --nat none --maxpeers 0 --port 0 --cache 256 --ws=false --http --http-addr 127.0.0.1 --http-port {port}"
+        command = [*command.split(), "--http-api", namespaces, *arguments]
+        node = subprocess.Popen(command if core is None else servers.pinned(core, command), **quiet)
     try:
         wait_for(port, node)
-        began = time.monotonic()
-        for path in files:
-            ask(port, "admin_importChain", [str(path)])
-        seconds = time.monotonic() - began
-        head = ask(port, "eth_getBlockByNumber", ["latest", False])
-        status = pathlib.Path(f"/proc/{node.pid}/status").read_text()
-        peak = next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+        yield node, port
     finally:
         node.send_signal(signal.SIGINT)
         node.wait(60)
-        shutil.rmtree(home, ignore_errors=True)
-    return {"seconds": seconds, "blocks": int(head["number"], 16), "head": head["hash"], "peak_memory": peak}
 
 
 @contextlib.contextmanager

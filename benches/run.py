@@ -7,10 +7,11 @@
   start     seconds to the first answer, and idle memory
   hops      the round trip to a plugin (criterion)
   import    benches/importing.py with its defaults: against the sum of its parts, over growing states
+  sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
 
 Absolute figures differ between machines; docs/performance.md records the ratios.
 
-  benches/run.py                                         everything: about half an hour
+  benches/run.py                                         everything: about 45 minutes
   benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
 """
@@ -28,9 +29,10 @@ import rpc_table
 import servers
 import soak
 import start
+import sweep
 from targets import report_targets
 
-PARTS = ("requests", "start", "hops", "import")
+PARTS = ("requests", "start", "hops", "import", "sweep")
 
 
 def main():
@@ -80,6 +82,11 @@ def measure(arguments, folder):
         figures["import"] = importing.measure(importing.arguments([]))
         print(importing.report(figures["import"]))
         targets += importing.targets(figures["import"])
+    if "sweep" in arguments.parts:
+        found = sweep.measure(sweep.arguments([]), folder)
+        sweep.report(found)
+        targets += sweep.targets(found)
+        figures["sweep"] = sweep.plain(found)
     return figures, targets
 
 

@@ -104,11 +104,12 @@ def limit(folder):
 
 
 @contextlib.contextmanager
-def tenon(datadir, *arguments, core=0, program=TENON):
-    """`tenon dev` of a build; its log goes to a file beside the data folder, so that it never blocks on a pipe."""
+def tenon(datadir, *arguments, core=0, program=TENON, command="dev"):
+    """`tenon dev` (or another command) of a build; its log goes to a file beside the data folder, so that it never
+    blocks on a pipe."""
     endpoints = datadir / "endpoints.json"
     endpoints.unlink(missing_ok=True)
-    command = [str(program), "dev", "--datadir", str(datadir), "--http.port", "0", "--ws.port", "0", *arguments]
+    command = [str(program), command, "--datadir", str(datadir), "--http.port", "0", "--ws.port", "0", *arguments]
     command += [f"--{name}.connections={CONNECTIONS}" for name in ("http", "ws", "ipc")]
     command = command if core is None else pinned(core, command)
     with open(f"{datadir}.log", "ab") as log:

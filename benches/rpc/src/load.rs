@@ -1,8 +1,8 @@
 //! The load generator: many connections, each with one request in flight.
 //!
 //! The client does as little as possible, because it shares two cores with the server: requests are written as prepared
-//! bytes, answers are delimited by `Content-Length` (HTTP), the frame's length (WebSocket) or the newline (Unix socket)
-//! and checked for an error.
+//! bytes, answers are delimited by `Content-Length` or chunks (HTTP), the frame's length (WebSocket) or the newline (Unix
+//! socket) and checked for an error.
 
 use std::{
     io,
@@ -38,15 +38,33 @@ fn end_of_line(received: &[u8]) -> io::Result<Option<usize>> {
 
 fn end_of_http_answer(received: &[u8]) -> io::Result<Option<usize>> {
     let Some(head) = memmem::find(received, b"\r\n\r\n").map(|position| position + 4) else { return Ok(None) };
-    let length = std::str::from_utf8(&received[..head])
-        .ok()
-        .and_then(|head| {
-            head.lines().find_map(|line| {
-                line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
-            })
-        })
-        .ok_or_else(|| io::Error::other("an answer without Content-Length"))?;
-    Ok(Some(head + length).filter(|end| *end <= received.len()))
+    let fields = std::str::from_utf8(&received[..head]).map_err(io::Error::other)?.to_ascii_lowercase();
+    let field = |name: &str| fields.lines().find_map(|line| line.strip_prefix(name).map(str::trim));
+    if let Some(length) = field("content-length:") {
+        let length: usize = length.parse().map_err(io::Error::other)?;
+        return Ok(Some(head + length).filter(|end| *end <= received.len()));
+    }
+    if field("transfer-encoding:") == Some("chunked") {
+        return end_of_chunks(received, head);
+    }
+    Err(io::Error::other("an answer without Content-Length and chunks"))
+}
+
+/// The end of a chunked body that begins at `place`: a chunk of length zero and an empty line. Trailers are not expected.
+fn end_of_chunks(received: &[u8], mut place: usize) -> io::Result<Option<usize>> {
+    loop {
+        let Some(rest) = received.get(place..) else { return Ok(None) };
+        let Some(line) = memmem::find(rest, b"\r\n") else { return Ok(None) };
+        let length = std::str::from_utf8(&rest[..line]).map_err(io::Error::other)?;
+        let length = usize::from_str_radix(length, 16).map_err(io::Error::other)?;
+        place = (line + 4)
+            .checked_add(length)
+            .and_then(|size| place.checked_add(size))
+            .ok_or(io::ErrorKind::InvalidData)?;
+        if length == 0 {
+            return Ok(Some(place).filter(|end| *end <= received.len()));
+        }
+    }
 }
 
 /// A server's frame: two bytes and the extended length; never masked, never fragmented.
@@ -198,10 +216,15 @@ mod tests {
     #[test]
     fn the_end_of_an_answer_is_found_on_every_transport() {
         let http = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\nrest";
+        let chunked =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n1\r\n.\r\n0\r\n\r\nrest";
         let long = [&[0x81, 126, 1, 0][..], &[b'x'; 256], b"rest"].concat();
         for (find_end, received, end) in [
             (end_of_http_answer as FindEnd, &http[..], Some(http.len() - 4)),
             (end_of_http_answer, &http[..http.len() - 5], None),
+            (end_of_http_answer, &chunked[..], Some(chunked.len() - 4)),
+            (end_of_http_answer, &chunked[..chunked.len() - 5], None),
+            (end_of_http_answer, &chunked[..chunked.len() - 20], None),
             (end_of_line, b"{}\n{", Some(3)),
             (end_of_line, b"{}", None),
             (end_of_frame, b"\x81\x02{}\x81", Some(4)),
