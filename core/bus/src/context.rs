@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::Failure;
 
-use crate::{Origin, clients_heard, fair::Turn};
+use crate::{Origin, Reservation, clients_heard, fair::Turn};
 
 /// A call's deadline, origin, cancellation flag, and the computing time left to its message. Clones share the last two.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,8 @@ struct State {
     turn: Option<Box<OnTurn>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,
+    /// Memory of what the message's answer is made from. Locked to add to it.
+    kept: Mutex<Vec<Reservation>>,
 }
 
 /// A job of the work pool, on its thread.
@@ -57,7 +59,14 @@ const YIELD_EVERY: Duration = Duration::from_millis(2);
 impl Default for State {
     fn default() -> Self {
         let (is_cancelled, time_left) = (AtomicBool::new(false), AtomicI64::new(i64::MAX));
-        Self { is_cancelled, time_left, parent: None, turn: None, has_large_reply: AtomicBool::new(false) }
+        Self {
+            is_cancelled,
+            time_left,
+            parent: None,
+            turn: None,
+            has_large_reply: AtomicBool::new(false),
+            kept: Mutex::default(),
+        }
     }
 }
 
@@ -173,6 +182,11 @@ impl CallContext {
     #[must_use]
     pub fn question(&self) -> Self {
         Self { state: Arc::new(State::of(&self.state, None)), ..self.clone() }
+    }
+
+    /// Keeps memory reserved until the message is answered.
+    pub fn keep(&self, memory: Reservation) {
+        self.state.message().kept.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 
     /// Says that a large reply to this request comes next: reading it will take its caller a while.

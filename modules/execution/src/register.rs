@@ -60,11 +60,11 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &Call, caller| trying.attempt(request, caller),
-        move |request, caller| own.call(&request, caller),
+        move |request: &Call, caller| Some(trying.charged(trying.attempt(request, caller)?, caller)),
+        move |request, caller| own.charged(own.call(&request, caller), caller),
     )?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: EstimateGas, caller| own.estimate_gas(&request, caller))?;
+    bus.handle_work(pool, move |request: EstimateGas, caller| own.charged(own.estimate_gas(&request, caller), caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
     let own = calls.clone();
@@ -76,7 +76,7 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     let own = calls.clone();
     bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: Trace, caller| own.trace(&request, caller))
+    bus.handle_work(pool, move |request: Trace, caller| own.charged(own.trace(&request, caller), caller))
 }
 
 fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {

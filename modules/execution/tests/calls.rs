@@ -391,3 +391,31 @@ async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
     let refused = node.ask(asked).await.unwrap_err();
     assert!(refused.message.contains("insufficient funds"), "{}", refused.message);
 }
+
+#[tokio::test]
+async fn a_large_answer_is_charged_until_its_message_is_answered() {
+    const MIB: usize = 1 << 20;
+    let node = TestNode::with_conformance_chain(54);
+    let memory = MemoryBudget::new(MemoryLimits { total: 64 * MIB, client: 7 * MIB });
+    let _served = node.serve(CallResources { memory: memory.clone(), ..ExecutionLimits::default().into() });
+    let contract = address!("000000000000000000000000000000000000c0de");
+    // RETURN(0, 2^20), and the same as a REVERT.
+    for code in [hex!("621000005ff3"), hex!("621000005ffd")] {
+        let code = AccountOverride { code: Some(code.into()), ..AccountOverride::default() };
+        let request = CallRequest { to: Some(contract), gas: Some(10_000_000), ..CallRequest::default() };
+        let asked = Call { state_overrides: vec![(contract, code)], ..call(request) };
+        let held = || memory.usage().held.iter().sum::<usize>();
+        let (first, second) = (CallContext::new(), CallContext::new());
+
+        let answered = node.bus.call(asked.clone(), &first).await;
+        assert!(held() >= 4 * MIB, "{} for {answered:?}", held());
+        let refused = node.bus.call(asked.clone(), &second).await.unwrap_err();
+        assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{refused}");
+
+        drop((first, second));
+        // The job's thread may still have a share of the message.
+        while held() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Runs the EVM for queries.
 
 mod access_list;
+mod answer_memory;
 mod attempt;
 mod environment;
 mod error_texts;

@@ -1,0 +1,56 @@
+//! Memory of large answers, between the run that made them and the message that they answer.
+
+use tenon_api::{Bytes, Failure, messages::TraceReply};
+use tenon_bus::{CallContext, MemoryUse};
+
+use super::Calls;
+
+/// Smaller answers are not charged: their call already accounts for them.
+const UNCOUNTED: usize = 128 << 10;
+
+/// The length of an answer on its way to the client, bytes: as typed, as a frame for the plugin, and as JSON.
+pub(crate) trait AnswerLength {
+    /// The sum of its copies.
+    fn copies(&self) -> usize;
+}
+
+impl AnswerLength for Bytes {
+    fn copies(&self) -> usize {
+        // In JSON a byte is two digits.
+        self.len().saturating_mul(4)
+    }
+}
+
+/// A number: only its failures may be long.
+impl AnswerLength for u64 {
+    fn copies(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl AnswerLength for TraceReply {
+    fn copies(&self) -> usize {
+        self.json.len().saturating_mul(2)
+    }
+}
+
+impl Calls {
+    /// Charges a large answer, or the data of a failure, to the caller's client until its message is answered.
+    ///
+    /// # Errors
+    /// The client has no more memory.
+    pub(crate) fn charged<T: AnswerLength>(
+        &self,
+        answer: Result<T, Failure>,
+        caller: &CallContext,
+    ) -> Result<T, Failure> {
+        let bytes = match &answer {
+            Ok(answer) => answer.copies(),
+            Err(failure) => failure.data.as_ref().map_or(0, String::len).saturating_mul(2),
+        };
+        if bytes >= UNCOUNTED {
+            caller.keep(self.memory.client(caller.origin().client).reserve(MemoryUse::Calls, bytes)?);
+        }
+        answer
+    }
+}
