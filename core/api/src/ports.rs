@@ -394,6 +394,9 @@ pub struct CannotSign {
 pub trait OwnAccounts: Send + Sync {
     /// Returns whether this node has the key of the address.
     fn has_key(&self, address: Address) -> bool;
+
+    /// The sender of a transaction by its hash, if a key in this process has just signed it.
+    fn signer_of(&self, transaction: B256) -> Option<Address>;
 }
 
 /// The sealer's view of the pool.

@@ -1,8 +1,13 @@
 //! The directory of all wallets of the node.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use futures_util::FutureExt as _;
+use lru::LruCache;
 use tenon_api::{
     Address, B256, Bytes, Failure, OwnAccounts, SecretText, Transaction, U256,
     messages::{
@@ -36,7 +41,12 @@ struct Inner {
     backends: Vec<Arc<dyn WalletBackend>>,
     keystore: Option<Arc<KeystoreWallets>>,
     reservations: Reservations,
+    /// Senders of the transactions that keys in memory signed last, by hash.
+    signed: Mutex<LruCache<B256, Address>>,
 }
+
+/// Transactions whose senders are remembered until the pool has taken them.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl WalletDirectory {
     /// The wallets of a mnemonic and of a folder of key files, if present. Transactions are signed for `chain_id`.
@@ -44,7 +54,8 @@ impl WalletDirectory {
         let keystore = keystore.map(|options| Arc::new(KeystoreWallets::new(options, bus.clone())));
         let (reservations, fee_cap) = (Reservations::default(), U256::ZERO);
         let own = keystore.clone();
-        let inner = Inner { chain_id, fee_cap, bus, backends: Vec::new(), keystore: own, reservations };
+        let signed = Mutex::new(LruCache::new(REMEMBERED));
+        let inner = Inner { chain_id, fee_cap, bus, backends: Vec::new(), keystore: own, reservations, signed };
         let directory = Self { inner: Arc::new(inner) };
         let backends = development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>);
         let backends = backends.into_iter().chain(keystore.map(|keystore| keystore as Arc<dyn WalletBackend>));
@@ -178,6 +189,9 @@ impl WalletDirectory {
         };
         let unsigned = transaction::unsigned(&request, self.inner.chain_id)?;
         let transaction = self.signed(&*signer, unsigned).await?;
+        if signer.has_key_in_memory() {
+            self.signed_last().put(transaction.hash, sender);
+        }
         let raw = tenon_chain::encode_transaction(&transaction).into();
         self.inner.bus.call(SubmitTransaction { raw }, context).await
     }
@@ -285,6 +299,10 @@ impl WalletDirectory {
         backend.map(|backend| &**backend).ok_or(AccountsError::UnknownAccount)
     }
 
+    fn signed_last(&self) -> MutexGuard<'_, LruCache<B256, Address>> {
+        self.inner.signed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn keystore(&self) -> Result<&KeystoreWallets, AccountsError> {
         self.inner.keystore.as_deref().ok_or(AccountsError::NoKeystore)
     }
@@ -293,6 +311,10 @@ impl WalletDirectory {
 impl OwnAccounts for WalletDirectory {
     fn has_key(&self, address: Address) -> bool {
         self.backend(address).is_ok()
+    }
+
+    fn signer_of(&self, transaction: B256) -> Option<Address> {
+        self.signed_last().get(&transaction).copied()
     }
 }
 

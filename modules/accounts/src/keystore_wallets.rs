@@ -340,4 +340,8 @@ impl Signer for KeySigner {
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
         std::future::ready(self.0.sign(what.hash()).ok_or(AccountsError::UnknownAccount)).boxed()
     }
+
+    fn has_key_in_memory(&self) -> bool {
+        true
+    }
 }

@@ -80,6 +80,11 @@ pub struct Authority<'a> {
 pub trait Signer: Send + Sync {
     /// Signs.
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>>;
+
+    /// Whether it signs with a key in this process's memory, so that its signatures need no recovery.
+    fn has_key_in_memory(&self) -> bool {
+        false
+    }
 }
 
 /// Data to sign.

@@ -301,7 +301,10 @@ async fn transactions_without_nonce_get_distinct_ones() {
     for task in sends {
         task.await.unwrap();
     }
+    let last = node.bus.call(send(request), &socket()).await.unwrap();
 
+    assert_eq!(node.directory.signer_of(last), Some(node.account), "the pool needs no recovery");
+    assert_eq!(node.directory.signer_of(B256::ZERO), None);
     let taken = taken.lock().unwrap();
     let wanted: Vec<u64> = (0..taken.len() as u64).collect();
     assert!(taken.len() >= 171, "{}", taken.len());

@@ -260,6 +260,10 @@ impl Inner {
         if self.state.read().contains(transaction.hash) {
             return Err(PoolError::AlreadyKnown);
         }
+        // The hash is over the signature too: it says who signed, as a recovery would.
+        if let Some(sender) = self.own.signer_of(transaction.hash) {
+            self.senders.remember(transaction, sender);
+        }
         let candidate = Candidate { transaction, size, sidecar, source, min_tip: *self.min_tip.read() };
         let next_nonce = |sender| self.state.read().next_nonce(sender);
         let view = PoolView { chain: &*self.chain, senders: &self.senders, next_nonce: &next_nonce };

@@ -27,6 +27,10 @@ impl OwnAccounts for KeysOf {
     fn has_key(&self, wanted: Address) -> bool {
         address(self.0) == wanted
     }
+
+    fn signer_of(&self, _: B256) -> Option<Address> {
+        None
+    }
 }
 
 /// A transfer with a tip cap of `tip` and a fee cap of `fee`, to be changed before it is signed.

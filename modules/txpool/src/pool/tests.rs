@@ -424,3 +424,32 @@ fn a_truncated_list_of_the_best_never_contains_mined_transactions() {
     pool.on_committed(&second).unwrap();
     assert_eq!(nonces(), [2, 3]);
 }
+
+/// A node that has just signed one transaction, for an account of which the signature says nothing.
+struct HasSigned(B256);
+
+impl tenon_api::OwnAccounts for HasSigned {
+    fn has_key(&self, _: Address) -> bool {
+        false
+    }
+
+    fn signer_of(&self, transaction: B256) -> Option<Address> {
+        (transaction == self.0).then(|| address(3))
+    }
+}
+
+#[test]
+fn the_sender_of_what_the_node_has_signed_is_not_recovered() {
+    let chain = fake_chain::chain();
+    let (own, foreign) = (sign(1, transfer(0, 9, 9)), sign(2, transfer(0, 9, 9)));
+    let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Osaka));
+    let policy = Box::new(EthereumPolicy::new(Arc::clone(&spec)));
+    let signed = Arc::new(HasSigned(own.hash));
+    let pool = Pool::open(spec, policy, Arc::clone(&chain) as _, signed, Bus::new(), PoolOptions::default()).unwrap();
+
+    for (transaction, sender) in [(own, address(3)), (foreign, address(2))] {
+        let hash = pool.submit(&tenon_chain::encode_transaction(&transaction), Source::Operator).unwrap();
+
+        assert_eq!(pool.get(hash).unwrap().sender, sender);
+    }
+}
