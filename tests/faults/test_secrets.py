@@ -1,5 +1,6 @@
 """Passwords and keys leave no trace: not in memory, not in logs, not in core files."""
 
+import json
 import os
 import secrets
 import time
@@ -54,8 +55,11 @@ class Secrets:
         }
 
     def use(self, node):
-        """Imports, unlocks, signs and locks over the socket, and over WebSocket with a token."""
+        """Imports, unlocks, signs and locks over the socket, and over WebSocket and HTTP with a token. The HTTP connection
+        stays open, as a client's pool keeps it."""
         owner = over_socket(node, "personal_importRawKey", self.key.hex(), self.password)
+        self.kept = wire.Http(node, token=token(node))
+        self.use_http(owner)
         with wire.WebSocket(node, token=token(node)) as connection:
             for ask in (lambda *call: over_socket(node, *call), lambda *call: wire.ask(connection, wire.request(*call))["result"]):
                 assert ask("personal_unlockAccount", owner, self.password, 60) is True
@@ -67,6 +71,34 @@ class Secrets:
             batch = b"[" + wire.request("personal_unlockAccount", owner, self.password) + b"]"
             assert wire.ask(connection, batch)[0]["result"] is True
             over_socket(node, "personal_lockAccount", owner)
+
+    def use_http(self, owner):
+        """A body in one piece, in two, in chunks, in a batch beside much else, without UTF-8, and of a closed connection."""
+        unlock = wire.request("personal_unlockAccount", owner, self.password)
+        wrong = wire.request("personal_unlockAccount", owner, self.wrong)
+        without_utf8 = wire.request("personal_unlockAccount", owner, self.password)[:-2] + b',60,"\xff"]}'
+        many = [unlock, *[wire.request("eth_getBalance", owner, "latest", id="x" * 1000)] * 30]
+        halves = [unlock[:-40], unlock[-40:]]
+        assert self.over_http(unlock)["result"] is True
+        assert self.over_http(halves)["result"] is True
+        assert self.over_http(halves, chunked=True)["result"] is True
+        assert self.over_http(b"[" + b",".join(many) + b"]")[0]["result"] is True
+        assert wire.code_of(self.over_http(wrong))[1] == "could not decrypt key with given password"
+        assert wire.code_of(self.over_http(without_utf8))[1] == "too many arguments, want at most 3"
+        with wire.Http(self.kept.node, token=token(self.kept.node)) as closed:
+            assert wire.ask(closed, unlock)["result"] is True
+
+    def over_http(self, body, **options):
+        """Asks over the connection that stays open, or over a new one if the node has closed it."""
+        if isinstance(body, bytes):
+            self.kept.send_message(body)
+        else:
+            self.kept.send_in_pieces(body, **options)
+        answer = json.loads(self.kept.receive())
+        if self.kept.closes:
+            self.kept.close()
+            self.kept = wire.Http(self.kept.node, token=token(self.kept.node))
+        return answer
 
 
 def processes_of(node):
@@ -89,7 +121,7 @@ def scanned(node, needles):
 def options(request):
     with folder() as path:
         (path / "config.toml").write_text(f'[plugins.personal]\nisolation = "{request.param}"\n')
-        yield ["--config", path / "config.toml", "--lightkdf", "--ws.api", "eth,personal", "--verbosity", "5"]
+        yield ["--config", path / "config.toml", "--lightkdf", "--ws.api", "eth,personal", "--http.api", "eth,personal", "--verbosity", "5"]
 
 
 def test_memory_and_logs_hold_nothing_after_unlock_use_and_lock(options):

@@ -6,6 +6,7 @@ import re
 import select
 import socket
 import struct
+import time
 
 
 class Hung(Exception):
@@ -96,10 +97,22 @@ class Http(Connection):
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(text)
         self.send(head + self.authorization + more + b"\r\n" + text)
 
+    def send_in_pieces(self, pieces, chunked=False):
+        """A body whose pieces arrive one after the other."""
+        length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % sum(map(len, pieces))
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n" % length
+        self.send(head + self.authorization + b"\r\n")
+        for piece in pieces:
+            time.sleep(0.05)
+            self.send(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+        if chunked:
+            self.send(b"0\r\n\r\n")
+
     def receive(self):
-        """The body of an answer; the status is kept in `status`."""
+        """The body of an answer. `status` has its status, `closes` whether the node closes the connection after it."""
         head = self.take_until(b"\r\n\r\n").decode()
         self.status = int(head.split(" ", 2)[1])
+        self.closes = "connection: close" in head.lower()
         length = re.search(r"(?i)content-length: *(\d+)", head)
         return self.take(int(length[1])) if length else b""
 

@@ -6,6 +6,7 @@ mod limits;
 mod reply;
 mod request_id;
 mod scan;
+mod secrets;
 mod subscriptions;
 mod text;
 mod turns;
@@ -28,14 +29,15 @@ use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Rese
 pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
+pub(crate) use secrets::UsedBuffers;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
 use scan::{RawRequest, Span};
+use secrets::wiped_text;
 use text::read_string;
-use zeroize::Zeroize as _;
 
 /// Memory of a call that is not done on its first poll, besides its parameters: its futures here and in the plugin, its
 /// task, and a small answer.
@@ -81,21 +83,6 @@ pub(crate) struct MessageText {
     pub(crate) bytes: Bytes,
     /// None for a small one, which is in the connection's own buffer.
     pub(crate) memory: Option<Reservation>,
-}
-
-/// A text that is wiped when its last owner drops it.
-struct WipedText(BytesMut);
-
-impl AsRef<[u8]> for WipedText {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for WipedText {
-    fn drop(&mut self) {
-        self.0.as_mut().zeroize();
-    }
 }
 
 /// A subscription whose answer is about to be sent, and which may send only afterwards.
@@ -183,14 +170,19 @@ impl<S: RpcService> Dispatcher<S> {
 
     /// The bytes of a parsed message: they are wiped after use if a method in it takes secrets.
     pub(crate) fn sealed_text(&self, bytes: BytesMut, message: &RawMessage) -> Bytes {
-        let takes_secrets = |request: &RawRequest| {
-            request.method_in_bytes(&bytes).is_some_and(|method| self.service.takes_secrets(&method))
-        };
-        let requests = if message.is_batch { &message.items[..] } else { std::slice::from_ref(&message.single) };
-        match requests.iter().any(takes_secrets) {
-            true => Bytes::from_owner(WipedText(bytes)),
+        match self.takes_secrets(&bytes, message) {
+            true => wiped_text(bytes),
             false => bytes.freeze(),
         }
+    }
+
+    /// Whether a method in a parsed message takes secrets.
+    fn takes_secrets(&self, bytes: &[u8], message: &RawMessage) -> bool {
+        let takes_secrets = |request: &RawRequest| {
+            request.method_in_bytes(bytes).is_some_and(|method| self.service.takes_secrets(&method))
+        };
+        let requests = if message.is_batch { &message.items[..] } else { std::slice::from_ref(&message.single) };
+        requests.iter().any(takes_secrets)
     }
 
     /// The share of memory of a client.
@@ -202,7 +194,7 @@ impl<S: RpcService> Dispatcher<S> {
     /// an answer. Subscriptions are refused.
     pub async fn answer_text(&self, body: &[u8], caller: &Caller) -> Option<Vec<u8>> {
         let body = MessageText { bytes: Bytes::copy_from_slice(body), memory: None };
-        let reply = self.answer_body(body, caller).await?;
+        let reply = self.answer_body(body, &UsedBuffers::default(), caller).await?;
         let mut text = Vec::from(reply.first);
         if let Some(rest) = reply.rest {
             text.extend(rest.iter().flatten());
@@ -210,22 +202,27 @@ impl<S: RpcService> Dispatcher<S> {
         Some(text)
     }
 
-    /// The answer to a whole body.
-    pub(crate) async fn answer_body(&self, body: MessageText, caller: &Caller) -> Option<Reply> {
+    /// The answer to a whole body. If it takes secrets, it is wiped after use: in `buffers` if it shares one of these.
+    pub(crate) async fn answer_body(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
         let length = body.bytes.len();
-        let mut answering = pin!(self.answer_unread(body, caller));
+        let mut answering = pin!(self.answer_unread(body, buffers, caller));
         match first_poll_of_message(length, answering.as_mut()).await {
             Poll::Ready(reply) => reply,
             Poll::Pending => answering.await,
         }
     }
 
-    async fn answer_unread(&self, body: MessageText, caller: &Caller) -> Option<Reply> {
-        match self.parse(&body.bytes) {
-            Parsed::Empty => None,
-            Parsed::Truncated | Parsed::Invalid(_) => Some(Reply::stray_failure(&failures::parse_error())),
-            Parsed::Message(message) => self.answer(body, &message, caller, None).await.reply,
+    async fn answer_unread(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
+        let message = match self.parse(&body.bytes) {
+            Parsed::Empty => return None,
+            Parsed::Truncated | Parsed::Invalid(_) => return Some(Reply::stray_failure(&failures::parse_error())),
+            Parsed::Message(message) => message,
+        };
+        let MessageText { mut bytes, memory } = body;
+        if self.takes_secrets(&bytes, &message) {
+            bytes = buffers.take_secret(bytes);
         }
+        self.answer(MessageText { bytes, memory }, &message, caller, None).await.reply
     }
 
     /// The caller of a message over a connection with this exposure and origin. Each message has its own time limit.
@@ -346,7 +343,14 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => Some(memory),
             Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
         };
-        let repaired = BytesMut::from(Bytes::from(String::from_utf8_lossy(&text.bytes).into_owned()));
+        // In a buffer that never grows: what it leaves behind would not be wiped.
+        let mut repaired = BytesMut::with_capacity(length);
+        for chunk in text.bytes.utf8_chunks() {
+            repaired.extend_from_slice(chunk.valid().as_bytes());
+            if !chunk.invalid().is_empty() {
+                repaired.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        }
         drop(text);
         let Parsed::Message(message) = self.parse(&repaired) else {
             return Answer::only(Some(Reply::stray_failure(&failures::parse_error())));

@@ -226,5 +226,5 @@ fn a_repaired_message_is_asked_about_too() {
 
     dispatcher.answer_text(body, &caller).now_or_never();
 
-    assert_eq!(*service.0.lock().unwrap(), ["personal_sign"]);
+    assert_eq!(*service.0.lock().unwrap(), ["personal_sign"; 2], "before and after the repair");
 }

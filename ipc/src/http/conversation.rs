@@ -12,7 +12,9 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{connections::Activity, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId};
+use crate::{
+    connections::Activity, envelope::UsedBuffers, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId,
+};
 
 /// A WebSocket that begins when hyper releases the connection.
 pub(crate) struct Upgrade {
@@ -35,6 +37,8 @@ pub(crate) struct Conversation {
     /// Time limit of the request being answered.
     request: Mutex<IdleTimeout>,
     upgrade: Mutex<Option<Upgrade>>,
+    /// Parts of hyper's read buffers that held secrets.
+    pub(crate) used_buffers: UsedBuffers,
 }
 
 /// A request between its head and its answer; its end is counted on drop.
@@ -50,6 +54,7 @@ impl Conversation {
             is_websocket: AtomicBool::new(false),
             request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
+            used_buffers: UsedBuffers::default(),
         }
     }
 

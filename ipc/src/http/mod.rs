@@ -31,9 +31,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::BodyExt as _;
 use hyper::{body::Body as _, body::Incoming};
 use tenon_bus::{CallContext, MemoryUse, OutOfMemory, Reservation};
+use zeroize::Zeroize as _;
 
 use crate::{
-    envelope::{Dispatcher, EnvelopeLimits, MessageText},
+    envelope::{Dispatcher, EnvelopeLimits, MessageText, UsedBuffers},
     exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::TransportTraffic,
@@ -307,7 +308,7 @@ impl<S: RpcService> HttpSide<S> {
     async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
         let begun = conversation.request_begins();
         let Call { body, headers, exposure, origin, takes_gzip, cors } = call;
-        let mut answering = pin!(self.answered(body, headers, (exposure, origin), begun));
+        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, &conversation.used_buffers)));
         let in_time = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending => conversation.poll_request_end(context).map(|()| None),
@@ -326,7 +327,7 @@ impl<S: RpcService> HttpSide<S> {
         body: Incoming,
         headers: HeaderMap,
         (exposure, origin): (Exposure, Origin),
-        begun: Instant,
+        (begun, buffers): (Instant, &UsedBuffers),
     ) -> Answer {
         // A little later than the 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
@@ -336,7 +337,7 @@ impl<S: RpcService> HttpSide<S> {
         let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
         let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
         let mut body = body;
-        let text = match read_body(&mut body, self.limits.body_bytes, take).await {
+        let text = match read_body(&mut body, self.limits.body_bytes, buffers, take).await {
             Ok(text) => text,
             // The client has disconnected: this is not sent.
             Err(BodyError::Broken) => return status_only(StatusCode::BAD_REQUEST),
@@ -347,11 +348,14 @@ impl<S: RpcService> HttpSide<S> {
         };
         // If the client leaves or time is over, this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
-        let reply = self.dispatcher.answer_body(text, &caller).await;
+        let reply = self.dispatcher.answer_body(text, buffers, &caller).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = headers;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if buffers.hold_a_secret() {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         answer
     }
 }
@@ -362,6 +366,10 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Bodies up to this size are not counted: their connection already accounts for them.
 const UNCOUNTED_BODY: usize = 16 << 10;
+
+/// Bodies in several pieces up to this size are always wiped in the buffers that they were read into and joined in:
+/// whether they have secrets is known only when they are complete.
+const ALWAYS_WIPED_BODY: usize = 64 << 10;
 
 /// Why the body is missing.
 enum BodyError {
@@ -376,6 +384,7 @@ enum BodyError {
 async fn read_body(
     body: &mut Incoming,
     most: usize,
+    buffers: &UsedBuffers,
     take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
 ) -> Result<MessageText, BodyError> {
     let mut memory = None;
@@ -392,19 +401,38 @@ async fn read_body(
         return Ok(MessageText { bytes: first.slice(..first.len().min(most)), memory });
     }
     let mut whole = BytesMut::from(&first[..]);
+    let mut last = first;
     while let Some(piece) = next_piece(body).await? {
         let room = most - whole.len();
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
-            // A growing buffer doubles.
-            hold((2 * whole.capacity()).max(whole.len() + added)).map_err(BodyError::TooMuch)?;
+            let larger = (2 * whole.capacity()).max(whole.len() + added);
+            hold(larger).map_err(BodyError::TooMuch)?;
+            grow(&mut whole, larger);
         }
         whole.extend_from_slice(&piece[..added]);
-        if piece.len() >= room {
+        let read = std::mem::replace(&mut last, piece);
+        if whole.len() <= ALWAYS_WIPED_BODY {
+            buffers.wipe_later(read);
+        }
+        if added == room {
             break;
         }
     }
+    if whole.len() <= ALWAYS_WIPED_BODY {
+        buffers.wipe_later(last);
+    }
     Ok(MessageText { bytes: whole.freeze(), memory })
+}
+
+/// Moves a body into a buffer of `capacity` bytes, and wipes the one that it was in unless it is large.
+fn grow(whole: &mut BytesMut, capacity: usize) {
+    if whole.len() > ALWAYS_WIPED_BODY {
+        return whole.reserve(capacity - whole.len());
+    }
+    let mut larger = BytesMut::with_capacity(capacity);
+    larger.extend_from_slice(whole);
+    std::mem::replace(whole, larger).as_mut().zeroize();
 }
 
 /// Reads and discards the rest of a body in the background, up to `most` bytes.

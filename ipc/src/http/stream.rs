@@ -136,6 +136,8 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.look_at_turns();
+        // `buffer` is a new one if a part of the last one waits.
+        self.conversation.used_buffers.wipe();
         let before = buffer.filled().len();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {
             Poll::Pending => self.poll_too_late(context),

@@ -1,0 +1,160 @@
+//! Wiping of messages with passwords and keys.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::{Bytes, BytesMut};
+use zeroize::Zeroize as _;
+
+/// Parts that wait for their other owner at the same time.
+const MAX_WAITING: usize = 64;
+
+/// A text that is wiped when its last owner drops it.
+struct WipedText(BytesMut);
+
+impl AsRef<[u8]> for WipedText {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for WipedText {
+    fn drop(&mut self) {
+        self.0.as_mut().zeroize();
+    }
+}
+
+/// The bytes, which are wiped when their last owner drops them.
+pub(crate) fn wiped_text(bytes: BytesMut) -> Bytes {
+    Bytes::from_owner(WipedText(bytes))
+}
+
+/// Parts of a connection's read buffers that held secrets. They are wiped once the connection reads into another buffer,
+/// or has ended.
+///
+/// hyper gives parts of its read buffer away as [`Bytes`] and keeps the rest of the buffer, so that a part can't be
+/// wiped at once. While a part is held here, hyper mostly takes a new buffer for its next read, and the part has one
+/// owner. If the buffer has much room left, hyper reads on into it: then the connection must end
+/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (requests sent without waiting for answers, several small chunks) hold each other and are
+/// not wiped.
+#[derive(Debug, Default)]
+pub(crate) struct UsedBuffers {
+    waiting: Mutex<Vec<Bytes>>,
+    /// Whether there are any: the lock is taken only then.
+    has_waiting: AtomicBool,
+    /// Whether one of them is known to have had a secret.
+    has_secret: AtomicBool,
+}
+
+impl UsedBuffers {
+    /// A text with secrets whose last owner wipes it. If something else refers to `bytes`, this is a copy, and `bytes`
+    /// waits here.
+    pub(crate) fn take_secret(&self, bytes: Bytes) -> Bytes {
+        let text = match bytes.try_into_mut() {
+            Ok(own) => wiped_text(own),
+            Err(bytes) => {
+                let copy = wiped_text(BytesMut::from(&bytes[..]));
+                self.wipe_later(bytes);
+                copy
+            }
+        };
+        self.has_secret.store(self.has_waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+        text
+    }
+
+    /// Whether a part with a secret still waits: it is wiped when the connection has ended.
+    pub(crate) fn hold_a_secret(&self) -> bool {
+        self.has_secret.load(Ordering::Relaxed)
+    }
+
+    /// Wipes `bytes` as soon as they have no other owner.
+    pub(crate) fn wipe_later(&self, bytes: Bytes) {
+        let Err(bytes) = wiped(bytes) else { return };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MAX_WAITING {
+            waiting.push(bytes);
+            self.has_waiting.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Wipes what has no other owner any more.
+    pub(crate) fn wipe(&self) {
+        if !self.has_waiting.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = std::mem::take(&mut *waiting).into_iter().filter_map(|bytes| wiped(bytes).err()).collect();
+        self.has_waiting.store(!waiting.is_empty(), Ordering::Relaxed);
+        if waiting.is_empty() {
+            self.has_secret.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for UsedBuffers {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+/// Wipes the bytes, or returns them if they have another owner.
+fn wiped(bytes: Bytes) -> Result<(), Bytes> {
+    bytes.try_into_mut().map(|mut own| own.as_mut().zeroize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A buffer as hyper has it, and the first `length` bytes of it.
+    fn buffer(length: usize) -> (BytesMut, Bytes) {
+        let mut buffer = BytesMut::with_capacity(64);
+        buffer.extend_from_slice(b"password and what follows it");
+        let part = buffer.split_to(length).freeze();
+        (buffer, part)
+    }
+
+    #[test]
+    fn a_part_of_a_buffer_in_use_is_copied_and_waits() {
+        let (buffer, part) = buffer(8);
+        let buffers = UsedBuffers::default();
+
+        let text = buffers.take_secret(part);
+
+        assert_eq!(text, "password");
+        assert_eq!(buffers.waiting.lock().unwrap().len(), 1);
+        buffers.wipe();
+        assert!(buffers.hold_a_secret(), "the buffer is in use");
+        drop(buffer);
+        buffers.wipe();
+        assert!(!buffers.hold_a_secret());
+        assert!(buffers.waiting.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_text_of_one_owner_is_not_copied() {
+        let text = Bytes::from(b"password".to_vec());
+        let address = text.as_ptr();
+        let buffers = UsedBuffers::default();
+
+        let text = buffers.take_secret(text);
+
+        assert_eq!(text.as_ptr(), address);
+        assert!(!buffers.hold_a_secret());
+        assert!(buffers.waiting.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn few_parts_wait() {
+        let buffers = UsedBuffers::default();
+        let (buffer, part) = buffer(8);
+        for _ in 0..2 * MAX_WAITING {
+            buffers.wipe_later(part.clone());
+        }
+        assert_eq!(buffers.waiting.lock().unwrap().len(), MAX_WAITING);
+        assert!(!buffers.hold_a_secret(), "whether one was in them is not known");
+        drop(buffer);
+    }
+}
