@@ -63,8 +63,12 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
         move |request: &Call, caller| Some(trying.charged(trying.attempt(request, caller)?, caller)),
         move |request, caller| own.charged(own.call(&request, caller), caller),
     )?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: EstimateGas, caller| own.charged(own.estimate_gas(&request, caller), caller))?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(Ok),
+        move |request, caller| own.charged(own.estimate_gas(&request, caller), caller),
+    )?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
     let own = calls.clone();

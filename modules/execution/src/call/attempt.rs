@@ -16,13 +16,13 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
-    Account, BlockNumber, Failure, StateReader, StoreError,
-    messages::{BlockOverrides, Call},
+    Account, BlockId, BlockNumber, Failure, SealedHeader, StateReader, StoreError,
+    messages::{AccountOverride, BlockOverrides, Call, CallRequest, EstimateGas},
 };
 use tenon_bus::CallContext;
 
 use super::{CallEnd, Calls};
-use crate::block::Interrupt;
+use crate::block::{BlockState, Interrupt};
 
 /// Time limit of an attempt: a few of the longer wake-ups that it avoids.
 const TIME: Duration = Duration::from_micros(150);
@@ -32,6 +32,13 @@ pub(super) const MAX_GAS: u64 = 100_000_000;
 const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.
 const REMEMBERED: usize = 1_024;
+
+/// What is attempted.
+#[derive(Clone, Copy, Debug, Hash)]
+enum Kind {
+    Call,
+    Estimate,
+}
 
 /// Calls that were recently too long for an attempt, so that they are not attempted in vain again. Two calls with the
 /// same place replace one another, at the cost of one attempt.
@@ -47,25 +54,26 @@ impl LongCalls {
         Self { places: (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
     }
 
-    /// A call's mark, which is never zero, and its place. Calls of the same function of the same contract share both.
-    fn place(&self, call: &Call) -> Option<(u64, &AtomicU64)> {
-        let selector = call.request.input.get(..4);
-        let mark = self.hasher.hash_one((call.request.to, selector)) | 1;
+    /// A call's mark, which is never zero, and its place. Calls of the same kind and function of the same contract share
+    /// both.
+    fn place(&self, kind: Kind, request: &CallRequest) -> Option<(u64, &AtomicU64)> {
+        let selector = request.input.get(..4);
+        let mark = self.hasher.hash_one((kind, request.to, selector)) | 1;
         Some((mark, self.places.get((mark >> 32) as usize % REMEMBERED)?))
     }
 
-    fn knows(&self, call: &Call) -> bool {
-        self.place(call).is_some_and(|(mark, place)| place.load(Ordering::Relaxed) == mark)
+    fn knows(&self, kind: Kind, request: &CallRequest) -> bool {
+        self.place(kind, request).is_some_and(|(mark, place)| place.load(Ordering::Relaxed) == mark)
     }
 
-    fn remember(&self, call: &Call) {
-        if let Some((mark, place)) = self.place(call) {
+    fn remember(&self, kind: Kind, request: &CallRequest) {
+        if let Some((mark, place)) = self.place(kind, request) {
             place.store(mark, Ordering::Relaxed);
         }
     }
 
-    fn forget(&self, call: &Call) {
-        if let Some((mark, place)) = self.place(call) {
+    fn forget(&self, kind: Kind, request: &CallRequest) {
+        if let Some((mark, place)) = self.place(kind, request) {
             let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -73,48 +81,81 @@ impl LongCalls {
 
 /// Returns whether the work around the run is small: no creation, whose code is in the call, no overrides, no lists
 /// that must be read or recovered before the run.
-fn is_small(call: &Call) -> bool {
-    let request = &call.request;
+fn is_small(
+    request: &CallRequest,
+    state_overrides: &[(Address, AccountOverride)],
+    block_overrides: &BlockOverrides,
+) -> bool {
     request.to.is_some()
         && request.input.len() <= MAX_INPUT
         && request.access_list.as_ref().is_none_or(Vec::is_empty)
         && request.blob_versioned_hashes.is_none()
         && request.authorization_list.is_none()
-        && call.state_overrides.is_empty()
-        && call.block_overrides == BlockOverrides::default()
+        && state_overrides.is_empty()
+        && *block_overrides == BlockOverrides::default()
 }
 
 impl Calls {
     /// `eth_call`, if it ends in time; `None` means that the pool must run it.
     pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, Failure>> {
-        if !is_small(call) || self.long_calls.knows(call) || caller.is_cancelled() {
+        let is_small = is_small(&call.request, &call.state_overrides, &call.block_overrides);
+        if !is_small || self.long_calls.knows(Kind::Call, &call.request) || caller.is_cancelled() {
             return None;
         }
         let end = Instant::now().checked_add(TIME)?;
-        let outcome =
-            self.base_through(call.block, |state| Arc::new(StateInTime { state, end })).map_err(CallEnd::from);
         let interrupt = Interrupt::attempt(caller, end);
-        match outcome.and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
+        match self.base_in_time(call.block, end).and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
             Ok(output) => Some(Ok(output)),
             Err(CallEnd::Failed(failure)) => Some(Err(failure)),
             Err(CallEnd::GaveUp) => {
-                self.long_calls.remember(call);
+                self.long_calls.remember(Kind::Call, &call.request);
                 None
             }
         }
+    }
+
+    /// `eth_estimateGas`, if it finds the gas in time; `None` means that the pool must run it. Errors are the pool's: a
+    /// run that was stopped looks like them.
+    pub(crate) fn attempt_estimate(&self, estimate: &EstimateGas, caller: &CallContext) -> Option<u64> {
+        let request = &estimate.request;
+        let is_small = is_small(request, &estimate.state_overrides, &estimate.block_overrides);
+        if !is_small || self.long_calls.knows(Kind::Estimate, request) || caller.is_cancelled() {
+            return None;
+        }
+        let end = Instant::now().checked_add(TIME)?;
+        let interrupt = Interrupt::attempt(caller, end);
+        let base = self.base_in_time(estimate.block, end);
+        let gas = base.and_then(|(header, state)| self.estimate_over(estimate, &header, state, interrupt)).ok();
+        if gas.is_none() {
+            self.long_calls.remember(Kind::Estimate, request);
+        }
+        gas
+    }
+
+    /// `eth_estimateGas`.
+    pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
+        let begun = Instant::now();
+        let (header, state) = self.base(estimate.block, caller)?;
+        let gas = self.estimate_over(estimate, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
+        if begun.elapsed() < TIME / 2 {
+            self.long_calls.forget(Kind::Estimate, &estimate.request);
+        }
+        Ok(gas)
+    }
+
+    /// A block, and the state after it, which is readable until `end`.
+    fn base_in_time(&self, block: BlockId, end: Instant) -> Result<(Arc<SealedHeader>, BlockState), CallEnd> {
+        Ok(self.base_through(block, |state| Arc::new(StateInTime { state, end }))?)
     }
 
     /// `eth_call`: the output of the call.
     pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
         let begun = Instant::now();
         let (header, state) = self.base(call.block, caller)?;
-        let output = self.run(call, &header, state, self.interrupt(caller)).map_err(|end| match end {
-            CallEnd::Failed(failure) => failure,
-            CallEnd::GaveUp => Failure::limit("request timed out"),
-        });
+        let output = self.run(call, &header, state, self.interrupt(caller)).map_err(Failure::from);
         // It was long only because of a cache miss or a context switch: attempt it again.
         if begun.elapsed() < TIME / 2 {
-            self.long_calls.forget(call);
+            self.long_calls.forget(Kind::Call, &call.request);
         }
         output
     }
@@ -156,17 +197,11 @@ impl StateReader for StateInTime {
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::address;
-    use tenon_api::{
-        BlockId,
-        messages::{AccountOverride, CallRequest},
-    };
-
     use super::*;
+    use alloy_primitives::address;
 
-    fn call(to: Address, input: &'static [u8]) -> Call {
-        let request = CallRequest { to: Some(to), input: Bytes::from_static(input), ..CallRequest::default() };
-        Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
+    fn call(to: Address, input: &'static [u8]) -> CallRequest {
+        CallRequest { to: Some(to), input: Bytes::from_static(input), ..CallRequest::default() }
     }
 
     #[test]
@@ -176,36 +211,38 @@ mod tests {
         let (asked, same, other) =
             (call(contract, &[1, 2, 3, 4, 5]), call(contract, &[1, 2, 3, 4, 6]), call(contract, &[1, 2, 3, 5]));
 
-        long.remember(&asked);
-        assert_eq!((long.knows(&asked), long.knows(&same)), (true, true));
+        long.remember(Kind::Call, &asked);
+        assert_eq!((long.knows(Kind::Call, &asked), long.knows(Kind::Call, &same)), (true, true));
         // They share a place in one of a thousand runs, but not the mark.
-        assert!(!long.knows(&other));
+        assert!(!long.knows(Kind::Call, &other));
+        assert!(!long.knows(Kind::Estimate, &asked));
 
-        long.forget(&other);
-        assert!(long.knows(&asked));
-        long.forget(&same);
-        assert!(!long.knows(&asked));
+        long.forget(Kind::Call, &other);
+        assert!(long.knows(Kind::Call, &asked));
+        long.forget(Kind::Call, &same);
+        assert!(!long.knows(Kind::Call, &asked));
     }
 
     #[test]
     fn only_small_calls_are_attempted() {
         let small = call(Address::ZERO, &[]);
-        let with = |change: fn(&mut Call)| {
+        let with = |change: fn(&mut CallRequest)| {
             let mut changed = small.clone();
             change(&mut changed);
             changed
         };
-        assert!(is_small(&small));
+        let usual = BlockOverrides::default();
+        assert!(is_small(&small, &[], &usual));
         for large in [
-            with(|call| call.request.to = None),
-            with(|call| call.request.input = vec![0; MAX_INPUT + 1].into()),
-            with(|call| call.request.access_list = Some(vec![Default::default()])),
-            with(|call| call.request.blob_versioned_hashes = Some(vec![])),
-            with(|call| call.request.authorization_list = Some(vec![])),
-            with(|call| call.state_overrides = vec![(Address::ZERO, AccountOverride::default())]),
-            with(|call| call.block_overrides.time = Some(1)),
+            with(|request| request.to = None),
+            with(|request| request.input = vec![0; MAX_INPUT + 1].into()),
+            with(|request| request.access_list = Some(vec![Default::default()])),
+            with(|request| request.blob_versioned_hashes = Some(vec![])),
+            with(|request| request.authorization_list = Some(vec![])),
         ] {
-            assert!(!is_small(&large), "{large:?}");
+            assert!(!is_small(&large, &[], &usual), "{large:?}");
         }
+        assert!(!is_small(&small, &[(Address::ZERO, AccountOverride::default())], &usual));
+        assert!(!is_small(&small, &[], &BlockOverrides { time: Some(1), ..usual }));
     }
 }

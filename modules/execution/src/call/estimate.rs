@@ -9,11 +9,10 @@ use revm::{
     },
     primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
-use tenon_api::{Failure, messages::EstimateGas};
-use tenon_bus::CallContext;
+use tenon_api::{Failure, SealedHeader, messages::EstimateGas};
 
-use super::{CallEnvironment, Calls, RunFailure, prepare};
-use crate::block::{BlockEvm, StateError};
+use super::{CallEnd, CallEnvironment, Calls, RunFailure, attempt, prepare};
+use crate::block::{BlockEvm, BlockState, Interrupt, StateError};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -23,28 +22,34 @@ const CALL_STIPEND: u64 = 2_300;
 const TOLERANCE_PER_MILLE: u64 = 15;
 
 impl Calls {
-    /// `eth_estimateGas`.
-    pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
-        let (header, mut state) = self.base(estimate.block, caller)?;
+    /// `eth_estimateGas` over a state.
+    pub(super) fn estimate_over(
+        &self,
+        estimate: &EstimateGas,
+        header: &SealedHeader,
+        mut state: BlockState,
+        interrupt: Interrupt,
+    ) -> Result<u64, CallEnd> {
         if self.executor.spec().native.is_some() {
-            return self.estimate_gas_natively(estimate, &header, state, caller);
+            return self.estimate_natively_over(estimate, header, state, interrupt);
         }
-        let environment = prepare(
-            self,
-            &header,
-            &mut state,
-            &estimate.request,
-            &estimate.state_overrides,
-            &estimate.block_overrides,
-        )?;
-        let mut evm = environment.evm(state, self.interrupt(caller), ());
+        let is_attempt = interrupt.is_attempt();
+        let environment =
+            prepare(self, header, &mut state, &estimate.request, &estimate.state_overrides, &estimate.block_overrides)?;
+        let mut evm = environment.evm(state, interrupt, ());
         let ceiling = self.ceiling(&environment, estimate.request.gas, &mut evm)?;
+        if is_attempt && ceiling > attempt::MAX_GAS {
+            return Err(CallEnd::GaveUp);
+        }
         let search = Search { calls: self, environment: &environment };
         match search.run(&mut evm, ceiling)? {
             Found::Gas(gas) => Ok(gas),
+            // The text needs a second run, for which an attempt may not have the time.
+            Found::Failure(_) if is_attempt => Err(CallEnd::GaveUp),
             Found::Failure(result) => {
                 let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
-                environment.output_or_failure(result, message, evm).and_then(|_| Err(exceeds_allowance(ceiling)))
+                environment.output_or_failure(result, message, evm)?;
+                Err(exceeds_allowance(ceiling).into())
             }
         }
     }

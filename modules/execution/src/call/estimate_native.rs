@@ -10,10 +10,9 @@ use tenon_api::{
     Failure, SealedHeader,
     messages::{BlockOverrides, EstimateGas},
 };
-use tenon_bus::CallContext;
 
-use super::{CallEnvironment, Calls, estimate::exceeds_allowance, prepare};
-use crate::block::{BlockEvm, BlockState, StateError};
+use super::{CallEnd, CallEnvironment, Calls, attempt, estimate::exceeds_allowance, prepare};
+use crate::block::{BlockEvm, BlockState, Interrupt, StateError};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -32,20 +31,24 @@ enum Trial {
 
 impl Calls {
     /// `eth_estimateGas` on a native chain.
-    pub(super) fn estimate_gas_natively(
+    pub(super) fn estimate_natively_over(
         &self,
         estimate: &EstimateGas,
         header: &SealedHeader,
         mut state: BlockState,
-        caller: &CallContext,
-    ) -> Result<u64, Failure> {
+        interrupt: Interrupt,
+    ) -> Result<u64, CallEnd> {
+        let is_attempt = interrupt.is_attempt();
         let overrides = &estimate.state_overrides;
         let environment = prepare(self, header, &mut state, &estimate.request, overrides, &BlockOverrides::default())?;
         let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, &mut state)?;
-        let mut evm = environment.evm(state, self.interrupt(caller), ());
+        let mut evm = environment.evm(state, interrupt, ());
         let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
         let cap = if self.limits.call_gas_cap == 0 { u64::MAX } else { self.limits.call_gas_cap };
         let ceiling = asked.unwrap_or(header.header().gas_limit).min(cap);
+        if is_attempt && ceiling > attempt::MAX_GAS {
+            return Err(CallEnd::GaveUp);
+        }
 
         if looks_like_transfer {
             let trial = self.try_gas(&environment, &mut evm, TRANSFER_GAS);
@@ -66,15 +69,17 @@ impl Calls {
         }
         match self.try_gas(&environment, &mut evm, ceiling)? {
             Trial::Enough => Ok(ceiling),
+            // The text needs a second run, for which an attempt may not have the time.
+            Trial::Failed(_) if is_attempt => Err(CallEnd::GaveUp),
             Trial::Failed(result) => {
                 let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
                 match environment.output_or_failure(result, message, evm) {
                     // To the reference, only failures other than lack of gas have a text of their own.
-                    Err(failure) if failure.message != OUT_OF_GAS => Err(failure),
-                    _ => Err(exceeds_allowance(ceiling)),
+                    Err(failure) if failure.message != OUT_OF_GAS => Err(failure.into()),
+                    _ => Err(exceeds_allowance(ceiling).into()),
                 }
             }
-            Trial::Unpaid => Err(exceeds_allowance(ceiling)),
+            Trial::Unpaid => Err(exceeds_allowance(ceiling).into()),
         }
     }
 

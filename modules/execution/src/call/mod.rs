@@ -62,6 +62,16 @@ pub(crate) enum CallEnd {
     GaveUp,
 }
 
+/// Of a call that was not an attempt.
+impl From<CallEnd> for Failure {
+    fn from(end: CallEnd) -> Self {
+        match end {
+            CallEnd::Failed(failure) => failure,
+            CallEnd::GaveUp => Self::limit("request timed out"),
+        }
+    }
+}
+
 impl From<Failure> for CallEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
