@@ -118,7 +118,11 @@ impl Param for BlockBytes {
             return Ok(Self(Bytes::new()));
         }
         if let Some(values) = raw.array() {
-            let byte = |value: RawArgument<'_>| value.as_str().parse().map_err(|_| not_a_byte(value));
+            // To the reference `null` is the zero of every type.
+            let byte = |value: RawArgument<'_>| match value.is_null() {
+                true => Ok(0),
+                false => value.as_str().parse().map_err(|_| not_a_byte(value)),
+            };
             return values.map(byte).collect::<Result<Vec<u8>, _>>().map(|bytes| Self(bytes.into()));
         }
         let text = raw.string().ok_or(ArgumentError::mismatch(raw.kind(), "[]uint8"))?;
@@ -132,7 +136,7 @@ impl Param for BlockBytes {
 
     fn description() -> ParamDescription {
         ParamDescription::required(
-            r#"{"type":["string","array","null"],"items":{"type":"integer","minimum":0,"maximum":255}}"#,
+            r#"{"type":["string","array","null"],"items":{"type":["integer","null"],"minimum":0,"maximum":255}}"#,
         )
     }
 }
@@ -239,6 +243,7 @@ mod tests {
             (r#""+QECAw==""#, vec![0xf9, 1, 2, 3]),
             (r#""+QECAwQ=""#, vec![0xf9, 1, 2, 3, 4]),
             ("[249, 1, 2]", vec![0xf9, 1, 2]),
+            ("[192, null]", vec![0xc0, 0]),
             (r#""""#, vec![]),
             ("null", vec![]),
         ];
