@@ -55,7 +55,7 @@ LEFT_OUT = {
         "debug_setBlockProfileRate debug_setMutexProfileFraction debug_chaindbProperty debug_dbGet"
     ),
     "takes a header as an object, and answers what getV2BlockByHash does": "Consensus_getV2BlockByHeader",
-    "answers an error on these chains": "eth_getWork eth_getStakerROI eth_getStakerROIMasternode debug_traceBlockFromFile debug_preimage",
+    "answers an error on these chains": "eth_getWork eth_getTokenStats eth_getStakerROI eth_getStakerROIMasternode debug_traceBlockFromFile debug_preimage",
 }
 
 

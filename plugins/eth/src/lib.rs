@@ -39,6 +39,7 @@ mod state;
 mod storage_key;
 mod subscriptions;
 mod table;
+mod token_stats;
 mod transactions;
 mod typed_data;
 mod uncles;

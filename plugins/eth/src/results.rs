@@ -45,6 +45,7 @@ pub(crate) const RESULTS: &[(&str, &str)] = &[
     ("eth_getTransactionAndReceiptProof", schema::OBJECT_OR_NULL),
     ("eth_getBlockSignersByNumber", schema::ADDRESSES_OR_NULL),
     ("eth_getBlockSignersByHash", schema::ADDRESSES_OR_NULL),
+    ("eth_getTokenStats", schema::OBJECT),
     ("eth_getStakerROI", schema::NUMBER),
     ("eth_getStakerROIMasternode", schema::NUMBER),
     ("eth_getLogs", schema::LOGS),

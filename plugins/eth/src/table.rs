@@ -4,7 +4,7 @@ use tenon_sdk::prelude::*;
 
 use crate::{
     Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, results, sending, simulation, state,
-    subscriptions, transactions, typed_data, uncles,
+    subscriptions, token_stats, transactions, typed_data, uncles,
 };
 
 pub(crate) fn table() -> Table<Eth> {
@@ -276,6 +276,12 @@ fn with_native(table: Table<Eth>) -> Table<Eth> {
             &["coinbase", "epoch"],
             "What a candidate was in an epoch.",
             native::get_candidate_status,
+        )
+        .read(
+            "eth_getTokenStats",
+            &["epoch"],
+            "What was minted and burned up to an epoch, wei.",
+            token_stats::get_token_stats,
         )
         .slow_read("eth_getStakerROI", &[], "What staking returns in a year, percent.", native::get_staker_roi)
         .slow_read(

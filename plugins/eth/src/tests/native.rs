@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{call, host, plugin, recorded, with_block};
+use super::{call, head, host, plugin, recorded, with_block};
 use crate::table::table;
 
 /// The block that a recorded object shows.
@@ -70,6 +70,7 @@ fn methods_of_native_chains_do_not_exist_elsewhere() {
         ("eth_getBlockSignersByHash", hash.as_str()),
         ("eth_getCandidates", r#"["latest"]"#),
         ("eth_getStakerROI", "[]"),
+        ("eth_getTokenStats", r#"["latest"]"#),
         ("eth_fillTransaction", "[{}]"),
     ];
     for (method, params) in cases {
@@ -114,6 +115,92 @@ fn candidates_are_shown_with_their_standing() {
     let standing = |capacity: i64, status: &str| serde_json::json!({"capacity": capacity, "epoch": 4, "status": status, "success": true});
     assert_eq!(one, Ok(standing(-1, "MASTERNODE")));
     assert_eq!(nobody, Ok(standing(0, "")));
+}
+
+/// A chain in epoch 7 whose supply record begins with epoch 5.
+fn with_supply_record(nonce: u64) -> FakeHost {
+    let record = Address::with_last_byte(0x9a);
+    let slot = |figure: u8, epoch: u8| {
+        let mut slot = B256::with_last_byte(epoch);
+        slot[0] = figure;
+        slot
+    };
+    let parameters = Arc::new(ConsensusParameters {
+        chain_id: 50,
+        validator_contract: Address::ZERO,
+        relayer_registration: Address::ZERO,
+        exchange_listing: Address::ZERO,
+        token_issuer: Address::ZERO,
+        lending_registration: Address::ZERO,
+        period: 2,
+        epoch: 9,
+        reward: 10,
+        reward_checkpoint: 9,
+        gap: 4,
+        foundation_wallet: Address::ZERO,
+        skips_v1_validation: false,
+        switch_epoch: 2,
+        switch_block: 18,
+        rounds: vec![],
+        current: 0,
+    });
+    host(Profile::Native)
+        .answer(|_: GetHead| Ok(head(30)))
+        .answer(move |request: GetAccount| {
+            assert_eq!(request.address, record);
+            Ok(Account { nonce, ..Account::default() })
+        })
+        .answer(move |request: GetStorage| {
+            Ok(match request.slot {
+                at if at == slot(0, 1) => U256::from(5),
+                at if at == slot(1, 6) => U256::from(600),
+                at if at == slot(2, 6) => U256::from(60),
+                at if at == slot(3, 6) => U256::from(27),
+                _ => U256::ZERO,
+            })
+        })
+        .answer(move |_: GetConsensusParameters| Ok(Arc::clone(&parameters)))
+        .answer(|_: GetEpochMembers| Ok(Some(EpochMembers { number: 30, round: 45, ..EpochMembers::default() })))
+        .answer(|request: GetHeader| match request.block {
+            BlockId::Number(number) => Ok(Some(StoredHeader {
+                header: Arc::clone(&head(number.0.max(1)).header),
+                total_difficulty: U256::ZERO,
+                is_canonical: true,
+            })),
+            _ => Ok(None),
+        })
+}
+
+#[test]
+fn token_stats_show_the_supply_record() {
+    let node = with_supply_record(2);
+
+    let stats = call(&node, "eth_getTokenStats", r#"["0x6"]"#).expect("statistics");
+
+    let expected = serde_json::json!({
+        "v1": {"minted": "0x22b1c8c1227a00000"},
+        "v2": {"minted": "0x258", "burned": "0x3c"},
+        "minted": "0x22b1c8c1227a00258",
+        "upgradeEpochNum": "0x5",
+        "epochNum": "0x6",
+        "blockHash": head(27).header.hash(),
+        "blockNumber": "0x1b",
+    });
+    assert_eq!(stats, expected);
+    let latest = call(&node, "eth_getTokenStats", r#"["latest"]"#).expect("statistics");
+    assert_eq!((&latest["epochNum"], &latest["v2"]["minted"]), (&"0x7".into(), &"0x0".into()), "no entry yet");
+}
+
+#[test]
+fn token_stats_of_an_epoch_without_record_are_refused() {
+    for (nonce, epoch, words) in [
+        (0, "0x6", "mintedRecordAddress is not initialized due to Reward Upgrade is not applied"),
+        (1, "0x4", "epoch number is before reward upgrade"),
+        (1, "0x8", "epoch number is after current epoch"),
+    ] {
+        let refused = call(&with_supply_record(nonce), "eth_getTokenStats", &format!("[\"{epoch}\"]"));
+        assert_eq!(refused, Err(Failure::server(words)), "{epoch}");
+    }
 }
 
 #[test]
