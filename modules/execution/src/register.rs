@@ -69,8 +69,12 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
         move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(Ok),
         move |request, caller| own.charged(own.estimate_gas(&request, caller), caller),
     )?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(Ok),
+        move |request, caller| own.create_access_list(&request, caller),
+    )?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
     let own = calls.clone();
@@ -79,8 +83,12 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_work(pool, move |request: GetExecutionWitness, caller| own.execution_witness(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: Trace, caller| own.charged(own.trace(&request, caller), caller))
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
+        move |request, caller| own.charged(own.trace(&request, caller), caller),
+    )
 }
 
 fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {

@@ -1,23 +1,26 @@
 //! Access lists of calls.
 
+use std::time::Instant;
+
 use revm::{
     InspectEvm,
     context::{TxEnv, result::ExecutionResult},
 };
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
-    AccessListItem, B256, Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
+    AccessListItem, B256, Failure, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
+    TransactionType, U256,
     messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
 
 use super::{
-    CallEnvironment, Calls, RunFailure, invalid_transaction_text,
+    CallEnd, CallEnvironment, Calls, Kind, RunFailure, attempt, invalid_transaction_text,
     native_message::{NativeTerms, Payer},
     prepare,
 };
 use crate::{
-    block::{AccessList, BlockEvm, BlockState},
+    block::{AccessList, BlockEvm, BlockState, Interrupt},
     native::capacity_of,
 };
 
@@ -31,14 +34,32 @@ impl Calls {
         request: &CreateAccessList,
         caller: &CallContext,
     ) -> Result<AccessListReply, Failure> {
-        let (header, mut state) = self.base(request.block, caller)?;
+        let begun = Instant::now();
+        let (header, state) = self.base(request.block, caller)?;
+        let reply = self.access_list_over(request, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
+        self.forget_if_short(Kind::AccessList, &request.request, begun);
+        Ok(reply)
+    }
+
+    /// `eth_createAccessList` over a state.
+    pub(super) fn access_list_over(
+        &self,
+        request: &CreateAccessList,
+        header: &SealedHeader,
+        mut state: BlockState,
+        interrupt: Interrupt,
+    ) -> Result<AccessListReply, CallEnd> {
+        let is_attempt = interrupt.is_attempt();
         let overrides = BlockOverrides::default();
         let mut environment =
-            prepare(self, &header, &mut state, &request.request, &request.state_overrides, &overrides)?;
+            prepare(self, header, &mut state, &request.request, &request.state_overrides, &overrides)?;
         let payer = self.payer(&request.request, &mut state)?;
         environment.native = environment.native.take().map(|terms| terms.paid_by(payer));
-        let mut evm = environment.evm(state, self.interrupt(caller), AccessListInspector::default());
+        let mut evm = environment.evm(state, interrupt, AccessListInspector::default());
         let mut message = environment.transaction.clone();
+        if is_attempt && message.gas_limit > attempt::MAX_GAS {
+            return Err(CallEnd::GaveUp);
+        }
         if environment.native.is_some() {
             // The reference's first run uses the given list without entries that are always warm.
             message.access_list = given_list(&message);
@@ -52,6 +73,10 @@ impl Calls {
             if environment.native.is_some() {
                 keep_given_slots(&given, &mut found);
             }
+            if is_attempt && !result.is_success() {
+                // The text may need a second run, for which an attempt may not have the time.
+                return Err(CallEnd::GaveUp);
+            }
             if is_same(&found, &given) {
                 return Ok(reply(&found, &result, &environment, message, evm));
             }
@@ -61,7 +86,7 @@ impl Calls {
                 message.tx_type = TransactionType::AccessList as u8;
             }
         }
-        Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")))
+        Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")).into())
     }
 
     /// The payer on a native chain: the deposit of the token that is called, otherwise the sender.

@@ -17,7 +17,10 @@ use std::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
     Account, BlockId, BlockNumber, Failure, SealedHeader, StateReader, StoreError,
-    messages::{AccountOverride, BlockOverrides, Call, CallRequest, EstimateGas},
+    messages::{
+        AccessListReply, AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, Trace,
+        TraceReply, TraceTarget,
+    },
 };
 use tenon_bus::CallContext;
 
@@ -27,7 +30,7 @@ use crate::block::{BlockState, Interrupt};
 /// Time limit of an attempt: a few of the longer wake-ups that it avoids.
 const TIME: Duration = Duration::from_micros(150);
 /// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
-pub(super) const MAX_GAS: u64 = 100_000_000;
+pub(crate) const MAX_GAS: u64 = 100_000_000;
 /// Maximum call data of an attempted call, bytes.
 const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.
@@ -35,9 +38,11 @@ const REMEMBERED: usize = 1_024;
 
 /// What is attempted.
 #[derive(Clone, Copy, Debug, Hash)]
-enum Kind {
+pub(crate) enum Kind {
     Call,
     Estimate,
+    AccessList,
+    Trace,
 }
 
 /// Calls that were recently too long for an attempt, so that they are not attempted in vain again. Two calls with the
@@ -117,19 +122,68 @@ impl Calls {
     /// `eth_estimateGas`, if it finds the gas in time; `None` means that the pool must run it. Errors are the pool's: a
     /// run that was stopped looks like them.
     pub(crate) fn attempt_estimate(&self, estimate: &EstimateGas, caller: &CallContext) -> Option<u64> {
-        let request = &estimate.request;
-        let is_small = is_small(request, &estimate.state_overrides, &estimate.block_overrides);
-        if !is_small || self.long_calls.knows(Kind::Estimate, request) || caller.is_cancelled() {
+        let EstimateGas { request, state_overrides, block_overrides, .. } = estimate;
+        if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        let end = Instant::now().checked_add(TIME)?;
-        let interrupt = Interrupt::attempt(caller, end);
-        let base = self.base_in_time(estimate.block, end);
-        let gas = base.and_then(|(header, state)| self.estimate_over(estimate, &header, state, interrupt)).ok();
-        if gas.is_none() {
-            self.long_calls.remember(Kind::Estimate, request);
+        self.attempt_kind(Kind::Estimate, request, caller, |end| {
+            let (header, state) = self.base_in_time(estimate.block, end)?;
+            self.estimate_over(estimate, &header, state, Interrupt::attempt(caller, end))
+        })
+    }
+
+    /// `eth_createAccessList`, likewise.
+    pub(crate) fn attempt_access_list(
+        &self,
+        request: &CreateAccessList,
+        caller: &CallContext,
+    ) -> Option<AccessListReply> {
+        if !is_small(&request.request, &request.state_overrides, &BlockOverrides::default()) {
+            return None;
         }
-        gas
+        self.attempt_kind(Kind::AccessList, &request.request, caller, |end| {
+            let (header, state) = self.base_in_time(request.block, end)?;
+            self.access_list_over(request, &header, state, Interrupt::attempt(caller, end))
+        })
+    }
+
+    /// `debug_traceCall` with a tracer that records calls only, likewise: steps would fill memory in no time.
+    pub(crate) fn attempt_trace(&self, trace: &Trace, caller: &CallContext) -> Option<TraceReply> {
+        let TraceTarget::Call { request, transaction_index: None, state_overrides, block_overrides, .. } =
+            &trace.target
+        else {
+            return None;
+        };
+        if !is_small(request, state_overrides, block_overrides) {
+            return None;
+        }
+        self.attempt_kind(Kind::Trace, request, caller, |end| Ok(self.trace_in_time(trace, caller, end)?))
+    }
+
+    /// Runs an attempt, unless one like it took too long. Its errors are the pool's.
+    fn attempt_kind<T>(
+        &self,
+        kind: Kind,
+        request: &CallRequest,
+        caller: &CallContext,
+        run: impl FnOnce(Instant) -> Result<T, CallEnd>,
+    ) -> Option<T> {
+        if self.long_calls.knows(kind, request) || caller.is_cancelled() {
+            return None;
+        }
+        let answer = run(Instant::now().checked_add(TIME)?).ok();
+        if answer.is_none() {
+            self.long_calls.remember(kind, request);
+        }
+        answer
+    }
+
+    /// After a run of the pool that began at `begun`: attempts it again next time if it was short. It was long before only
+    /// because of a cache miss or a context switch.
+    pub(crate) fn forget_if_short(&self, kind: Kind, request: &CallRequest, begun: Instant) {
+        if begun.elapsed() < TIME / 2 {
+            self.long_calls.forget(kind, request);
+        }
     }
 
     /// `eth_estimateGas`.
@@ -137,14 +191,16 @@ impl Calls {
         let begun = Instant::now();
         let (header, state) = self.base(estimate.block, caller)?;
         let gas = self.estimate_over(estimate, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
-        if begun.elapsed() < TIME / 2 {
-            self.long_calls.forget(Kind::Estimate, &estimate.request);
-        }
+        self.forget_if_short(Kind::Estimate, &estimate.request, begun);
         Ok(gas)
     }
 
     /// A block, and the state after it, which is readable until `end`.
-    fn base_in_time(&self, block: BlockId, end: Instant) -> Result<(Arc<SealedHeader>, BlockState), CallEnd> {
+    pub(crate) fn base_in_time(
+        &self,
+        block: BlockId,
+        end: Instant,
+    ) -> Result<(Arc<SealedHeader>, BlockState), CallEnd> {
         Ok(self.base_through(block, |state| Arc::new(StateInTime { state, end }))?)
     }
 
@@ -153,10 +209,7 @@ impl Calls {
         let begun = Instant::now();
         let (header, state) = self.base(call.block, caller)?;
         let output = self.run(call, &header, state, self.interrupt(caller)).map_err(Failure::from);
-        // It was long only because of a cache miss or a context switch: attempt it again.
-        if begun.elapsed() < TIME / 2 {
-            self.long_calls.forget(Kind::Call, &call.request);
-        }
+        self.forget_if_short(Kind::Call, &call.request, begun);
         output
     }
 }

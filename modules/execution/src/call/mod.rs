@@ -30,7 +30,7 @@ use crate::{
     trace::RecordingMemory,
 };
 
-pub(crate) use attempt::LongCalls;
+pub(crate) use attempt::{Kind, LongCalls, MAX_GAS as MAX_ATTEMPTED_GAS};
 pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
 pub(crate) use error_texts::{duration_text, halt_text, invalid_transaction_text, revert_failure};
 pub(crate) use failing_step::Step as FailedStep;

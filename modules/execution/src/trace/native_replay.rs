@@ -24,14 +24,15 @@ use super::{
     recording::{TraceMemory, TraceShare, text_bytes},
     reference::{ReferenceOptions, RunGas, TracerFailure, Watch},
     replay::{
-        block_not_found, check_size, execute_member, member, open_block, request_timed_out, run_failure, too_large,
+        block_not_found, check_size, execute_member, member, not_attempted, open_block, request_timed_out, run_failure,
+        too_large,
     },
     scripts::{ScriptPlace, ScriptSource, Scripts},
 };
 use crate::{
     TransactionRejection,
     block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
-    call::{Calls, Payer, RunFailure, invalid_transaction_text, prepare},
+    call::{Calls, MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text, prepare},
     native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
 };
 
@@ -42,6 +43,8 @@ pub(super) struct NativeTracing<'a> {
     caller: &'a CallContext,
     memory: TraceMemory,
     scripts: Scripts<'a>,
+    /// The end of an attempt, if this is one.
+    attempt_ends: Option<Instant>,
 }
 
 /// Result of a message under a tracer.
@@ -81,7 +84,19 @@ impl<'a> NativeTracing<'a> {
     pub(super) fn new(calls: &'a Calls, options: &str, caller: &'a CallContext) -> Result<Self, Failure> {
         let memory = calls.recording_memory.of(caller.origin());
         let scripts = Scripts::new(&calls.scripts, &memory, caller);
-        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller, memory, scripts })
+        let options = ReferenceOptions::parse(options)?;
+        Ok(Self { calls, options, caller, memory, scripts, attempt_ends: None })
+    }
+
+    /// The same as an attempt that ends at `end`.
+    ///
+    /// # Errors
+    /// The tracer records more than calls.
+    pub(super) fn ending_at(self, end: Instant) -> Result<Self, Failure> {
+        match self.options.records_calls_only() {
+            true => Ok(Self { attempt_ends: Some(end), ..self }),
+            false => Err(not_attempted()),
+        }
     }
 
     pub(super) fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
@@ -180,13 +195,14 @@ impl<'a> NativeTracing<'a> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
             return Err(Failure::server("not a call"));
         };
-        let (header, mut state) = match transaction_index {
-            None => {
+        let (header, mut state) = match (transaction_index, self.attempt_ends) {
+            (None, Some(end)) => self.calls.base_in_time(*block, end)?,
+            (None, None) => {
                 let header = self.header_of_call(*block)?;
                 let state = self.calls.state_after(&header, self.caller)?;
                 (header, state)
             }
-            Some(index) => {
+            (Some(index), _) => {
                 let block = self.block(*block)?;
                 let header = Arc::new(block.header.clone());
                 (header, self.state_before(&block, *index)?)
@@ -195,6 +211,9 @@ impl<'a> NativeTracing<'a> {
         let request: &CallRequest = request;
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = environment.transaction.clone();
+        if self.attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
+            return Err(not_attempted());
+        }
         let balance = state.balance(message.caller)?;
         // The reference checks the tracer's options before the message.
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
@@ -210,7 +229,7 @@ impl<'a> NativeTracing<'a> {
             })?;
         }
         let idle = TraceInspector::idle(&self.memory);
-        let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
+        let mut evm = environment.evm(state, self.interrupt(None), idle);
         self.trace(&mut evm, message, &Fees::BURNED, watch).map_err(NoOutcome::into_failure)?.answer
     }
 
@@ -321,7 +340,7 @@ impl<'a> NativeTracing<'a> {
     ) -> Result<Traced, NoOutcome> {
         let timeout = self.options.timeout(&self.calls.limits)?;
         evm.inspector = TraceInspector::reference(watch, &self.memory);
-        evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
+        evm.ctx.chain = self.interrupt(Instant::now().checked_add(timeout));
         let prices = evm.precompiles.set_prices(None);
         let outcome = inspect(evm, message.clone(), Some(fees));
         let lacks_prices = evm.precompiles.has_read_prices() && prices.is_some();
@@ -350,6 +369,14 @@ impl<'a> NativeTracing<'a> {
         });
         let answer = answer.and_then(|json| check_size(json.len(), &self.calls.limits).map(|()| json));
         Ok(Traced { answer, outcome, lacks_prices })
+    }
+
+    /// Ends a run at `deadline`, or with the attempt.
+    fn interrupt(&self, deadline: Option<Instant>) -> Interrupt {
+        match self.attempt_ends {
+            Some(end) => Interrupt::attempt(self.caller, end),
+            None => Interrupt::when(self.caller, deadline),
+        }
     }
 
     fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alloy_rpc_types_trace::geth::{GethDebugTracerType, GethDebugTracingOptions};
+use alloy_rpc_types_trace::geth::{GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions};
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
 use tenon_api::Failure;
 
@@ -41,6 +41,11 @@ impl TraceOptions {
             None => drop(options.inspector()?),
         }
         Ok(options)
+    }
+
+    /// Whether the tracer records calls and no steps.
+    pub(super) fn records_calls_only(&self) -> bool {
+        self.geth.tracer == Some(GethDebugTracerType::BuiltInTracer(GethDebugBuiltInTracerType::CallTracer))
     }
 
     /// The script, if the tracer is one.

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, MovedPrecompiles, Prepared, StateError, Stopped},
-    call::{Calls, RunFailure, invalid_transaction_text, prepare},
+    call::{Calls, Kind, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
     native::{ExchangeStep, Fees, Outcome, Prices, inspect},
 };
 
@@ -42,6 +42,8 @@ struct Tracing<'a> {
     memory: TraceMemory,
     answer: RefCell<AnswerMemory>,
     scripts: Scripts<'a>,
+    /// The end of an attempt, if this is one.
+    attempt_ends: Option<Instant>,
 }
 
 /// Memory of an answer's texts while they are written.
@@ -58,14 +60,47 @@ const TRACE_STACK: usize = 64 << 20;
 impl Calls {
     /// `debug_trace*`.
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
-        if self.executor.spec().native.is_some() {
+        let begun = Instant::now();
+        let reply = if self.executor.spec().native.is_some() {
             let tracing = NativeTracing::new(self, &trace.options, caller)?;
-            return on_deep_stack(move || tracing.run(&trace.target));
+            on_deep_stack(move || tracing.run(&trace.target))
+        } else {
+            let options = TraceOptions::parse(&trace.options, &self.limits)?;
+            let tracing = Tracing::new(self, options, caller);
+            on_deep_stack(move || tracing.run(&trace.target))
+        };
+        if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
+            self.forget_if_short(Kind::Trace, request, begun);
         }
-        let options = TraceOptions::parse(&trace.options, &self.limits)?;
-        let tracing = Tracing::new(self, options, caller);
-        on_deep_stack(move || tracing.run(&trace.target))
+        reply
     }
+
+    /// A traced call that ends at `end`, and whose tracer records calls only. Its depth is bounded by its time: it needs no
+    /// deep stack. Errors are not the caller's.
+    pub(crate) fn trace_in_time(
+        &self,
+        trace: &Trace,
+        caller: &CallContext,
+        end: Instant,
+    ) -> Result<TraceReply, Failure> {
+        let json = if self.executor.spec().native.is_some() {
+            NativeTracing::new(self, &trace.options, caller)?.ending_at(end)?.run(&trace.target)?
+        } else {
+            let options = TraceOptions::parse(&trace.options, &self.limits)?;
+            if !options.records_calls_only() {
+                return Err(not_attempted());
+            }
+            let mut tracing = Tracing::new(self, options, caller);
+            tracing.attempt_ends = Some(end);
+            tracing.run(&trace.target)?
+        };
+        Ok(TraceReply { json })
+    }
+}
+
+/// The error of a trace that is not attempted. It is never shown.
+pub(super) fn not_attempted() -> Failure {
+    Failure::limit("the trace is not attempted")
 }
 
 impl Calls {
@@ -92,7 +127,7 @@ impl<'a> Tracing<'a> {
         let memory = calls.recording_memory.of(caller.origin());
         let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&memory), before: 0 });
         let scripts = Scripts::new(&calls.scripts, &memory, caller);
-        Self { calls, options, caller, memory, answer, scripts }
+        Self { calls, options, caller, memory, answer, scripts, attempt_ends: None }
     }
 
     fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
@@ -141,12 +176,16 @@ impl<'a> Tracing<'a> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
             return Err(Failure::server("not a call"));
         };
-        let (header, mut state) = match transaction_index {
-            None => self.calls.base(*block, self.caller)?,
-            Some(index) => self.state_before(*block, *index)?,
+        let (header, mut state) = match (transaction_index, self.attempt_ends) {
+            (None, None) => self.calls.base(*block, self.caller)?,
+            (None, Some(end)) => self.calls.base_in_time(*block, end)?,
+            (Some(index), _) => self.state_before(*block, *index)?,
         };
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = &environment.transaction;
+        if self.attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
+            return Err(not_attempted());
+        }
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
         let mut inspector = TraceInspector::idle(&self.memory);
         self.begin_trace(&mut inspector, &environment.precompiles, place)?;
@@ -367,6 +406,9 @@ impl<'a> Tracing<'a> {
     }
 
     fn interrupt(&self) -> Interrupt {
+        if let Some(end) = self.attempt_ends {
+            return Interrupt::attempt(self.caller, end);
+        }
         Interrupt::when(self.caller, Instant::now().checked_add(self.options.timeout))
     }
 }

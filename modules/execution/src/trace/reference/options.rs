@@ -68,6 +68,11 @@ impl ReferenceOptions {
         Ok(options)
     }
 
+    /// Whether the tracer records calls and no steps.
+    pub(in crate::trace) fn records_calls_only(&self) -> bool {
+        self.tracer.as_deref() == Some("callTracer")
+    }
+
     /// Time limit of a traced transaction.
     ///
     /// # Errors
