@@ -14,6 +14,9 @@ use crate::{
     v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
 };
 
+/// Epochs that a query walks through on its own task. Each takes a dozen reads at most.
+const MAX_ATTEMPTED_EPOCHS: usize = 12;
+
 const ABOVE_CURRENT: &str = "input epoch number > current epoch number";
 const BELOW_FIRST: &str = "input epoch number < v2 begin epoch number";
 const WITHOUT_BLOCK: &str =
@@ -57,14 +60,41 @@ impl Queries {
 
     /// The heights of the epoch switches between two v2 blocks, ascending.
     pub(super) fn epoch_switches(&self, first: B256, last: B256, context: &CallContext) -> Result<Vec<u64>, Failure> {
+        let epoch_of = |header: &SealedHeader| match context.should_stop() {
+            true => Ok(None),
+            false => self.engine.v2().epoch_of(header, &*self.chain).map(Some),
+        };
+        self.switches_between(first, last, epoch_of)?.ok_or_else(|| Failure::limit("request timed out"))
+    }
+
+    /// [`Queries::epoch_switches`] if it takes only a few reads: there are few epochs, and all are cached.
+    pub(super) fn cached_epoch_switches(&self, first: B256, last: B256) -> Option<Vec<u64>> {
+        let mut epochs = 0;
+        let epoch_of = |header: &SealedHeader| {
+            epochs += 1;
+            if epochs > MAX_ATTEMPTED_EPOCHS {
+                return Ok(None);
+            }
+            self.engine.v2().cached_epoch(header, &*self.chain)
+        };
+        self.switches_between(first, last, epoch_of).ok().flatten()
+    }
+
+    /// The same; none as soon as `epoch_of` gives none.
+    fn switches_between(
+        &self,
+        first: B256,
+        last: B256,
+        mut epoch_of: impl FnMut(&SealedHeader) -> Result<Option<Arc<EpochInfo>>, V2Error>,
+    ) -> Result<Option<Vec<u64>>, Failure> {
         let (first, last) = (self.required(first)?, self.required(last)?);
         if !self.engine.is_v2(first.number) || !self.engine.is_v2(last.number) {
             return Err(failure(V2Error::V1Block));
         }
         let mut switches = Vec::new();
         let (mut current, mut number) = (Arc::clone(&last), last.number);
-        while number > first.number && !context.should_stop() {
-            let info = self.engine.v2().epoch_of(&current, &*self.chain).map_err(failure)?;
+        while number > first.number {
+            let Some(info) = epoch_of(&current).map_err(failure)? else { return Ok(None) };
             let Some(parent) = info.switch_parent else { break };
             number = info.switch.number;
             if number >= first.number {
@@ -74,7 +104,7 @@ impl Queries {
             current = self.required(parent.hash)?;
         }
         switches.reverse();
-        Ok(switches)
+        Ok(Some(switches))
     }
 
     /// The first and the last block of an epoch.

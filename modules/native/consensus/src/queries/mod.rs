@@ -100,10 +100,12 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
         move |request: &GetMissedRounds, _| attempt.cached_missed_rounds(request.block).map(Some).map(Ok),
         move |request: GetMissedRounds, context| own.missed_rounds(request.block, context),
     )?;
-    let own = Arc::clone(queries);
-    bus.handle_work(pool, move |request: GetEpochSwitches, context| {
-        own.epoch_switches(request.first, request.last, context)
-    })?;
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetEpochSwitches, _| attempt.cached_epoch_switches(request.first, request.last).map(Ok),
+        move |request: GetEpochSwitches, context| own.epoch_switches(request.first, request.last, context),
+    )?;
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
