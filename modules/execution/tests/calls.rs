@@ -13,7 +13,7 @@ use tenon_api::{
     BlockId, Failure, FailureCode, Request, codec,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
-        GetNextBlockFees, SuggestTip,
+        GetNextBlockFees, SuggestTip, Trace, TraceTarget,
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
@@ -58,34 +58,78 @@ async fn calls_equal_the_recorded_answers() {
 }
 
 /// The results of the attempt on the caller's task, and of the pool.
-async fn tried_and_worked(node: &TestNode, call: &Call) -> (Option<Result<Bytes, Failure>>, Result<Bytes, Failure>) {
+async fn tried_and_worked<R: Request>(
+    node: &TestNode,
+    request: &R,
+) -> (Option<Result<R::Reply, Failure>>, Result<R::Reply, Failure>) {
     let context = CallContext::new();
-    let frame = codec::encode(call).unwrap();
-    let decoded = |answer: Vec<u8>| codec::decode::<Bytes>(&answer).unwrap();
-    let tried = node.bus.try_read_frame(Call::TOPIC, Call::SCHEMA, &frame, &context);
-    let worked = node.bus.call_frame(Call::TOPIC, Call::SCHEMA, &frame, &context).await;
+    let frame = codec::encode(request).unwrap();
+    let decoded = |answer: Vec<u8>| codec::decode::<R::Reply>(&answer).unwrap();
+    let tried = node.bus.try_read_frame(R::TOPIC, R::SCHEMA, &frame, &context);
+    let worked = node.bus.call_frame(R::TOPIC, R::SCHEMA, &frame, &context).await;
     (tried.map(|answer| answer.map(decoded)), worked.map(decoded))
 }
 
-#[tokio::test]
-async fn an_attempt_answers_like_the_pool_or_gives_up() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(ExecutionLimits::default());
-    let mut answered = 0;
-    // Each may give up because of a context switch; the pool then records that it was short.
+fn access_list(request: CallRequest) -> CreateAccessList {
+    CreateAccessList { request, block: BlockId::LATEST, state_overrides: vec![] }
+}
+
+fn trace(request: CallRequest, options: &str) -> Trace {
+    let target = TraceTarget::Call {
+        request: Box::new(request),
+        block: BlockId::LATEST,
+        transaction_index: None,
+        state_overrides: vec![],
+        block_overrides: Box::default(),
+    };
+    Trace { target, options: options.to_owned() }
+}
+
+const CALL_TRACER: &str = r#"{"tracer":"callTracer"}"#;
+
+/// How many of the requests were answered by an attempt, all as the pool answers them. Stops with the first round in which
+/// one was: each may give up because of a context switch, and the pool then records that it was short.
+async fn answered_at_once<R: Request>(node: &TestNode, make: impl Fn(CallRequest) -> R) -> usize
+where
+    R::Reply: PartialEq + std::fmt::Debug,
+{
     for _ in 0..100 {
+        let mut answered = 0;
         for case in recorded_cases("eth_call/") {
-            let (tried, worked) = tried_and_worked(&node, &call(call_request(&case.params[0]))).await;
+            let (tried, worked) = tried_and_worked(node, &make(call_request(&case.params[0]))).await;
             if let Some(tried) = tried {
                 assert_eq!(tried, worked, "{}", case.name);
                 answered += 1;
             }
         }
         if answered > 0 {
-            return;
+            return answered;
         }
     }
-    panic!("no call was over at once");
+    0
+}
+
+#[tokio::test]
+async fn an_attempt_answers_like_the_pool_or_gives_up() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+
+    assert!(answered_at_once(&node, call).await > 0);
+    assert!(answered_at_once(&node, estimate).await > 0);
+    assert!(answered_at_once(&node, access_list).await > 0);
+    assert!(answered_at_once(&node, |request| trace(request, CALL_TRACER)).await > 0);
+}
+
+#[tokio::test]
+async fn traces_of_steps_are_not_attempted() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    for options in ["{}", r#"{"tracer":"prestateTracer"}"#, r#"{"tracer":"{step(){},fault(){},result(){}}"}"#] {
+        for case in recorded_cases("eth_call/") {
+            let (tried, _) = tried_and_worked(&node, &trace(call_request(&case.params[0]), options)).await;
+            assert!(tried.is_none(), "{options}: {}", case.name);
+        }
+    }
 }
 
 #[tokio::test]
@@ -111,7 +155,12 @@ async fn long_calls_go_to_the_pool() {
         let request = CallRequest { to: Some(contract(index)), gas: Some(30_000_000), ..CallRequest::default() };
         let (tried, worked) = tried_and_worked(&node, &call(request.clone())).await;
         assert_eq!(tried, None, "{what}");
-        assert_eq!(node.ask(call(request)).await, worked, "{what}");
+        assert_eq!(node.ask(call(request.clone())).await, worked, "{what}");
+        assert_eq!(tried_and_worked(&node, &estimate(request.clone())).await.0, None, "an estimate: {what}");
+        assert_eq!(tried_and_worked(&node, &access_list(request.clone())).await.0, None, "a list: {what}");
+        if !what.starts_with("a failure") {
+            assert_eq!(tried_and_worked(&node, &trace(request, CALL_TRACER)).await.0, None, "a trace: {what}");
+        }
     }
 }
 
