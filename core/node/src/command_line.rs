@@ -37,6 +37,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::module::definition())
         .subcommand(commands::peers::definition())
         .subcommand(commands::device::definition())
+        .subcommand(commands::signer::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
 }
@@ -58,6 +59,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("module", matches)) => commands::module::execute(matches),
         Some(("peers", matches)) => commands::peers::execute(matches),
         Some(("device", matches)) => commands::device::execute(matches),
+        Some(("signer", matches)) => commands::signer::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),
         _ => Err(Stop::Usage("no command given; `tenon --help` lists them".into())),

@@ -81,6 +81,12 @@ pub(crate) fn words(target: &str) -> Vec<String> {
              peek slice getUint getState toHex toWord toContract2 bigInt getBalance Uint8Array BigInt JSON.stringify Proxy \
              __proto__ toJSON toString valueOf => ... ** 1e9 0x10 1n",
         ),
+        "signing_policy" => text(
+            "version = 1 [[rules]] name outcome allow ask deny kinds transaction message typed-data raw seal vote timeout \
+             sync-info clients accounts chains recipients creation functions none any arguments one-of max max-value max-fee \
+             window 24h max-value-in-window max-fee-in-window max-requests-in-window replace delegations domains \
+             primary-types prefixes [interfaces.token] file contracts token.transfer 0xa9059cbb 1.5 ether gwei wei",
+        ),
         "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
@@ -142,6 +148,8 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "table_record" => crate::node_files::table_facts(),
         "stored_records" => crate::stored::examples(&blocks()),
         "key_file" => crate::key_files::files(),
+        "signing_policy" => crate::signing::policies(),
+        "signing_call" => crate::signing::calls(),
         "enode" => crate::enodes::urls(),
         "network_handshake" => recorded_peers(&["dialed-local", "dialing"], crate::network::packets),
         "network_payloads" => recorded_peers(&["dialed-local", "transactions"], crate::network::compressed),

@@ -19,6 +19,7 @@ pub(crate) mod peers;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
 pub(crate) mod script_child;
+pub(crate) mod signer;
 pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, Write as _};

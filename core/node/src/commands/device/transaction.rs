@@ -34,7 +34,7 @@ struct Item {
 }
 
 /// Reads a transaction, and its sender where it has one. The error says which member is wrong.
-pub(super) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
+pub(crate) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
     let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} takes 64 bits at most"));
     let chain_id = members.chain_id.map(|id| small("chainId", id)).transpose()?;

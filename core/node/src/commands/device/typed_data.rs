@@ -10,7 +10,7 @@ const DOMAIN: &str = "EIP712Domain";
 
 /// Reads typed data. A domain that declares its type is hashed by that type; one that does not has those of the five standard members
 /// that are given.
-pub(super) fn read(text: &str) -> Result<TypedData, String> {
+pub(crate) fn read(text: &str) -> Result<TypedData, String> {
     let mut json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let given = json.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
     let mut parsed: Parsed = serde_json::from_value(json).map_err(|error| error.to_string())?;

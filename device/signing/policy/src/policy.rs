@@ -1,0 +1,278 @@
+//! The operator's rules, and the decision about a request.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
+
+use alloy_primitives::{Address, B256};
+use sha2::{Digest as _, Sha256};
+use tenon_api::TransactionPayload;
+
+use crate::{
+    DecodedCall, History, Interfaces, Kind, Mismatch, PolicyError, Request, Subject,
+    file::PolicyFile,
+    interfaces::MAX_INTERFACE_BYTES,
+    matching::Against,
+    rule::{Recipients, Rule, Set},
+};
+
+/// Maximum length of a policy file, bytes.
+const MAX_POLICY_BYTES: usize = 16 << 20;
+/// Maximum number of rules.
+const MAX_RULES: usize = 50_000;
+/// Maximum number of interfaces.
+const MAX_INTERFACES: usize = 1_000;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is signed.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It is refused.
+    Deny,
+}
+
+/// The decision about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens to it.
+    pub outcome: Outcome,
+    /// The rule that decided; none if no rule did.
+    pub rule: Option<String>,
+    /// Why, for the log and for the client.
+    pub reason: String,
+}
+
+/// How each rule stands to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// The decision.
+    pub decision: Decision,
+    /// The rules of its kind, in their order, with the first condition that is not met.
+    pub rules: Vec<(String, Result<(), Mismatch>)>,
+}
+
+/// The operator's rules.
+///
+/// A rule that denies wins. Of the others the first that matches decides. Without one the request is denied.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    index: Index,
+    interfaces: Interfaces,
+    hash: B256,
+}
+
+/// Rules by what they name, so that a decision looks at few of them. Positions are ascending in each list.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    /// Rules about transactions to certain accounts.
+    by_recipient: HashMap<Address, Vec<usize>>,
+    /// Other rules about transactions.
+    any_recipient: Vec<usize>,
+    /// Rules about other requests of certain accounts.
+    by_account: HashMap<(Kind, Address), Vec<usize>>,
+    /// Rules about other requests of any account.
+    any_account: HashMap<Kind, Vec<usize>>,
+}
+
+impl Policy {
+    /// Reads a policy file, and the interfaces beside it.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: a file can't be read or is too long, or what [`Policy::parse`] says.
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let text = read_bounded(path, MAX_POLICY_BYTES)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self::parse(&text, |file| read_bounded(&folder.join(file), MAX_INTERFACE_BYTES))
+    }
+
+    /// Reads the text of a policy. `read` returns the text of an interface's file.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: the text is no policy, a rule has no meaning, or an interface can't be used.
+    pub fn parse(text: &str, mut read: impl FnMut(&Path) -> Result<String, PolicyError>) -> Result<Self, PolicyError> {
+        let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError::Form(error.to_string()))?;
+        if file.version != 1 {
+            return Err(PolicyError::Form(format!("`version` is {}; this program reads version 1", file.version)));
+        }
+        if file.rules.len() > MAX_RULES || file.interfaces.len() > MAX_INTERFACES {
+            return Err(PolicyError::Form(format!("more than {MAX_RULES} rules or {MAX_INTERFACES} interfaces")));
+        }
+        let mut hasher = Sha256::new();
+        add_to_hash(&mut hasher, text);
+        let mut interfaces = Interfaces::default();
+        for (name, entry) in &file.interfaces {
+            let json = read(&entry.file)?;
+            add_to_hash(&mut hasher, &json);
+            interfaces.add(name, &json, entry.contracts.as_deref())?;
+        }
+        let rules = file.rules.into_iter().map(|entry| Rule::new(entry, &interfaces));
+        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(rule) = rules.iter().find(|rule| !names.insert(&rule.name)) {
+            let reason = "another rule has this name: windows are counted by name".to_owned();
+            return Err(PolicyError::Rule { rule: rule.name.clone(), reason });
+        }
+        let hash = B256::from_slice(&hasher.finalize());
+        Ok(Self { index: Index::new(&rules), rules, interfaces, hash })
+    }
+
+    /// SHA-256 over its text and those of its interfaces, each after its length.
+    pub const fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// The interfaces that it names.
+    pub const fn interfaces(&self) -> &Interfaces {
+        &self.interfaces
+    }
+
+    /// Number of rules.
+    pub const fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether it has no rule: everything is denied.
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether a rule is about raw bytes, whose meaning is not known.
+    pub fn signs_raw(&self) -> bool {
+        self.rules.iter().any(|rule| rule.kinds.contains(&Kind::Raw) && rule.outcome != Outcome::Deny)
+    }
+
+    /// Decides about a request. `now` is seconds since 1970; a time before the latest entry of the history counts as that
+    /// entry's, so that a clock that is set back opens no window.
+    pub fn decide(&self, request: &Request, history: &dyn History, now: u64) -> Decision {
+        if let Some(reason) = never_signed(request) {
+            return denied(reason);
+        }
+        let calls = self.calls_of(request);
+        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let candidates = self.index.candidates(request);
+        let mut decided = None;
+        for rule in candidates.iter().filter_map(|position| self.rules.get(*position)) {
+            if decided.is_some() && rule.outcome != Outcome::Deny {
+                continue;
+            }
+            if rule.matches(request, &against).is_ok() {
+                decided = Some(rule);
+                if rule.outcome == Outcome::Deny {
+                    break;
+                }
+            }
+        }
+        decided.map_or_else(|| denied("no rule allows it"), Rule::decision)
+    }
+
+    /// The decision, and how every rule of the request's kind stands to it.
+    pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> Explained {
+        let calls = self.calls_of(request);
+        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let of_kind = self.rules.iter().filter(|rule| rule.kinds.contains(&request.kind()));
+        let rules = of_kind.map(|rule| (rule.name.clone(), rule.matches(request, &against))).collect();
+        Explained { decision: self.decide(request, history, now), rules }
+    }
+
+    fn calls_of(&self, request: &Request) -> Vec<DecodedCall> {
+        match &request.subject {
+            Subject::Transaction { transaction, .. } => {
+                transaction.to.map(|contract| self.interfaces.decode(contract, &transaction.input)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Rule {
+    fn decision(&self) -> Decision {
+        let word = match self.outcome {
+            Outcome::Allow => "allows it",
+            Outcome::Ask => "wants a person's approval",
+            Outcome::Deny => "denies it",
+        };
+        let reason = format!("rule \"{}\" {word}", self.name);
+        Decision { outcome: self.outcome, rule: Some(self.name.clone()), reason }
+    }
+}
+
+impl Index {
+    fn new(rules: &[Rule]) -> Self {
+        let mut index = Self::default();
+        for (position, rule) in rules.iter().enumerate() {
+            for kind in rule.kinds.iter().collect::<HashSet<_>>() {
+                index.add(position, rule, *kind);
+            }
+        }
+        index
+    }
+
+    fn add(&mut self, position: usize, rule: &Rule, kind: Kind) {
+        match (kind, &rule.recipients, &rule.accounts) {
+            (Kind::Transaction, Recipients::Accounts(Set::Of(accounts)), _) => {
+                accounts.iter().for_each(|account| self.by_recipient.entry(*account).or_default().push(position));
+            }
+            (Kind::Transaction, ..) => self.any_recipient.push(position),
+            (_, _, Set::Of(accounts)) => {
+                accounts.iter().for_each(|account| self.by_account.entry((kind, *account)).or_default().push(position));
+            }
+            (_, _, Set::Any) => self.any_account.entry(kind).or_default().push(position),
+        }
+    }
+
+    /// Positions of the rules that can match, ascending.
+    fn candidates(&self, request: &Request) -> Vec<usize> {
+        let none = Vec::new();
+        let (named, any) = match &request.subject {
+            Subject::Transaction { transaction, .. } => {
+                let named = transaction.to.and_then(|recipient| self.by_recipient.get(&recipient));
+                (named, Some(&self.any_recipient))
+            }
+            _ => {
+                let kind = request.kind();
+                (self.by_account.get(&(kind, request.account)), self.any_account.get(&kind))
+            }
+        };
+        let mut positions = [named.unwrap_or(&none).as_slice(), any.unwrap_or(&none)].concat();
+        positions.sort_unstable();
+        positions
+    }
+}
+
+/// Why a request is signed under no policy.
+fn never_signed(request: &Request) -> Option<&'static str> {
+    let Subject::Transaction { transaction, .. } = &request.subject else { return None };
+    match (&transaction.payload, transaction.chain_id) {
+        (_, None) => Some("a transaction without a chain id would be valid on every chain"),
+        (TransactionPayload::Blob { .. }, _) => Some("blob transactions are not signed here"),
+        _ => None,
+    }
+}
+
+fn denied(reason: &str) -> Decision {
+    Decision { outcome: Outcome::Deny, rule: None, reason: reason.to_owned() }
+}
+
+fn add_to_hash(hasher: &mut Sha256, text: &str) {
+    hasher.update((text.len() as u64).to_be_bytes());
+    hasher.update(text);
+}
+
+/// The text of a file that is not too long.
+fn read_bounded(path: &Path, most: usize) -> Result<String, PolicyError> {
+    use std::io::Read as _;
+    let error = |reason: String| PolicyError::Unreadable { path: path.to_owned(), reason };
+    let file = std::fs::File::open(path).map_err(|reason| error(reason.to_string()))?;
+    let mut text = String::new();
+    let mut bounded = file.take(most as u64 + 1);
+    bounded.read_to_string(&mut text).map_err(|reason| error(reason.to_string()))?;
+    match text.len() > most {
+        true => Err(error(format!("it is longer than {most} bytes"))),
+        false => Ok(text),
+    }
+}

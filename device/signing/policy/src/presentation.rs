@@ -1,0 +1,240 @@
+//! What a person reads before an approval.
+
+use alloy_primitives::{Address, hex};
+use serde::Serialize;
+use tenon_api::{Transaction, TransactionPayload};
+
+use crate::{
+    Interfaces, Kind, Request, ShownText, Subject, TypedMessage, ValidatorMessage, amount::show_amount,
+    approval::unlimited_approval, interfaces::shown_bytes, request::max_fee,
+};
+
+/// Maximum number of lines.
+const MAX_LINES: usize = 200;
+
+/// A line: what it is, and its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// What it is.
+    pub label: String,
+    /// Its value, on one line.
+    pub value: String,
+}
+
+/// What deserves a second look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The call lets another account take tokens without a limit.
+    UnlimitedApproval,
+    /// Data whose meaning is not known.
+    Blind,
+    /// A new contract.
+    Creation,
+    /// The code of accounts is delegated.
+    Delegation,
+    /// A text had characters that are not shown.
+    HiddenCharacters,
+    /// Something is too long to be shown whole.
+    Cut,
+}
+
+impl std::fmt::Display for Mark {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::UnlimitedApproval => "this lets another account take tokens without a limit",
+            Self::Blind => "the meaning of the data is not known",
+            Self::Creation => "this creates a contract",
+            Self::Delegation => "this delegates the code of accounts",
+            Self::HiddenCharacters => "characters that mislead were removed",
+            Self::Cut => "not everything is shown",
+        })
+    }
+}
+
+/// What a person reads before an approval. It is about the request as a whole; what is signed is bound by its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Presentation {
+    /// One line that says what would be signed.
+    pub title: String,
+    /// The rest.
+    pub lines: Vec<Line>,
+    /// What deserves a second look, each once.
+    pub marks: Vec<Mark>,
+}
+
+impl Presentation {
+    /// Shows a request.
+    pub fn new(request: &Request, interfaces: &Interfaces) -> Self {
+        let mut shown = Self { title: String::new(), lines: Vec::new(), marks: Vec::new() };
+        shown.text("Asked by", &request.client);
+        shown.line("Account", request.account.to_checksum(None));
+        match &request.subject {
+            Subject::Transaction { transaction, hash } => {
+                shown.transaction(transaction, interfaces);
+                shown.line("Hash to sign", hash.to_string());
+            }
+            Subject::Message(bytes) => shown.message(bytes),
+            Subject::TypedData(data) => shown.typed_data(data),
+            Subject::Raw(bytes) => {
+                shown.title = "Sign bytes whose meaning is not known".to_owned();
+                shown.mark(Mark::Blind);
+                shown.line("Bytes", shown_bytes(bytes));
+            }
+            Subject::Validator(message) => shown.validator(message),
+        }
+        if shown.lines.len() > MAX_LINES {
+            shown.lines.truncate(MAX_LINES);
+            shown.mark(Mark::Cut);
+        }
+        shown
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, interfaces: &Interfaces) {
+        self.title = match (transaction.to, transaction.input.is_empty()) {
+            (None, _) => "Create a contract".to_owned(),
+            (Some(_), true) => format!("Send {}", show_amount(transaction.value)),
+            (Some(_), false) => "Call a contract".to_owned(),
+        };
+        self.line("Chain", transaction.chain_id.map_or_else(|| "none".to_owned(), |chain_id| chain_id.to_string()));
+        match transaction.to {
+            Some(recipient) => self.line("To", recipient.to_checksum(None)),
+            None => {
+                self.mark(Mark::Creation);
+                self.line("To", "a new contract".to_owned());
+            }
+        }
+        self.line("Value", show_amount(transaction.value));
+        self.line("Highest fee", show_amount(max_fee(transaction)));
+        self.line("Gas", transaction.gas_limit.to_string());
+        self.line("Nonce", transaction.nonce.to_string());
+        self.payload(&transaction.payload);
+        match transaction.to {
+            Some(contract) if !transaction.input.is_empty() => self.call(contract, &transaction.input, interfaces),
+            None => self.line("Code", shown_bytes(&transaction.input)),
+            _ => {}
+        }
+    }
+
+    fn payload(&mut self, payload: &TransactionPayload) {
+        let access_list = match payload {
+            TransactionPayload::Legacy { .. } => return,
+            TransactionPayload::AccessList { access_list, .. }
+            | TransactionPayload::DynamicFee { access_list, .. }
+            | TransactionPayload::Blob { access_list, .. }
+            | TransactionPayload::SetCode { access_list, .. } => access_list,
+        };
+        if !access_list.is_empty() {
+            self.line("Access list", format!("{} accounts", access_list.len()));
+        }
+        if let TransactionPayload::SetCode { authorization_list, .. } = payload {
+            self.mark(Mark::Delegation);
+            for authorization in authorization_list {
+                let code = authorization.address.to_checksum(None);
+                self.line(
+                    "Delegates to",
+                    format!("{code}, chain {}, nonce {}", authorization.chain_id, authorization.nonce),
+                );
+            }
+        }
+    }
+
+    fn call(&mut self, contract: Address, data: &[u8], interfaces: &Interfaces) {
+        if let Some(spender) = unlimited_approval(data) {
+            self.mark(Mark::UnlimitedApproval);
+            self.line("Unlimited approval for", Address::from(spender).to_checksum(None));
+        }
+        let calls = interfaces.decode(contract, data);
+        if calls.is_empty() {
+            self.mark(Mark::Blind);
+        }
+        for call in calls {
+            self.title = format!("Call {}", ShownText::new(&call.name));
+            self.text("Function", &call.signature);
+            for (position, argument) in call.arguments.iter().enumerate() {
+                let name = match argument.name.is_empty() {
+                    true => format!("Argument {}", position + 1),
+                    false => argument.name.clone(),
+                };
+                let shown = argument.shown();
+                self.text(&format!("{name} ({})", argument.kind), &shown);
+            }
+        }
+        self.line("Data", shown_bytes(data));
+        if data.len() > 128 {
+            self.mark(Mark::Cut);
+        }
+    }
+
+    fn message(&mut self, bytes: &[u8]) {
+        self.title = "Sign a message".to_owned();
+        match std::str::from_utf8(bytes) {
+            Ok(text) => {
+                text.split('\n').take(MAX_LINES).for_each(|line| self.text("Message", line.trim_end_matches('\r')))
+            }
+            Err(_) => {
+                self.mark(Mark::Blind);
+                self.line("Message, no text", shown_bytes(bytes));
+            }
+        }
+        self.line("Length", format!("{} bytes", bytes.len()));
+    }
+
+    fn typed_data(&mut self, data: &TypedMessage) {
+        self.title = format!("Sign typed data: {}", ShownText::new(&data.primary_type));
+        let domain = &data.domain;
+        self.text("Program", domain.name.as_deref().unwrap_or("not named"));
+        if let Some(version) = &domain.version {
+            self.text("Version", version);
+        }
+        self.line("Chain", domain.chain_id.map_or_else(|| "any".to_owned(), |chain_id| chain_id.to_string()));
+        if let Some(contract) = domain.contract {
+            self.line("Contract", contract.to_checksum(None));
+        }
+        for (name, value) in data.members.iter().take(MAX_LINES) {
+            self.text(name, value);
+        }
+        if data.members.len() > MAX_LINES {
+            self.mark(Mark::Cut);
+        }
+        self.line("Hash to sign", data.hash.to_string());
+    }
+
+    fn validator(&mut self, message: &ValidatorMessage) {
+        let what = match message.kind {
+            Kind::Seal => "a block",
+            Kind::Vote => "a vote",
+            Kind::Timeout => "a timeout",
+            _ => "sync info",
+        };
+        self.title = format!("Sign {what} of round {}", message.round);
+        self.line("Chain", message.chain_id.to_string());
+        if let Some(number) = message.number {
+            self.line("Block", number.to_string());
+        }
+        self.line("Hash to sign", hex::encode_prefixed(message.hash));
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if !self.marks.contains(&mark) {
+            self.marks.push(mark);
+        }
+    }
+
+    /// A line whose value is ours.
+    fn line(&mut self, label: &str, value: String) {
+        self.lines.push(Line { label: label.to_owned(), value });
+    }
+
+    /// A line whose label or value comes from outside.
+    fn text(&mut self, label: &str, value: &str) {
+        let (label, value) = (ShownText::new(label), ShownText::new(value));
+        if label.removed() + value.removed() > 0 {
+            self.mark(Mark::HiddenCharacters);
+        }
+        if label.is_cut() || value.is_cut() {
+            self.mark(Mark::Cut);
+        }
+        self.lines.push(Line { label: label.as_str().to_owned(), value: value.as_str().to_owned() });
+    }
+}

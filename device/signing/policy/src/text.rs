@@ -1,0 +1,127 @@
+//! Text from a client, made safe to show: what could move, reorder or hide other characters is removed.
+
+use std::fmt;
+
+/// The most characters of one text that are shown.
+pub const MAX_SHOWN_CHARACTERS: usize = 1_024;
+
+/// A text from outside as a person sees it, and what was done to it.
+///
+/// It is for showing only: what is signed, hashed or compared is always the text as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownText {
+    text: String,
+    removed: usize,
+    is_cut: bool,
+}
+
+impl ShownText {
+    /// Removes control, direction and invisible characters from `text`, and cuts it after [`MAX_SHOWN_CHARACTERS`].
+    ///
+    /// The work is linear in the length of `text`; the memory taken is bounded.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut shown = Self { text: String::new(), removed: 0, is_cut: false };
+        let mut characters = 0;
+        for character in text.chars() {
+            if misleads(character) {
+                shown.removed += 1;
+            } else if characters == MAX_SHOWN_CHARACTERS {
+                shown.is_cut = true;
+            } else {
+                shown.text.push(character);
+                characters += 1;
+            }
+        }
+        shown
+    }
+
+    /// The characters that are shown.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// How many characters of the whole text were removed, those after the cut included.
+    #[must_use]
+    pub const fn removed(&self) -> usize {
+        self.removed
+    }
+
+    /// Whether characters that could be shown were left out because the text is too long.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+impl fmt::Display for ShownText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// Whether a character moves, reorders or hides what stands beside it: controls (Unicode category Cc), separators of
+/// lines and paragraphs, marks and overrides of direction (UAX #9), and characters that are drawn as nothing.
+fn misleads(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' // lines, direction
+            | '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_SHOWN_CHARACTERS, ShownText};
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_text_is_shown_as_it_came() {
+        let shown = ShownText::new("Überweisung 1.5 → 東京");
+        assert_eq!(shown.as_str(), "Überweisung 1.5 → 東京");
+        assert_eq!((shown.removed(), shown.is_cut()), (0, false));
+    }
+
+    #[test]
+    fn an_override_of_direction_does_not_turn_an_amount_round() {
+        let shown = ShownText::new("pay \u{202e}0001\u{202c} now");
+        assert_eq!((shown.as_str(), shown.removed()), ("pay 0001 now", 2));
+    }
+
+    #[test]
+    fn terminal_sequences_and_new_lines_do_not_reach_the_screen() {
+        let shown = ShownText::new("a\u{1b}[2Jb\r\nc\u{9b}1Ad\u{2028}e");
+        assert_eq!((shown.as_str(), shown.removed()), ("a[2Jbc1Ade", 5));
+    }
+
+    #[test]
+    fn invisible_characters_are_removed() {
+        let shown = ShownText::new("to\u{200b}ken\u{e0041}\u{feff}\u{2060}");
+        assert_eq!((shown.as_str(), shown.removed()), ("token", 4));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_says_so() {
+        let whole = "é".repeat(MAX_SHOWN_CHARACTERS);
+        assert!(!ShownText::new(&whole).is_cut());
+        let shown = ShownText::new(&format!("{whole}!\u{7}"));
+        assert_eq!((shown.as_str(), shown.removed(), shown.is_cut()), (whole.as_str(), 1, true));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_bounded_and_needs_no_second_pass(characters in prop::collection::vec(any::<char>(), 0..2_000)) {
+            let text: String = characters.iter().collect();
+            let shown = ShownText::new(&text);
+            let count = shown.as_str().chars().count();
+            prop_assert!(count <= MAX_SHOWN_CHARACTERS);
+            prop_assert!(!shown.as_str().chars().any(char::is_control));
+            prop_assert_eq!(shown.is_cut() || count + shown.removed() == characters.len(), true);
+            let again = ShownText::new(shown.as_str());
+            prop_assert_eq!((again.as_str(), again.removed(), again.is_cut()), (shown.as_str(), 0, false));
+        }
+    }
+}
