@@ -37,15 +37,25 @@ pub(crate) fn wiped_text(bytes: BytesMut) -> Bytes {
 /// hyper gives parts of its read buffer away as [`Bytes`] and keeps the rest of the buffer, so that a part can't be
 /// wiped at once. While a part is held here, hyper mostly takes a new buffer for its next read, and the part has one
 /// owner. If the buffer has much room left, hyper reads on into it: then the connection must end
-/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (requests sent without waiting for answers, several small chunks) hold each other and are
-/// not wiped.
+/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (requests sent without waiting for answers, several small
+/// chunks) hold each other and are not wiped.
+///
+/// Parts of which no secret is known wait for one read only: otherwise a client could make many buffers wait.
 #[derive(Debug, Default)]
 pub(crate) struct UsedBuffers {
-    waiting: Mutex<Vec<Bytes>>,
+    waiting: Mutex<Vec<Waiting>>,
     /// Whether there are any: the lock is taken only then.
     has_waiting: AtomicBool,
     /// Whether one of them is known to have had a secret.
     has_secret: AtomicBool,
+}
+
+/// A part that has another owner.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Bytes,
+    /// Whether the message that it belongs to takes secrets. The connection ends soon then.
+    has_secret: bool,
 }
 
 impl UsedBuffers {
@@ -60,7 +70,10 @@ impl UsedBuffers {
                 copy
             }
         };
-        self.has_secret.store(self.has_waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Earlier pieces of the message wait, too.
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter_mut().for_each(|part| part.has_secret = true);
+        self.has_secret.store(!waiting.is_empty(), Ordering::Relaxed);
         text
     }
 
@@ -74,18 +87,20 @@ impl UsedBuffers {
         let Err(bytes) = wiped(bytes) else { return };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MAX_WAITING {
-            waiting.push(bytes);
+            waiting.push(Waiting { bytes, has_secret: false });
             self.has_waiting.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Wipes what has no other owner any more.
+    /// Wipes what has no other owner any more, and gives up what has one and no known secret.
     pub(crate) fn wipe(&self) {
         if !self.has_waiting.load(Ordering::Relaxed) {
             return;
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        *waiting = std::mem::take(&mut *waiting).into_iter().filter_map(|bytes| wiped(bytes).err()).collect();
+        let parts = std::mem::take(&mut *waiting).into_iter();
+        let left = parts.filter_map(|part| wiped(part.bytes).err().map(|bytes| Waiting { bytes, ..part }));
+        *waiting = left.filter(|part| part.has_secret).collect();
         self.has_waiting.store(!waiting.is_empty(), Ordering::Relaxed);
         if waiting.is_empty() {
             self.has_secret.store(false, Ordering::Relaxed);
@@ -147,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn the_pieces_of_a_message_with_a_secret_wait_until_they_can_be_wiped() {
+        let (buffer, part) = buffer(8);
+        let buffers = UsedBuffers::default();
+        buffers.wipe_later(part);
+
+        buffers.take_secret(Bytes::from(b"password, joined".to_vec()));
+
+        buffers.wipe();
+        assert!(buffers.hold_a_secret());
+        drop(buffer);
+        buffers.wipe();
+        assert!(!buffers.hold_a_secret());
+    }
+
+    #[test]
     fn few_parts_wait() {
         let buffers = UsedBuffers::default();
         let (buffer, part) = buffer(8);
@@ -155,6 +185,8 @@ mod tests {
         }
         assert_eq!(buffers.waiting.lock().unwrap().len(), MAX_WAITING);
         assert!(!buffers.hold_a_secret(), "whether one was in them is not known");
+        buffers.wipe();
+        assert!(buffers.waiting.lock().unwrap().is_empty(), "they don't wait for a second read");
         drop(buffer);
     }
 }
