@@ -116,6 +116,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetEpochBlocks>(),
         request::<GetVotingPool>(),
         request::<GetConsensusParameters>(),
+        request::<GetNativeSchedule>(),
         request::<DumpAccounts>(),
         request::<GetModifiedAccounts>(),
         request::<GetPreimage>(),

@@ -624,6 +624,15 @@ fn epoch_frames(frames: &mut Frames) {
     let timeouts = WaitingTimeouts { round: 9, gap_number: 450, members };
     frames.request(GetVotingPool, VotingPool { votes: vec![votes], timeouts: vec![timeouts] });
     frames.request(GetConsensusParameters, Arc::new(consensus_parameters()));
+    let rules = NativeRules {
+        activation: 98_802_000,
+        fork_id: [0x8a, 0xd3, 0x36, 0x42],
+        forks: vec!["Berlin".to_owned(), "XDPoSV2".to_owned()],
+        precompiles: vec![("ECREC".to_owned(), Address::with_last_byte(1))],
+        system_contracts: vec![("BLOCK_SIGNERS".to_owned(), Address::with_last_byte(0x89))],
+    };
+    let schedule = NativeSchedule { chain_id: 50, current: rules.clone(), next: Some(rules), last: None };
+    frames.request(GetNativeSchedule, schedule);
 }
 
 fn consensus_parameters() -> ConsensusParameters {

@@ -44,22 +44,41 @@ const SYSTEM_CONTRACTS: [(&str, Address, ContractLevel); 4] = [
     ),
 ];
 
-/// Forks of native chains are scheduled by height, which this method does not support: it does not exist there.
+/// The schedule of the chain: by time, or on native chains by height.
 pub(crate) async fn config(context: EthContext) -> Answer {
-    if crate::profile(&context).await? == Profile::Native {
-        return Err(Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            ..Failure::server("the method eth_config does not exist/is not available")
-        });
-    }
-    let schedule = context.call(GetForkSchedule).await?;
     let mut json = JsonWriter::with_capacity(6_000);
     json.begin_object();
-    write_rules(json.key("current"), schedule.chain_id, Some(&schedule.current));
-    write_rules(json.key("next"), schedule.chain_id, schedule.next.as_ref());
-    write_rules(json.key("last"), schedule.chain_id, schedule.last.as_ref());
+    if crate::profile(&context).await? == Profile::Native {
+        let schedule = context.call(GetNativeSchedule).await?;
+        write_native_rules(json.key("current"), schedule.chain_id, Some(&schedule.current));
+        write_native_rules(json.key("next"), schedule.chain_id, schedule.next.as_ref());
+        write_native_rules(json.key("last"), schedule.chain_id, schedule.last.as_ref());
+    } else {
+        let schedule = context.call(GetForkSchedule).await?;
+        write_rules(json.key("current"), schedule.chain_id, Some(&schedule.current));
+        write_rules(json.key("next"), schedule.chain_id, schedule.next.as_ref());
+        write_rules(json.key("last"), schedule.chain_id, schedule.last.as_ref());
+    }
     json.end_object();
     Ok(json)
+}
+
+/// The reference's members after v2.7.0 (`docs/spec/upgrades.md` 11.3).
+fn write_native_rules(json: &mut JsonWriter, chain_id: u64, rules: Option<&NativeRules>) {
+    let Some(rules) = rules else { return json.null() };
+    json.begin_object();
+    json.key("activationBlock").raw(&rules.activation.to_string());
+    json.key("chainId").quantity(chain_id);
+    json.key("forkId").data(rules.fork_id);
+    json.key("activeForks");
+    json.begin_list();
+    rules.forks.iter().for_each(|name| json.string(name));
+    json.end_list();
+    let by_name =
+        |contracts: &[(String, Address)]| contracts.iter().map(|(name, address)| (name.clone(), *address)).collect();
+    write_contracts(json.key("precompiles"), by_name(&rules.precompiles));
+    write_contracts(json.key("systemContracts"), by_name(&rules.system_contracts));
+    json.end_object();
 }
 
 fn write_rules(json: &mut JsonWriter, chain_id: u64, rules: Option<&ForkRules>) {
@@ -93,10 +112,10 @@ fn write_rules(json: &mut JsonWriter, chain_id: u64, rules: Option<&ForkRules>) 
 }
 
 /// Names in alphabetical order.
-fn write_contracts(json: &mut JsonWriter, contracts: BTreeMap<&str, Address>) {
+fn write_contracts<N: Ord + AsRef<str>>(json: &mut JsonWriter, contracts: BTreeMap<N, Address>) {
     json.begin_object();
     for (name, address) in contracts {
-        json.key(name).data(address);
+        json.key(name.as_ref()).data(address);
     }
     json.end_object();
 }

@@ -384,3 +384,36 @@ pub struct RoundParameters {
     /// Maximum number of such increases.
     pub timeout_max_exponent: u8,
 }
+
+/// The rules of a native chain by height (`eth_config`, `docs/spec/upgrades.md` 11.3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetNativeSchedule;
+request!(GetNativeSchedule => NativeSchedule, topic 0x080c, ReadChain);
+
+/// The rules of a native chain by height.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeSchedule {
+    /// Chain id of EIP-155.
+    pub chain_id: u64,
+    /// The rules of the head.
+    pub current: NativeRules,
+    /// The rules from the next height at which they change; `None` if no change is known.
+    pub next: Option<NativeRules>,
+    /// The rules from the last known height; `None` if there is no next one.
+    pub last: Option<NativeRules>,
+}
+
+/// The rules of a native chain from a height on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeRules {
+    /// The height; 0 for those of genesis.
+    pub activation: u64,
+    /// The checksum of EIP-2124 over genesis and the heights up to this one.
+    pub fork_id: [u8; 4],
+    /// Names of the rules in force, as the reference orders them.
+    pub forks: Vec<String>,
+    /// Precompiled contracts by name.
+    pub precompiles: Vec<(String, Address)>,
+    /// System contracts by name.
+    pub system_contracts: Vec<(String, Address)>,
+}

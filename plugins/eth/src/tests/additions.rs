@@ -159,6 +159,34 @@ fn the_base_fee_is_that_of_the_next_block_and_accounts_are_the_wallets() {
 
     assert_eq!(call(&node, "eth_baseFee", "[]"), Ok(json!("0x7")));
     assert_eq!(call(&node, "eth_requestAccounts", "[]"), call(&node, "eth_accounts", "[]"));
-    let native = call(&host(Profile::Native), "eth_config", "[]").expect_err("forks come by height there");
-    assert_eq!(native.code, FailureCode::METHOD_NOT_FOUND);
+}
+
+#[test]
+fn rules_of_native_chains_come_by_height() {
+    let rules = NativeRules {
+        activation: 98_802_000,
+        fork_id: [0x8a, 0xd3, 0x36, 0x42],
+        forks: vec!["Berlin".to_owned(), "XDPoSV2".to_owned()],
+        precompiles: vec![
+            ("SHA256".to_owned(), Address::with_last_byte(2)),
+            ("ECREC".to_owned(), Address::with_last_byte(1)),
+        ],
+        system_contracts: vec![("MASTERNODE_VOTING_SMC".to_owned(), Address::with_last_byte(0x88))],
+    };
+    let schedule = NativeSchedule { chain_id: 50, current: rules, next: None, last: None };
+    let node = host(Profile::Native).answer(move |_: GetNativeSchedule| Ok(schedule.clone()));
+
+    let expected = json!({
+        "current": {
+            "activationBlock": 98_802_000,
+            "chainId": "0x32",
+            "forkId": "0x8ad33642",
+            "activeForks": ["Berlin", "XDPoSV2"],
+            "precompiles": {"ECREC": Address::with_last_byte(1), "SHA256": Address::with_last_byte(2)},
+            "systemContracts": {"MASTERNODE_VOTING_SMC": Address::with_last_byte(0x88)},
+        },
+        "next": null,
+        "last": null,
+    });
+    assert_eq!(call(&node, "eth_config", "[]"), Ok(expected));
 }

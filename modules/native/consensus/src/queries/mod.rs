@@ -9,6 +9,7 @@ mod candidates;
 mod epochs;
 mod parameters;
 mod rounds;
+mod schedule;
 mod signers;
 mod staking;
 
@@ -20,8 +21,8 @@ use tenon_api::{
     Address, B256, BlockId, BlockNumber, BlockTag, ChainReader, EngineRecords, Failure, SealedHeader, StoreError,
     messages::{
         EpochReward, GetAuthorised, GetBlockSigners, GetCandidates, GetConsensusParameters, GetEpochBlocks,
-        GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetRound, GetStakingReturn, GetVotingPool,
-        MissedRounds, VotingPool,
+        GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetNativeSchedule, GetRound,
+        GetStakingReturn, GetVotingPool, MissedRounds, VotingPool,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -116,6 +117,8 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
     bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
     let own = Arc::clone(queries);
     bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
+    let own = Arc::clone(queries);
+    bus.handle_read(move |_: GetNativeSchedule, _| own.schedule())?;
     // Without a peer-to-peer network this node receives no votes, so it holds none.
     bus.handle_read(|_: GetVotingPool, _| Ok(VotingPool::default()))?;
     Ok(())
@@ -123,6 +126,7 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
 
 /// An engine separate from the importing one, and the chain.
 pub(super) struct Queries {
+    spec: Arc<ChainSpec>,
     settings: NativeSettings,
     chain_id: u64,
     engine: NativeEngine,
@@ -141,6 +145,7 @@ impl Queries {
     fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
         let settings = spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?;
         Ok(Self {
+            spec: Arc::clone(spec),
             settings,
             chain_id: spec.chain_id,
             engine,
