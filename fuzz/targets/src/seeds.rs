@@ -150,6 +150,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "key_file" => crate::key_files::files(),
         "signing_policy" => crate::signing::policies(),
         "signing_call" => crate::signing::calls(),
+        "signing_log" => crate::signing::audit_lines(),
         "enode" => crate::enodes::urls(),
         "network_handshake" => recorded_peers(&["dialed-local", "dialing"], crate::network::packets),
         "network_payloads" => recorded_peers(&["dialed-local", "transactions"], crate::network::compressed),

@@ -95,3 +95,51 @@ pub(crate) fn calls() -> Vec<Vec<u8>> {
     transfer[63] = 9;
     vec![transfer, vec![0xff; 68], "pay \u{202e}0001".as_bytes().to_vec()]
 }
+
+/// A log of any bytes is read or refused, and a log that is read has the entries that its lines say.
+pub(crate) fn audit_log(input: &[u8]) {
+    let mut lines = input.split_inclusive(|byte| *byte == b'\n');
+    let mut memory = tenon_signing_audit::Memory::default();
+    for line in lines.by_ref().filter_map(|line| serde_json::from_slice::<tenon_signing_audit::Line>(line).ok()) {
+        let written = serde_json::to_vec(&line).expect("a line is written");
+        assert_eq!(serde_json::from_slice::<tenon_signing_audit::Line>(&written).ok().as_ref(), Some(&line));
+        memory.take(&line);
+        assert!(tenon_signing_policy::History::latest(&memory) >= line.time);
+    }
+}
+
+/// Lines of every kind.
+pub(crate) fn audit_lines() -> Vec<Vec<u8>> {
+    use tenon_signing_audit::{Line, Step};
+    let rule = || "transfers".to_owned();
+    let (account, hash) = (Address::ZERO, B256::ZERO);
+    let steps = [
+        Step::Started { policy: hash },
+        Step::Asked { request: 1, client: rule(), account, kind: tenon_signing_policy::Kind::Transaction, hash },
+        Step::Decided { request: 1, outcome: "allow".to_owned(), rule: Some(rule()), reason: "a rule".to_owned() },
+        Step::SignedTransaction {
+            request: 1,
+            rule: rule(),
+            account,
+            chain_id: 50,
+            nonce: 7,
+            value: U256::from(9),
+            fee: U256::from(1),
+            hash,
+        },
+        Step::SignedForConsensus {
+            request: 2,
+            rule: rule(),
+            account,
+            chain_id: 50,
+            kind: tenon_signing_policy::Kind::Vote,
+            round: 12,
+            hash,
+        },
+        Step::Failed { request: 3, reason: "gone".to_owned() },
+    ];
+    let line = |(number, entry)| Line { number, time: 1_800_000_000, previous: B256::ZERO, entry };
+    let texts = (1..).zip(steps).map(line).map(|line| serde_json::to_vec(&line).unwrap_or_default());
+    let lines: Vec<Vec<u8>> = texts.map(|text| [text, vec![b'\n']].concat()).collect();
+    [vec![lines.concat()], lines].concat()
+}

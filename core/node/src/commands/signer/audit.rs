@@ -1,0 +1,121 @@
+//! `tenon signer audit verify | show | export`.
+
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::hex;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::Value;
+use tenon_signing_audit::{AuditError, Line, verify};
+use tenon_signing_policy::ShownText;
+
+use crate::commands::print;
+use crate::exit::Stop;
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon signer audit verify ./signer
+  tenon signer audit show ./signer --request 17
+  tenon signer audit export ./signer > audit.jsonl";
+
+pub(super) fn definition() -> Command {
+    let folder = Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf));
+    let folder = folder.help("The folder of the log");
+    let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(value_parser!(u64));
+    Command::new("audit")
+        .about("The log of what was asked, decided and signed")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            Command::new("verify")
+                .about("Check every line, the chain of hashes and the checkpoint; exit code 1 if something was changed")
+                .arg(folder.clone()),
+            Command::new("show")
+                .about("Print the entries, one a line")
+                .arg(folder.clone())
+                .arg(request.help("Only those of this request")),
+            Command::new("export")
+                .about("Print the lines of all files as they are, after a check")
+                .arg(folder)
+                .arg(Arg::new("checked").long("no-check").action(ArgAction::SetFalse).help("Print without a check")),
+        ])
+}
+
+pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    match matches.subcommand() {
+        Some(("verify", matches)) => check(matches),
+        Some(("show", matches)) => show(matches),
+        Some(("export", matches)) => export(matches),
+        _ => Err(Stop::Usage("tenon signer audit: which command?".into())),
+    }
+}
+
+fn folder(matches: &ArgMatches) -> &Path {
+    matches.get_one::<PathBuf>("folder").map_or(Path::new("."), PathBuf::as_path)
+}
+
+/// A folder that can't be read is a wrong argument; a changed log is a failure.
+fn stop(error: AuditError) -> Stop {
+    match error {
+        error @ AuditError::File { .. } => Stop::Usage(error.to_string()),
+        error => Stop::failure(error),
+    }
+}
+
+fn check(matches: &ArgMatches) -> Result<(), Stop> {
+    let report = verify(folder(matches), |_| {}).map_err(stop)?;
+    let mut text = format!(
+        "{} entries in {} files, unchanged; the last has the hash {}\n",
+        report.entries,
+        report.files,
+        hex::encode_prefixed(report.last_hash)
+    );
+    if report.torn_bytes > 0 {
+        text.push_str(
+            "the last line is incomplete: the service ended while it was written, and nothing was signed for it\n",
+        );
+    }
+    print(text.as_bytes())
+}
+
+fn show(matches: &ArgMatches) -> Result<(), Stop> {
+    let wanted = matches.get_one::<u64>("request").copied();
+    let mut printed = Ok(());
+    let shown = verify(folder(matches), |line| {
+        if printed.is_ok()
+            && let Some(text) = shown_line(line, wanted)
+        {
+            printed = print(text.as_bytes());
+        }
+    });
+    printed?;
+    shown.map(drop).map_err(stop)
+}
+
+/// An entry for a person; `None` if it is of another request than the wanted one.
+fn shown_line(line: &Line, wanted: Option<u64>) -> Option<String> {
+    let Ok(Value::Object(mut members)) = serde_json::to_value(&line.entry) else { return None };
+    if wanted.is_some() && members.get("request").and_then(Value::as_u64) != wanted {
+        return None;
+    }
+    let step = members.remove("step").and_then(|step| step.as_str().map(str::to_owned)).unwrap_or_default();
+    let mut text = format!("{} {} {step}", line.number, line.time);
+    for (name, value) in members {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text.push_str(&format!(" {name}={}", ShownText::new(&value)));
+    }
+    text.push('\n');
+    Some(text)
+}
+
+fn export(matches: &ArgMatches) -> Result<(), Stop> {
+    let folder = folder(matches);
+    if matches.get_flag("checked") {
+        verify(folder, |_| {}).map_err(stop)?;
+    }
+    for path in tenon_signing_audit::files(folder).map_err(stop)? {
+        let bytes = std::fs::read(&path).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))?;
+        print(&bytes)?;
+    }
+    Ok(())
+}

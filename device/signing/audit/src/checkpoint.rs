@@ -1,0 +1,148 @@
+//! The signed checkpoint: which entry is the last one.
+//!
+//! A chain of hashes shows a change inside it, but not that its end is missing. The checkpoint does, and it is signed with
+//! the log's own key, so that somebody who can write the log's files but not read its key can't make one. Somebody who
+//! can put back both an older log and its checkpoint is seen only by comparison with a checkpoint that was kept elsewhere.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use alloy_primitives::{B256, Bytes};
+use secp256k1::{Message, PublicKey, SECP256K1, SecretKey, ecdsa::Signature};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use crate::AuditError;
+
+const KEY_FILE: &str = "audit.key";
+const CHECKPOINT_FILE: &str = "checkpoint.json";
+const NEW_CHECKPOINT_FILE: &str = "checkpoint.new";
+/// Begins what is signed, so that the key signs nothing else.
+const PURPOSE: &[u8] = b"tenon signing audit checkpoint 1";
+
+/// The last entry of a log, signed with the log's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// Number of the entry.
+    pub number: u64,
+    /// SHA-256 of its line.
+    pub hash: B256,
+    /// The key, compressed.
+    pub key: Bytes,
+    /// Signature (64 bytes, r and s).
+    pub signature: Bytes,
+}
+
+impl Checkpoint {
+    fn new(number: u64, hash: B256, key: &SecretKey) -> Self {
+        let signature = SECP256K1.sign_ecdsa(message(number, hash), key);
+        Self {
+            number,
+            hash,
+            key: key.public_key(SECP256K1).serialize().to_vec().into(),
+            signature: signature.serialize_compact().to_vec().into(),
+        }
+    }
+
+    /// Whether it is signed with the key that it names.
+    pub fn is_signed(&self) -> bool {
+        let (Ok(key), Ok(signature)) = (PublicKey::from_slice(&self.key), Signature::from_compact(&self.signature))
+        else {
+            return false;
+        };
+        SECP256K1.verify_ecdsa(message(self.number, self.hash), &signature, &key).is_ok()
+    }
+
+    /// Reads the checkpoint of a folder; `None` if there is none.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, AuditError> {
+        let path = folder.join(CHECKPOINT_FILE);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(AuditError::file(path, error)),
+        };
+        let checkpoint: Self = serde_json::from_slice(&text)
+            .map_err(|_| AuditError::Checkpoint { path: path.clone(), reason: "it is no checkpoint" })?;
+        match checkpoint.is_signed() {
+            true => Ok(Some(checkpoint)),
+            false => Err(AuditError::Checkpoint { path, reason: "its signature is not valid" }),
+        }
+    }
+}
+
+fn message(number: u64, hash: B256) -> Message {
+    let digest = Sha256::new().chain_update(PURPOSE).chain_update(number.to_be_bytes()).chain_update(hash).finalize();
+    Message::from_digest(digest.into())
+}
+
+/// Writes checkpoints.
+pub(crate) struct Sealer {
+    folder: PathBuf,
+    key: SecretKey,
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.key.non_secure_erase();
+    }
+}
+
+impl Sealer {
+    /// Reads the log's key, or makes one if the folder has none.
+    pub(crate) fn open(folder: &Path) -> Result<Self, AuditError> {
+        let path = folder.join(KEY_FILE);
+        let key = match fs::read(&path).map(Zeroizing::new) {
+            Ok(bytes) => read_key(&bytes)
+                .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is no key of 32 bytes" })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => new_key(&path)?,
+            Err(error) => return Err(AuditError::file(path, error)),
+        };
+        Ok(Self { folder: folder.to_owned(), key })
+    }
+
+    /// Whether a checkpoint is signed with this key.
+    pub(crate) fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
+        checkpoint.key[..] == self.key.public_key(SECP256K1).serialize()
+    }
+
+    /// Puts a checkpoint in place of the last one, in one step.
+    pub(crate) fn write(&self, number: u64, hash: B256) -> Result<(), AuditError> {
+        let (new, path) = (self.folder.join(NEW_CHECKPOINT_FILE), self.folder.join(CHECKPOINT_FILE));
+        let text = serde_json::to_vec(&Checkpoint::new(number, hash, &self.key)).unwrap_or_default();
+        let written = || {
+            let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&text)?;
+            file.sync_data()?;
+            fs::rename(&new, &path)?;
+            fs::File::open(&self.folder)?.sync_all()
+        };
+        written().map_err(|error| AuditError::file(&path, error))
+    }
+}
+
+fn read_key(bytes: &[u8]) -> Option<SecretKey> {
+    SecretKey::from_byte_array(bytes.try_into().ok()?).ok()
+}
+
+fn new_key(path: &Path) -> Result<SecretKey, AuditError> {
+    let key = loop {
+        let bytes = Zeroizing::new(rand::random::<[u8; 32]>());
+        if let Some(key) = read_key(&*bytes) {
+            break key;
+        }
+    };
+    let bytes = Zeroizing::new(key.secret_bytes());
+    let written = || {
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+        file.write_all(&*bytes)?;
+        file.sync_all()
+    };
+    written().map_err(|error| AuditError::file(path, error))?;
+    Ok(key)
+}

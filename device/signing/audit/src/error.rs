@@ -1,0 +1,58 @@
+//! Why a log can't be used.
+
+use std::path::PathBuf;
+
+/// A log can't be read or written. Nothing is signed then.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// A file can't be read or written.
+    #[error("{}: {reason}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// Another process has the folder.
+    #[error("{}: another signing service uses this folder", .0.display())]
+    InUse(PathBuf),
+    /// A line was changed, removed, swapped or added.
+    #[error("{}, line {line}: {reason}; restore the log from a copy", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// The end of the log is missing.
+    #[error("the log ends at entry {found}, and its checkpoint names entry {wanted}: the end was cut off")]
+    CutOff {
+        /// Number of the last entry; 0 if there is none.
+        found: u64,
+        /// Number in the checkpoint.
+        wanted: u64,
+    },
+    /// The checkpoint is missing, or not signed with the log's key.
+    #[error("{}: {reason}", .path.display())]
+    Checkpoint {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// An earlier line could not be written: the state of the file is not known.
+    #[error("the log could not be written before; start the service again")]
+    Broken,
+    /// An entry is too long for a line.
+    #[error("an entry of {0} bytes is too long for the log")]
+    TooLong(usize),
+}
+
+impl AuditError {
+    /// An error of a file.
+    pub(crate) fn file(path: impl Into<PathBuf>, reason: std::io::Error) -> Self {
+        Self::File { path: path.into(), reason }
+    }
+}

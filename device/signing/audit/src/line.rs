@@ -1,0 +1,145 @@
+//! Entries, and the lines that they are written as.
+
+use alloy_primitives::{Address, B256, U256};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tenon_signing_policy::Kind;
+
+/// Maximum length of a line, bytes.
+pub(crate) const MAX_LINE: usize = 256 << 10;
+
+/// A step of a request, or of the service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Step {
+    /// The service started, with this policy.
+    Started {
+        /// Hash of the policy.
+        policy: B256,
+    },
+    /// Another policy is in force.
+    PolicyApplied {
+        /// Hash of the policy.
+        policy: B256,
+    },
+    /// A client asked.
+    Asked {
+        /// Number of the request, which its later steps repeat.
+        request: u64,
+        /// The client's name.
+        client: String,
+        /// Whose key.
+        account: Address,
+        /// What kind.
+        kind: Kind,
+        /// The hash to sign.
+        hash: B256,
+    },
+    /// The policy decided.
+    Decided {
+        /// The request.
+        request: u64,
+        /// `allow`, `ask` or `deny`.
+        outcome: String,
+        /// The rule, if one decided.
+        rule: Option<String>,
+        /// Why.
+        reason: String,
+    },
+    /// A person was shown the request.
+    Shown {
+        /// The request.
+        request: u64,
+        /// Where: command line, page, program.
+        place: String,
+    },
+    /// A person approved.
+    Approved {
+        /// The request.
+        request: u64,
+        /// Who.
+        by: String,
+        /// The hash that the approval is bound to.
+        hash: B256,
+    },
+    /// A person refused, or nobody answered in time.
+    Refused {
+        /// The request.
+        request: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The signature of a transaction is about to leave.
+    SignedTransaction {
+        /// The request.
+        request: u64,
+        /// The rule whose windows it counts in.
+        rule: String,
+        /// Whose key.
+        account: Address,
+        /// Chain id.
+        chain_id: u64,
+        /// Nonce.
+        nonce: u64,
+        /// Value, wei.
+        value: U256,
+        /// Highest fee, wei.
+        fee: U256,
+        /// The hash that was signed.
+        hash: B256,
+    },
+    /// The signature of a message, typed data or raw bytes is about to leave.
+    Signed {
+        /// The request.
+        request: u64,
+        /// The rule whose windows it counts in.
+        rule: String,
+        /// Whose key.
+        account: Address,
+        /// The hash that was signed.
+        hash: B256,
+    },
+    /// The signature of a consensus message is about to leave.
+    SignedForConsensus {
+        /// The request.
+        request: u64,
+        /// The rule whose windows it counts in.
+        rule: String,
+        /// Whose key.
+        account: Address,
+        /// Chain id.
+        chain_id: u64,
+        /// Seal, vote, timeout or sync info.
+        kind: Kind,
+        /// Round.
+        round: u64,
+        /// The hash that was signed.
+        hash: B256,
+    },
+    /// Signing failed.
+    Failed {
+        /// The request.
+        request: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Number of the entry, from 1, through all files.
+    pub number: u64,
+    /// Seconds since 1970, never less than the line before.
+    pub time: u64,
+    /// SHA-256 of the line before, without its end; zero for the first.
+    pub previous: B256,
+    /// The entry.
+    pub entry: Step,
+}
+
+/// SHA-256 of a line without its end.
+pub(crate) fn hash_of(line: &[u8]) -> B256 {
+    B256::from_slice(&Sha256::digest(line))
+}

@@ -1,0 +1,169 @@
+//! Writing a log.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{Seek as _, SeekFrom, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use alloy_primitives::B256;
+
+use crate::{
+    AuditError, Checkpoint, Line, Memory, Report, Step,
+    checkpoint::Sealer,
+    line::{MAX_LINE, hash_of},
+    scan::{path_of, scan},
+};
+
+const LOCK_FILE: &str = "lock";
+/// Length from which on a new file is begun, bytes.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// A log that is open for writing. Its folder is locked as long as it lives.
+pub struct AuditLog {
+    folder: PathBuf,
+    file: File,
+    path: PathBuf,
+    /// Length of the file, bytes.
+    length: u64,
+    /// Number and hash of the last entry.
+    last: (u64, B256),
+    memory: Memory,
+    sealer: Sealer,
+    /// A line could not be written: what the file ends with is not known.
+    is_broken: bool,
+    file_bytes: u64,
+    _lock: File,
+}
+
+/// What was found when a log was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The log as it was.
+    pub report: Report,
+}
+
+impl AuditLog {
+    /// Opens the log of a folder, which is made if it is missing: checks every line, takes in what they mean, and removes
+    /// a line that was being written when the service ended.
+    ///
+    /// # Errors
+    /// [`AuditError`]: another process has the folder, the log was changed, or a file can't be read or written.
+    pub fn open(folder: &Path) -> Result<(Self, Opened), AuditError> {
+        Self::open_with(folder, FILE_BYTES)
+    }
+
+    /// The same, with files of another length.
+    pub(crate) fn open_with(folder: &Path, file_bytes: u64) -> Result<(Self, Opened), AuditError> {
+        make_folder(folder)?;
+        let lock = locked(folder)?;
+        let mut memory = Memory::default();
+        let (report, end) = scan(folder, |line| memory.take(line))?;
+        let sealer = Sealer::open(folder)?;
+        if Checkpoint::read(folder)?.is_some_and(|checkpoint| !sealer.has_signed(&checkpoint)) {
+            let path = folder.join("checkpoint.json");
+            return Err(AuditError::Checkpoint { path, reason: "it is signed with another key than the log's" });
+        }
+        let path = end.path.unwrap_or_else(|| path_of(folder, 1));
+        let file = opened(&path, end.length, report.torn_bytes > 0)?;
+        let last = (report.entries, report.last_hash);
+        let folder = folder.to_owned();
+        let log = Self {
+            folder,
+            file,
+            path,
+            length: end.length,
+            last,
+            memory,
+            sealer,
+            is_broken: false,
+            file_bytes,
+            _lock: lock,
+        };
+        Ok((log, Opened { report }))
+    }
+
+    /// What the entries mean for requests.
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The hash of the last line, and its number.
+    pub const fn last(&self) -> (u64, B256) {
+        self.last
+    }
+
+    /// Writes an entry. When this returns, it is on the disk, and the checkpoint names it. `now` is seconds since 1970;
+    /// a clock that was set back gets the time of the last entry.
+    ///
+    /// # Errors
+    /// [`AuditError`]: it could not be written. No further entry is accepted then, and nothing may be signed.
+    pub fn append(&mut self, entry: Step, now: u64) -> Result<(), AuditError> {
+        if self.is_broken {
+            return Err(AuditError::Broken);
+        }
+        let time = now.max(tenon_signing_policy::History::latest(&self.memory));
+        let line = Line { number: self.last.0 + 1, time, previous: self.last.1, entry };
+        let mut text = serde_json::to_vec(&line).unwrap_or_default();
+        if text.len() >= MAX_LINE {
+            return Err(AuditError::TooLong(text.len()));
+        }
+        let hash = hash_of(&text);
+        text.push(b'\n');
+        let written = self.write(&text, line.number).and_then(|()| self.sealer.write(line.number, hash));
+        if let Err(error) = written {
+            self.is_broken = true;
+            return Err(error);
+        }
+        self.last = (line.number, hash);
+        self.memory.take(&line);
+        Ok(())
+    }
+
+    fn write(&mut self, text: &[u8], number: u64) -> Result<(), AuditError> {
+        if self.length >= self.file_bytes {
+            self.path = path_of(&self.folder, number);
+            self.file = opened(&self.path, 0, false)?;
+            self.length = 0;
+        }
+        let written = self.file.write_all(text).and_then(|()| self.file.sync_data());
+        written.map_err(|error| AuditError::file(&self.path, error))?;
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), AuditError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| AuditError::file(folder, error))
+}
+
+fn locked(folder: &Path) -> Result<File, AuditError> {
+    let path = folder.join(LOCK_FILE);
+    let lock = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let lock = lock.map_err(|error| AuditError::file(&path, error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(AuditError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(error)) => Err(AuditError::file(path, error)),
+    }
+}
+
+/// A file of the log, at its end. What stands after `length` is a torn line, which is removed.
+fn opened(path: &Path, length: u64, is_torn: bool) -> Result<File, AuditError> {
+    let open = || {
+        let mut file = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        if is_torn {
+            file.set_len(length)?;
+            file.sync_all()?;
+        }
+        file.seek(SeekFrom::Start(length))?;
+        if let Some(folder) = path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(file)
+    };
+    open().map_err(|error| AuditError::file(path, error))
+}

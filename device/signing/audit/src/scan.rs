@@ -1,0 +1,175 @@
+//! Reading a log: every line, its place in the chain, the checkpoint.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+};
+
+use alloy_primitives::B256;
+
+use crate::{
+    AuditError, Checkpoint, Line,
+    line::{MAX_LINE, hash_of},
+};
+
+/// Beginning and end of the files' names. The number of its first entry stands between, so that names sort.
+const FILE_PREFIX: &str = "audit-";
+const FILE_SUFFIX: &str = ".jsonl";
+
+/// What a log has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Number of files.
+    pub files: usize,
+    /// Number of entries.
+    pub entries: u64,
+    /// Hash of the last line.
+    pub last_hash: B256,
+    /// Time of the last entry, seconds since 1970.
+    pub last_time: u64,
+    /// Bytes of a line at the end that was being written when the service ended. No signature waited for it any more.
+    pub torn_bytes: u64,
+}
+
+/// The last file, for the writer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct End {
+    pub(crate) path: Option<PathBuf>,
+    /// Length without a torn line, bytes.
+    pub(crate) length: u64,
+}
+
+/// Checks a log, and passes each line to `take`. The folder may be in use; lines that are written meanwhile are not seen.
+///
+/// # Errors
+/// [`AuditError`]: a line was changed, removed, swapped or added, the end was cut off, or a file can't be read.
+pub fn verify(folder: &Path, take: impl FnMut(&Line)) -> Result<Report, AuditError> {
+    Ok(scan(folder, take)?.0)
+}
+
+/// The same, and the end of the last file.
+pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report, End), AuditError> {
+    // Read first: a log may be ahead of its checkpoint, but never behind it.
+    let checkpoint = Checkpoint::read(folder)?;
+    let (mut report, mut end) = (Report::default(), End::default());
+    let mut at_checkpoint = None;
+    let paths = files(folder)?;
+    for (position, path) in paths.iter().enumerate() {
+        let is_last = position + 1 == paths.len();
+        let mut found = FileScan { path, is_last, report: &mut report, checkpoint: checkpoint.as_ref() };
+        end = End { path: Some(path.clone()), length: found.read(&mut at_checkpoint, &mut take)? };
+        report.files += 1;
+    }
+    match checkpoint {
+        None if report.entries > 0 => {
+            let path = folder.join("checkpoint.json");
+            return Err(AuditError::Checkpoint { path, reason: "it is missing, and there are entries" });
+        }
+        Some(checkpoint) if report.entries < checkpoint.number => {
+            return Err(AuditError::CutOff { found: report.entries, wanted: checkpoint.number });
+        }
+        Some(checkpoint) if at_checkpoint.unwrap_or_default() != checkpoint.hash => {
+            let path = paths.last().cloned().unwrap_or_default();
+            return Err(AuditError::Damaged { path, line: 0, reason: "an entry differs from the checkpoint" });
+        }
+        _ => {}
+    }
+    Ok((report, end))
+}
+
+/// The files of a log, oldest first. Each has at most 64 MiB and one line more.
+///
+/// # Errors
+/// [`AuditError::File`].
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
+    let entries = fs::read_dir(folder).map_err(|error| AuditError::file(folder, error))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| AuditError::file(folder, error))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The path of the file that begins with an entry.
+pub(crate) fn path_of(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("{FILE_PREFIX}{first:020}{FILE_SUFFIX}"))
+}
+
+struct FileScan<'a> {
+    path: &'a Path,
+    is_last: bool,
+    report: &'a mut Report,
+    checkpoint: Option<&'a Checkpoint>,
+}
+
+impl FileScan<'_> {
+    /// Reads the lines of a file; returns its length without a torn line. `at_checkpoint` gets the hash of the line that the
+    /// checkpoint names.
+    fn read(&mut self, at_checkpoint: &mut Option<B256>, take: &mut impl FnMut(&Line)) -> Result<u64, AuditError> {
+        let failed = |error| AuditError::file(self.path, error);
+        if *self.path != path_of(self.path.parent().unwrap_or(Path::new("")), self.report.entries + 1) {
+            return Err(self.damaged(1, "the file does not begin with the entry that its name says"));
+        }
+        let mut reader = BufReader::new(fs::File::open(self.path).map_err(failed)?);
+        let (mut length, mut count) = (0, 0);
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            let mut bounded = reader.by_ref().take(MAX_LINE as u64 + 1);
+            let read = bounded.read_until(b'\n', &mut text).map_err(|error| AuditError::file(self.path, error))?;
+            if read == 0 {
+                return Ok(length);
+            }
+            count += 1;
+            let Some(line) = text.strip_suffix(b"\n") else {
+                return self.torn(read as u64, count).map(|()| length);
+            };
+            let hash = self.check(line, count, take)?;
+            if self.checkpoint.is_some_and(|checkpoint| checkpoint.number == self.report.entries) {
+                *at_checkpoint = Some(hash);
+            }
+            length += read as u64;
+        }
+    }
+
+    /// A line without an end: of an entry that was being written, after all that the checkpoint knows.
+    fn torn(&mut self, bytes: u64, line: u64) -> Result<(), AuditError> {
+        let is_known = self.checkpoint.is_some_and(|checkpoint| checkpoint.number > self.report.entries);
+        if !self.is_last || is_known {
+            return Err(self.damaged(line, "the line has no end"));
+        }
+        self.report.torn_bytes = bytes;
+        Ok(())
+    }
+
+    fn check(&mut self, text: &[u8], position: u64, take: &mut impl FnMut(&Line)) -> Result<B256, AuditError> {
+        let line: Line = serde_json::from_slice(text).map_err(|_| self.damaged(position, "the line is no entry"))?;
+        if serde_json::to_vec(&line).is_ok_and(|written| written != text) {
+            return Err(self.damaged(position, "the line is not written as entries are"));
+        }
+        if line.number != self.report.entries + 1 {
+            return Err(self.damaged(position, "the entry has another number: entries were removed, added or swapped"));
+        }
+        if line.previous != self.report.last_hash {
+            return Err(self.damaged(position, "the entry before was changed, or this one is from another log"));
+        }
+        if line.time < self.report.last_time {
+            return Err(self.damaged(position, "the entry is older than the one before"));
+        }
+        self.report.entries = line.number;
+        self.report.last_hash = hash_of(text);
+        self.report.last_time = line.time;
+        take(&line);
+        Ok(self.report.last_hash)
+    }
+
+    fn damaged(&self, line: u64, reason: &'static str) -> AuditError {
+        AuditError::Damaged { path: self.path.to_owned(), line, reason }
+    }
+}

@@ -1,0 +1,277 @@
+//! A log that was touched does not open; what it says is remembered.
+
+use std::{fs, path::Path};
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tenon_signing_policy::{History as _, Kind, Spent};
+
+use super::*;
+
+const ACCOUNT: Address = Address::repeat_byte(0xaa);
+const NOW: u64 = 1_800_000_000;
+
+fn signed(request: u64, nonce: u64, value: u64) -> Step {
+    Step::SignedTransaction {
+        request,
+        rule: "salaries".to_owned(),
+        account: ACCOUNT,
+        chain_id: 50,
+        nonce,
+        value: U256::from(value),
+        fee: U256::from(1),
+        hash: keccak256(nonce.to_be_bytes()),
+    }
+}
+
+fn vote(round: u64, hash: u8) -> Step {
+    Step::SignedForConsensus {
+        request: round,
+        rule: "votes".to_owned(),
+        account: ACCOUNT,
+        chain_id: 50,
+        kind: Kind::Vote,
+        round,
+        hash: B256::repeat_byte(hash),
+    }
+}
+
+/// A folder with a log of `count` entries, in files of `file_bytes`.
+fn log_of(count: u64, file_bytes: u64) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, opened) = AuditLog::open_with(folder.path(), file_bytes).unwrap();
+    assert_eq!(opened.report, Report::default());
+    for number in 0..count {
+        log.append(signed(number, number, number), NOW + number).unwrap();
+    }
+    folder
+}
+
+fn only_file(folder: &Path) -> std::path::PathBuf {
+    let paths = files(folder).unwrap();
+    assert_eq!(paths.len(), 1);
+    paths[0].clone()
+}
+
+#[test]
+fn what_was_signed_is_remembered_by_the_next_start() {
+    let folder = log_of(5, 1 << 20);
+
+    let (mut log, opened) = AuditLog::open(folder.path()).unwrap();
+
+    assert_eq!((opened.report.entries, opened.report.files, opened.report.torn_bytes), (5, 1, 0));
+    let memory = log.memory();
+    let all = Spent { value: U256::from(10), fee: U256::from(5), requests: 5 };
+    assert_eq!(memory.spent("salaries", 0), all);
+    assert_eq!(memory.spent("salaries", NOW + 2), Spent { value: U256::from(7), fee: U256::from(2), requests: 2 });
+    assert_eq!(memory.spent("others", 0), Spent::default());
+    assert_eq!(memory.latest(), NOW + 4);
+    assert_eq!(memory.signed_for_nonce(50, ACCOUNT, 3), Some(keccak256(3_u64.to_be_bytes())));
+    assert_eq!(memory.signed_for_nonce(51, ACCOUNT, 3), None);
+    log.append(signed(9, 9, 9), NOW).unwrap();
+    assert_eq!(log.memory().latest(), NOW + 4, "the clock was set back");
+    drop(log);
+    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 6);
+}
+
+#[test]
+fn files_are_begun_anew_and_keep_the_chain() {
+    let folder = log_of(20, 1_000);
+    assert!(files(folder.path()).unwrap().len() > 3);
+
+    let (log, opened) = AuditLog::open_with(folder.path(), 1_000).unwrap();
+
+    assert_eq!(opened.report.entries, 20);
+    assert_eq!(log.memory().spent("salaries", 0).requests, 20);
+    drop(log);
+    let second = files(folder.path()).unwrap()[1].clone();
+    fs::remove_file(second).unwrap();
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Damaged { .. })), "a file is missing");
+}
+
+#[test]
+fn the_end_that_was_cut_off_is_missed() {
+    let folder = log_of(5, 1 << 20);
+    let path = only_file(folder.path());
+    let text = fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> = text.lines().take(3).collect();
+    fs::write(&path, kept.join("\n") + "\n").unwrap();
+
+    let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AuditError::CutOff { found: 3, wanted: 5 }), "{refused}");
+    fs::remove_file(path).unwrap();
+    let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AuditError::CutOff { found: 0, wanted: 5 }), "{refused}");
+}
+
+#[test]
+fn a_checkpoint_of_another_key_or_none_is_refused() {
+    let (folder, other) = (log_of(3, 1 << 20), log_of(3, 1 << 20));
+    let checkpoint = folder.path().join("checkpoint.json");
+    let own = fs::read(&checkpoint).unwrap();
+    fs::copy(other.path().join("checkpoint.json"), &checkpoint).unwrap();
+    // The hashes of both logs are equal; the keys are not.
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })));
+
+    let changed = String::from_utf8(own.clone()).unwrap().replace("\"number\":3", "\"number\":2");
+    fs::write(&checkpoint, changed).unwrap();
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })), "its signature is not valid");
+    fs::remove_file(&checkpoint).unwrap();
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })), "it is missing");
+    fs::write(&checkpoint, own).unwrap();
+    assert!(AuditLog::open(folder.path()).is_ok());
+}
+
+#[test]
+fn a_line_that_was_being_written_is_removed_and_one_that_was_acknowledged_is_not() {
+    let folder = log_of(2, 1 << 20);
+    let path = only_file(folder.path());
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, [&whole[..], br#"{"number":3,"time":18"#].concat()).unwrap();
+
+    let (mut log, opened) = AuditLog::open(folder.path()).unwrap();
+    assert_eq!((opened.report.entries, opened.report.torn_bytes), (2, 21));
+    log.append(signed(2, 2, 2), NOW + 9).unwrap();
+    drop(log);
+    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 3);
+
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AuditError::Damaged { line: 3, .. }), "{refused}");
+}
+
+#[test]
+fn an_entry_beyond_the_checkpoint_counts() {
+    let folder = log_of(3, 1 << 20);
+    let before = fs::read(folder.path().join("checkpoint.json")).unwrap();
+    let (mut log, _) = AuditLog::open(folder.path()).unwrap();
+    log.append(signed(3, 3, 3), NOW + 9).unwrap();
+    drop(log);
+    // As if the service had ended between the line and its checkpoint.
+    fs::write(folder.path().join("checkpoint.json"), before).unwrap();
+
+    let (log, _) = AuditLog::open(folder.path()).unwrap();
+
+    assert_eq!(log.memory().spent("salaries", 0).requests, 4);
+}
+
+#[test]
+fn one_process_at_a_time_has_the_folder() {
+    let folder = log_of(1, 1 << 20);
+    let (_log, _) = AuditLog::open(folder.path()).unwrap();
+
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::InUse(_))));
+    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 1, "a check does not need the lock");
+}
+
+#[test]
+fn what_can_not_be_written_ends_the_log() {
+    let folder = log_of(1, 100);
+    let (mut log, _) = AuditLog::open_with(folder.path(), 100).unwrap();
+    // The next entry begins a file, whose name is taken by a folder.
+    fs::create_dir(crate::scan::path_of(folder.path(), 2)).unwrap();
+
+    assert!(matches!(log.append(signed(1, 1, 1), NOW), Err(AuditError::File { .. })));
+    assert!(matches!(log.append(signed(2, 2, 2), NOW), Err(AuditError::Broken)));
+    assert_eq!(log.memory().spent("salaries", 0).requests, 1);
+}
+
+#[test]
+fn an_entry_that_is_too_long_is_refused_and_the_log_goes_on() {
+    let folder = log_of(1, 1 << 20);
+    let (mut log, _) = AuditLog::open(folder.path()).unwrap();
+
+    let long = Step::Failed { request: 1, reason: "x".repeat(300_000) };
+    assert!(matches!(log.append(long, NOW), Err(AuditError::TooLong(_))));
+    log.append(Step::Failed { request: 1, reason: "\u{1b}[2J \"quoted\"\n".to_owned() }, NOW).unwrap();
+    drop(log);
+    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 2);
+}
+
+#[test]
+fn secrets_of_the_log_are_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = log_of(1, 1 << 20);
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
+    }
+}
+
+#[test]
+fn a_nonce_is_signed_for_once_and_a_forgotten_one_counts_as_used() {
+    let mut memory = Memory::default();
+    let hash = |nonce: u64| keccak256(nonce.to_be_bytes());
+    for nonce in 0..10_002 {
+        memory.take(&Line { number: nonce + 1, time: NOW, previous: B256::ZERO, entry: signed(nonce, nonce, 0) });
+    }
+    let check = |nonce, hash, may_replace| memory.check_nonce((50, ACCOUNT, nonce), hash, may_replace);
+
+    assert_eq!(check(10_001, hash(10_001), false), Ok(()), "the same again");
+    assert_eq!(check(10_001, hash(1), false), Err(GuardRefusal::Nonce));
+    assert_eq!(check(10_001, hash(1), true), Ok(()));
+    assert_eq!(check(10_002, hash(1), false), Ok(()), "a new one");
+    assert_eq!(check(1, hash(1), false), Err(GuardRefusal::Nonce), "forgotten");
+}
+
+#[test]
+fn a_round_is_signed_for_once_and_never_an_earlier_one() {
+    let mut memory = Memory::default();
+    for (number, entry) in [vote(7, 1), vote(9, 2)].into_iter().enumerate() {
+        memory.take(&Line { number: number as u64 + 1, time: NOW, previous: B256::ZERO, entry });
+    }
+    let check = |kind, round, hash| memory.check_round((50, ACCOUNT, kind), round, B256::repeat_byte(hash));
+
+    assert_eq!(check(Kind::Vote, 10, 3), Ok(()));
+    assert_eq!(check(Kind::Vote, 9, 2), Ok(()), "the same again");
+    assert_eq!(check(Kind::Vote, 9, 3), Err(GuardRefusal::Round));
+    assert_eq!(check(Kind::Vote, 8, 1), Err(GuardRefusal::LaterRound));
+    assert_eq!(check(Kind::Timeout, 8, 1), Ok(()), "another kind");
+}
+
+/// What may happen to a log.
+#[derive(Clone, Debug)]
+enum Change {
+    Byte { place: usize, value: u8 },
+    RemoveLine(usize),
+    SwapLines(usize, usize),
+    RepeatLine(usize),
+}
+
+fn changes() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (any::<usize>(), any::<u8>()).prop_map(|(place, value)| Change::Byte { place, value }),
+        (0..6_usize).prop_map(Change::RemoveLine),
+        (0..6_usize, 0..6_usize).prop_map(|(one, other)| Change::SwapLines(one, other)),
+        (0..6_usize).prop_map(Change::RepeatLine),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_change_is_found(change in changes()) {
+        let folder = log_of(6, 1 << 20);
+        let path = only_file(folder.path());
+        let whole = fs::read(&path).unwrap();
+        let mut lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+        let changed = match change {
+            Change::Byte { place, value } => {
+                let mut changed = whole.clone();
+                let place = place % changed.len();
+                changed[place] = value;
+                changed
+            }
+            Change::RemoveLine(line) => { lines.remove(line); lines.concat() }
+            Change::SwapLines(one, other) => { lines.swap(one, other); lines.concat() }
+            Change::RepeatLine(line) => { lines.insert(line, lines[line]); lines.concat() }
+        };
+        let is_changed = changed != whole;
+        fs::write(&path, changed).unwrap();
+
+        prop_assert_eq!(AuditLog::open(folder.path()).is_err(), is_changed);
+    }
+}
