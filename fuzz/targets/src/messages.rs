@@ -44,7 +44,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         LockAccount UseWallet RecoverSigner GetClientVersion GetNetworkStatus GetSyncStatus
         ListNamespaces GetDataFolder StartFrontEnd ListModules GetModule ChangeModule GetRecords ScanRecords
         CommitRecords GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
-        GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
+        GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters GetNativeSchedule DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
         SetMinTip GetSealing SetSealing StartSealing SignTypedData DescribeSigner CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
