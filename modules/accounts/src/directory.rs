@@ -290,7 +290,11 @@ impl WalletDirectory {
         digits.parse().ok()
     }
 
-    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+    /// The signer of an account, if the caller may use it. Does not wait for a person.
+    ///
+    /// # Errors
+    /// [`AccountsError`]: the account is not known, or locked.
+    pub async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
         self.backend(address)?.signer(address, authority).await
     }
 

@@ -52,9 +52,12 @@ pub(crate) fn recover_signer(message: &[u8], signature: &[u8]) -> Result<Address
     let failed = |_| AccountsError::NotRecovered;
     let id = RecoveryId::try_from(parity).map_err(failed)?;
     let signature = RecoverableSignature::from_compact(compact, id).map_err(failed)?;
-    let digest = Message::from_digest(eip191_hash_message(message).0);
-    let public = SECP256K1.recover_ecdsa(digest, &signature).map_err(failed)?;
-    Ok(address_of(&public))
+    recover(eip191_hash_message(message), &signature).ok_or(AccountsError::NotRecovered)
+}
+
+fn recover(hash: B256, signature: &RecoverableSignature) -> Option<Address> {
+    let public = SECP256K1.recover_ecdsa(Message::from_digest(hash.0), signature).ok()?;
+    Some(address_of(&public))
 }
 
 /// The last 20 bytes of the hash of both coordinates.
@@ -87,6 +90,14 @@ impl Key {
         self.address
     }
 
+    /// The public key: x and y.
+    pub(crate) fn public_key(&self) -> Option<[u8; 64]> {
+        let mut key = SecretKey::from_byte_array(**self.secret).ok()?;
+        let public = PublicKey::from_secret_key_global(&key).serialize_uncompressed();
+        key.non_secure_erase();
+        public.last_chunk().copied()
+    }
+
     pub(crate) fn secret(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::clone(&self.secret)
     }
@@ -113,8 +124,15 @@ impl Key {
 }
 
 impl HashSignature {
+    /// Whose signature over a hash it is; `None` if it is nobody's.
+    pub fn signer_of(&self, hash: B256) -> Option<Address> {
+        let compact = [self.r.to_be_bytes::<32>(), self.s.to_be_bytes::<32>()].concat();
+        let id = RecoveryId::try_from(i32::from(self.y_parity)).ok()?;
+        recover(hash, &RecoverableSignature::from_compact(&compact, id).ok()?)
+    }
+
     /// `r ‖ s ‖ v` with `v` 27 or 28.
-    pub(crate) fn to_message_bytes(self) -> Bytes {
+    pub fn to_message_bytes(self) -> Bytes {
         let mut bytes = Vec::with_capacity(65);
         bytes.extend_from_slice(&self.r.to_be_bytes::<32>());
         bytes.extend_from_slice(&self.s.to_be_bytes::<32>());
@@ -123,7 +141,7 @@ impl HashSignature {
     }
 
     /// `r ‖ s ‖ parity`, as blocks of native chains have it.
-    pub(crate) fn to_block_bytes(self) -> [u8; 65] {
+    pub fn to_block_bytes(self) -> [u8; 65] {
         let mut bytes = [0; 65];
         bytes[..32].copy_from_slice(&self.r.to_be_bytes::<32>());
         bytes[32..64].copy_from_slice(&self.s.to_be_bytes::<32>());

@@ -344,4 +344,8 @@ impl Signer for KeySigner {
     fn has_key_in_memory(&self) -> bool {
         true
     }
+
+    fn public_key(&self) -> Option<[u8; 64]> {
+        self.0.public_key()
+    }
 }

@@ -85,6 +85,11 @@ pub trait Signer: Send + Sync {
     fn has_key_in_memory(&self) -> bool {
         false
     }
+
+    /// The public key (x and y), if it is known without asking anybody.
+    fn public_key(&self) -> Option<[u8; 64]> {
+        None
+    }
 }
 
 /// Data to sign.

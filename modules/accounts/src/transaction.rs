@@ -16,7 +16,10 @@ const NO_CREATION: AccountsError = AccountsError::Unsupported("EIP-7702 transact
 const NO_AUTHORIZATIONS: AccountsError = AccountsError::Unsupported("EIP-7702 transaction with empty auth list");
 
 /// The requested transaction, with an all-zero signature and hash.
-pub(crate) fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, AccountsError> {
+///
+/// # Errors
+/// [`AccountsError`]: members are missing, contradict one another, or are of another chain.
+pub fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, AccountsError> {
     let gas_limit = request.gas.ok_or(NO_GAS)?;
     let payload = payload(request)?;
     let nonce = request.nonce.ok_or(NO_NONCE)?;
@@ -71,7 +74,7 @@ fn payload(request: &CallRequest) -> Result<TransactionPayload, AccountsError> {
 }
 
 /// Attaches the signature and computes the hash.
-pub(crate) fn attach(transaction: &mut Transaction, signature: HashSignature, chain_id: u64) {
+pub fn attach(transaction: &mut Transaction, signature: HashSignature, chain_id: u64) {
     let parity = u64::from(signature.y_parity);
     let v = match transaction.payload {
         // EIP-155. `v` is 64 bits wide here; a chain id above 2^63 would not fit.

@@ -1,31 +1,16 @@
 //! Typed data as JSON (EIP-712): its hashes, and its structure for devices that show it.
 
-use alloy_dyn_abi::TypedData as Parsed;
-use serde_json::{Value as Json, json};
+use serde_json::Value;
 use tenon_device_session::TypedData;
 use tenon_device_wallets::read_typed_data;
+use tenon_typed_data::Hashes;
 
-/// The structure of a domain.
-const DOMAIN: &str = "EIP712Domain";
-
-/// Reads typed data. A domain that declares its type is hashed by that type; one that does not has those of the five standard members
-/// that are given.
+/// Reads typed data.
 pub(crate) fn read(text: &str) -> Result<TypedData, String> {
-    let mut json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let given = json.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
-    let mut parsed: Parsed = serde_json::from_value(json).map_err(|error| error.to_string())?;
-    let message = match parsed.primary_type == DOMAIN {
-        true => None,
-        false => Some(parsed.hash_struct().map_err(|error| error.to_string())?),
-    };
-    let domain = if parsed.resolver.contains_type_name(DOMAIN) {
-        (parsed.primary_type, parsed.message) = (DOMAIN.to_owned(), given);
-        parsed.hash_struct().map_err(|error| format!("domain: {error}"))?
-    } else {
-        parsed.domain = serde_json::from_value(given).map_err(|error| format!("domain: {error}"))?;
-        parsed.domain.separator()
-    };
-    read_typed_data(text, domain, message).map_err(|error| error.to_string())
+    let data = tenon_typed_data::read(Value::String(text.to_owned())).map_err(|error| error.to_string())?;
+    let text = data.to_string();
+    let Hashes { domain, message } = tenon_typed_data::hash(data).map_err(|error| error.to_string())?;
+    read_typed_data(&text, domain, message).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

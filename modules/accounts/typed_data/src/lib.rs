@@ -1,0 +1,276 @@
+//! Typed data as JSON (EIP-712, the argument of `eth_signTypedData_v4`): read within limits, and hashed.
+//!
+//! What must always hold: a few declarations can't stand for more members than fit into memory, and a type is never
+//! nested deeper than a stack allows. The crate signs nothing.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use alloy_dyn_abi::TypedData;
+use alloy_primitives::{B256, keccak256};
+use serde_json::{Map, Value, json};
+
+/// Name of the structure that states the purpose of the data.
+const DOMAIN_TYPE: &str = "EIP712Domain";
+
+/// Maximum number of structures that the data declares.
+const MAX_STRUCTURES: usize = 256;
+/// Maximum number of members of all structures together.
+const MAX_MEMBERS: usize = 1_024;
+/// Maximum number of array dimensions of a member. Orders in bulk have two dozen.
+const MAX_DIMENSIONS: usize = 32;
+/// Maximum number of structures inside one another.
+const MAX_DEPTH: usize = 32;
+/// Maximum number of members of a structure with those of the structures in it, each time that they occur: hashing expands them.
+const MAX_EXPANDED_MEMBERS: usize = 4_096;
+/// Maximum number of JSON values in the data.
+const MAX_VALUES: usize = 20_000;
+
+/// Why typed data can't be signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TypedDataError(String);
+
+/// What a signature is over (EIP-712, `hashStruct`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hashes {
+    /// Separator of the domain.
+    pub domain: B256,
+    /// Hash of the message; `None` when the domain itself is the message.
+    pub message: Option<B256>,
+}
+
+impl Hashes {
+    /// The hash to sign.
+    pub fn to_sign(&self) -> B256 {
+        let message = self.message.as_ref().map_or(&[][..], |hash| hash.as_slice());
+        keccak256([&[0x19, 0x01], self.domain.as_slice(), message].concat())
+    }
+}
+
+/// Hashes typed data that [`read`] has checked. A domain that declares its type is hashed by that type, as every other structure is; one that
+/// does not has those of the five standard members that are given.
+///
+/// # Errors
+/// [`TypedDataError`]: a member is missing, or a value is not of its type.
+pub fn hash(data: Value) -> Result<Hashes, TypedDataError> {
+    hashes(data).map_err(TypedDataError)
+}
+
+fn hashes(mut data: Value) -> Result<Hashes, String> {
+    let given = data.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
+    let mut data: TypedData = serde_json::from_value(data).map_err(|error| format!("json: {error}"))?;
+    let message = match data.primary_type == DOMAIN_TYPE {
+        true => None,
+        false => Some(data.hash_struct().map_err(|error| error.to_string())?),
+    };
+    if !data.resolver.contains_type_name(DOMAIN_TYPE) {
+        data.domain = serde_json::from_value(given).map_err(|error| format!("json: domain: {error}"))?;
+        return Ok(Hashes { domain: data.domain.separator(), message });
+    }
+    (data.primary_type, data.message) = (DOMAIN_TYPE.to_owned(), given);
+    let domain = data.hash_struct().map_err(|error| format!("domain: {error}"))?;
+    Ok(Hashes { domain, message })
+}
+
+/// Reads typed data within the limits: an object, or its JSON text.
+///
+/// # Errors
+/// [`TypedDataError`]: the text is no JSON, or a limit is exceeded.
+pub fn read(data: Value) -> Result<Value, TypedDataError> {
+    within_limits(data).map_err(TypedDataError)
+}
+
+fn within_limits(data: Value) -> Result<Value, String> {
+    let data = match data {
+        Value::String(text) => serde_json::from_str(&text).map_err(|error| format!("json: {error}"))?,
+        data => data,
+    };
+    count_values(&data, &mut 0)?;
+    if let Some(types) = data.get("types").and_then(Value::as_object) {
+        check_types(types)?;
+    }
+    Ok(data)
+}
+
+/// JSON nests no deeper than its parser allows, so that recursion is bounded here.
+fn count_values(value: &Value, count: &mut usize) -> Result<(), String> {
+    *count += 1;
+    if *count > MAX_VALUES {
+        return Err(format!("typed data of more than {MAX_VALUES} values"));
+    }
+    match value {
+        Value::Array(values) => values.iter().try_for_each(|value| count_values(value, count)),
+        Value::Object(members) => members.values().try_for_each(|value| count_values(value, count)),
+        _ => Ok(()),
+    }
+}
+
+fn check_types(types: &Map<String, Value>) -> Result<(), String> {
+    if types.len() > MAX_STRUCTURES {
+        return Err(format!("typed data of more than {MAX_STRUCTURES} structures"));
+    }
+    let members = types.values().map(|members| members.as_array().map_or(0, Vec::len)).sum::<usize>();
+    if members > MAX_MEMBERS {
+        return Err(format!("typed data of more than {MAX_MEMBERS} members"));
+    }
+    let mut known = HashMap::new();
+    types.keys().try_for_each(|name| expand(name, types, &mut known, 0).map(drop))
+}
+
+/// A structure with those in it: members, and depth.
+type Expanded = (usize, usize);
+
+/// What a structure comes to. `outer` structures lie around it.
+fn expand<'a>(
+    name: &'a str,
+    types: &'a Map<String, Value>,
+    known: &mut HashMap<&'a str, Expanded>,
+    outer: usize,
+) -> Result<Expanded, String> {
+    let too_deep = || format!("typed data of more than {MAX_DEPTH} structures inside one another");
+    if outer >= MAX_DEPTH {
+        return Err(too_deep());
+    }
+    if let Some(expanded) = known.get(name) {
+        return Ok(*expanded);
+    }
+    let (mut count, mut depth) = (0_usize, 1);
+    for member in types.get(name).and_then(Value::as_array).into_iter().flatten() {
+        let Some(kind) = member.get("type").and_then(Value::as_str) else { continue };
+        if kind.matches('[').count() > MAX_DIMENSIONS {
+            return Err(format!("an array of more than {MAX_DIMENSIONS} dimensions"));
+        }
+        count += 1;
+        let base = kind.split('[').next().unwrap_or_default();
+        if let Some((inside, _)) = types.get_key_value(base) {
+            let (members, levels) = expand(inside, types, known, outer + 1)?;
+            count = count.saturating_add(members);
+            depth = depth.max(levels + 1);
+        }
+    }
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    if count > MAX_EXPANDED_MEMBERS {
+        return Err(format!("{name} has more than {MAX_EXPANDED_MEMBERS} members with those of the structures in it"));
+    }
+    known.insert(name, (count, depth));
+    Ok((count, depth))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+
+    fn refusal(types: Value, message: Value) -> String {
+        let data = json!({ "types": types, "primaryType": "T0", "domain": {}, "message": message });
+        read(data).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn read_and_hash(data: Value) -> Result<Hashes, TypedDataError> {
+        read(data).and_then(hash)
+    }
+
+    /// Data whose message is empty, so that the domain alone makes the hash.
+    fn of_domain(declared: Value, domain: Value) -> Result<Hashes, TypedDataError> {
+        let types = match declared {
+            Value::Null => json!({}),
+            declared => json!({ "EIP712Domain": declared }),
+        };
+        read_and_hash(json!({ "types": types, "primaryType": "EIP712Domain", "domain": domain, "message": {} }))
+    }
+
+    fn struct_hash(kind: &str, words: &[B256]) -> B256 {
+        let words: Vec<u8> = words.iter().flat_map(|word| word.0).collect();
+        keccak256([&keccak256(kind)[..], &words].concat())
+    }
+
+    #[test]
+    fn a_domain_is_hashed_by_the_type_that_it_declares() {
+        let chain = B256::with_last_byte(51);
+        let both = json!({ "chainId": 51, "name": "Tenon", "region": "north" });
+        let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let of = |kind: &str, words: &[B256]| Ok(Hashes { domain: struct_hash(kind, words), message: None });
+
+        let none = of_domain(json!([]), both.clone());
+        let turned = of_domain(json!([member("chainId", "uint256"), member("name", "string")]), both.clone());
+        let own = of_domain(json!([member("region", "string")]), both.clone());
+        let standard = of_domain(Value::Null, both.clone());
+        let missing = of_domain(json!([member("salt", "bytes32")]), both);
+
+        assert_eq!(none, of("EIP712Domain()", &[]));
+        assert_eq!(turned, of("EIP712Domain(uint256 chainId,string name)", &[chain, keccak256("Tenon")]));
+        assert_eq!(own, of("EIP712Domain(string region)", &[keccak256("north")]));
+        assert_eq!(standard, of("EIP712Domain(string name,uint256 chainId)", &[keccak256("Tenon"), chain]));
+        assert!(missing.as_ref().is_err_and(|error| error.to_string().starts_with("domain: ")), "{missing:?}");
+    }
+
+    /// The example of EIP-712.
+    #[test]
+    fn the_mail_of_the_proposal_has_its_hashes() {
+        let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let data = json!({
+            "types": {
+                "EIP712Domain": [member("name", "string"), member("version", "string"), member("chainId", "uint256"),
+                    member("verifyingContract", "address")],
+                "Person": [member("name", "string"), member("wallet", "address")],
+                "Mail": [member("from", "Person"), member("to", "Person"), member("contents", "string")],
+            },
+            "primaryType": "Mail",
+            "domain": { "name": "Ether Mail", "version": "1", "chainId": 1,
+                "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC" },
+            "message": {
+                "from": { "name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826" },
+                "to": { "name": "Bob", "wallet": "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB" },
+                "contents": "Hello, Bob!",
+            },
+        });
+
+        let hashes = read_and_hash(data).unwrap();
+
+        assert_eq!(
+            hashes.domain,
+            "0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f".parse::<B256>().unwrap()
+        );
+        assert_eq!(
+            hashes.message,
+            Some("0xc52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e".parse::<B256>().unwrap())
+        );
+    }
+
+    fn structure(members: impl IntoIterator<Item = String>) -> Value {
+        members.into_iter().enumerate().map(|(at, kind)| json!({ "name": format!("m{at}"), "type": kind })).collect()
+    }
+
+    #[test]
+    fn few_declarations_that_stand_for_many_members_are_refused() {
+        let doubling = |levels: usize| -> Value {
+            let level = |at: usize| (format!("T{at}"), structure([format!("T{}", at + 1), format!("T{}", at + 1)]));
+            (0..levels).map(level).chain([(format!("T{levels}"), json!([]))]).collect()
+        };
+
+        assert_eq!(refusal(doubling(8), json!({})), "");
+        assert!(refusal(doubling(30), json!({})).contains("more than 4096 members"));
+        assert!(refusal(doubling(200), json!({})).contains("more than 32 structures inside one another"));
+    }
+
+    #[test]
+    fn long_chains_rings_and_large_lists_are_refused() {
+        let chain = |levels: usize| -> Value {
+            (0..levels).map(|at| (format!("T{at}"), structure([format!("T{}[]", at + 1)]))).collect()
+        };
+        let ring = json!({ "T0": structure(["T1".to_owned()]), "T1": structure(["T0".to_owned()]) });
+
+        assert!(refusal(chain(33), json!({})).contains("inside one another"));
+        assert!(refusal(chain(300), json!({})).contains("more than 256 structures"));
+        assert!(refusal(ring, json!({})).contains("inside one another"));
+        let kinds = |count: usize, kind: &str| json!({ "T0": structure(vec![kind.to_owned(); count]) });
+        assert!(refusal(kinds(1_025, "bool"), json!({})).contains("more than 1024 members"));
+        assert!(refusal(kinds(1, &format!("bool{}", "[]".repeat(33))), json!({})).contains("more than 32 dimensions"));
+        assert!(refusal(kinds(1, "bool[]"), json!({ "m0": vec![true; 20_001] })).contains("more than 20000 values"));
+        assert_eq!(refusal(kinds(1, "bool[]"), json!({ "m0": vec![true; 1_000] })), "");
+    }
+}
