@@ -24,9 +24,9 @@ use crate::system;
 const READABLE: [&str; 6] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
 /// Minimum rules; without them, files count as unrestricted.
-const REQUIRED: ABI = ABI::V1;
+pub(crate) const REQUIRED: ABI = ABI::V1;
 /// The newest rules requested; an older kernel applies those that it supports.
-const NEWEST: ABI = ABI::V6;
+pub(crate) const NEWEST: ABI = ABI::V6;
 /// Protections beyond the required rules, by the version of Landlock that has them.
 const NEWER: [(u32, &str); 4] = [
     (3, "truncating files (Linux 6.2)"),
@@ -60,17 +60,24 @@ pub fn close_files(library: Option<&Path>) -> Option<Gap> {
             .add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))?
             .restrict_self()
     };
-    let open = "files stay open to it: this kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)";
     match restrict().map(|status| status.ruleset) {
         Ok(RulesetStatus::FullyEnforced) => None,
+        outcome => gap_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
+    }
+}
+
+/// What is missing when Landlock enforces not everything.
+pub(crate) fn gap_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<Gap> {
+    let open = "files stay open to it: this kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)";
+    match outcome {
+        Ok(RulesetStatus::FullyEnforced) => None,
         Ok(RulesetStatus::PartiallyEnforced) => {
-            let version = system::landlock_version();
             let missing: Vec<_> = NEWER.iter().filter(|(since, _)| *since > version).map(|(_, what)| *what).collect();
             let words = "files are closed; this kernel's Landlock lacks rules for";
             Some(Gap::Newer(format!("{words} {}; seccomp alone closes these", missing.join(", "))))
         }
         Ok(RulesetStatus::NotEnforced) => Some(Gap::Required(open.to_owned())),
-        Err(_) if system::landlock_version() == 0 => Some(Gap::Required(open.to_owned())),
+        Err(_) if version == 0 => Some(Gap::Required(open.to_owned())),
         Err(error) => Some(Gap::Required(format!("files stay open to it: Landlock: {error}"))),
     }
 }
@@ -104,7 +111,7 @@ pub fn close_system_calls(stage: Stage) -> Option<Gap> {
 }
 
 /// Installs a filter in all threads. If several match, the most severe action applies.
-fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), String> {
+pub(crate) fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), String> {
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
     let filter = SeccompFilter::new(rules, otherwise, matched, architecture);
     let program: BpfProgram =
@@ -112,18 +119,18 @@ fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Res
     seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(crate) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// A condition on one argument: masked bits have a value. Values of more than 32 bits are compared as pointers.
-type Condition = (u8, u64, u64);
+pub(crate) type Condition = (u8, u64, u64);
 
 /// All bits of a number.
-const NUMBER: u64 = 0xffff_ffff;
+pub(crate) const NUMBER: u64 = 0xffff_ffff;
 /// All bits of a pointer.
-const POINTER: u64 = u64::MAX;
+pub(crate) const POINTER: u64 = u64::MAX;
 
 /// A rule that matches if all conditions do.
-fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
+pub(crate) fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
     let condition = |(argument, mask, value): &Condition| {
         let length = if *mask > NUMBER { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };
         SeccompCondition::new(*argument, length, SeccompCmpOp::MaskedEq(*mask), *value)
@@ -178,7 +185,7 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
 /// Calls permitted with any arguments. Forbidden, among others: `open` and `stat` in all their forms, `socket` and
 /// `connect` (no network), `clone` and `execve` (no thread, no process), `ptrace` and `process_vm_writev`,
 /// `io_uring_setup` (which would bypass this list), `mount`, `bpf`, `keyctl`.
-const ALWAYS: &[i64] = &[
+pub(crate) const ALWAYS: &[i64] = &[
     // The open socket.
     libc::SYS_read,
     libc::SYS_write,

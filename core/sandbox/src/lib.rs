@@ -1,5 +1,5 @@
-//! What a child process of the node gives up before it runs code that is not trusted: a plugin's library, or a tracer's
-//! script.
+//! What a process gives up: a child of the node before it runs code that is not trusted (a plugin's library, or a
+//! tracer's script), and the signing service before it listens to clients.
 //!
 //! It owns the list of permitted system calls and files, and the limits of memory and descriptors. The program that
 //! calls it knows what it runs.
@@ -10,8 +10,10 @@
 #![deny(unsafe_code)]
 
 mod closing;
+mod service;
 #[allow(unsafe_code, reason = "what a child gives up is asked of the system directly")]
 mod system;
 
 pub use closing::{Gap, Stage, close_files, close_system_calls};
+pub use service::{Kept, confine};
 pub use system::{leave, limit_descriptors, limit_memory, processor_time, take_inherited_socket};

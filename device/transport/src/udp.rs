@@ -1,6 +1,8 @@
 //! Simulators and emulators: a packet a datagram (`docs/spec/device.md 3.8`).
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -39,6 +41,23 @@ const MAX_STRAY: usize = 64;
 #[derive(Clone, Debug)]
 pub struct UdpTransport {
     addresses: Vec<SocketAddr>,
+    /// Sockets that were opened beforehand, by address.
+    held: Option<Arc<HashMap<SocketAddr, HeldSockets>>>,
+}
+
+/// Sockets of an address for a process that may open none later: one for exchanges, and one that only asks whether a
+/// simulator is there, so that it takes no answer away.
+#[derive(Debug)]
+struct HeldSockets {
+    link: std::net::UdpSocket,
+    question: std::net::UdpSocket,
+}
+
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Link,
+    Question,
 }
 
 impl UdpTransport {
@@ -50,8 +69,41 @@ impl UdpTransport {
         let addresses: Vec<_> = addresses.into_iter().collect();
         match addresses.iter().find(|address| !address.ip().is_loopback()) {
             Some(address) => Err(LinkError::NotLoopback { address: address.to_string() }),
-            None => Ok(Self { addresses }),
+            None => Ok(Self { addresses, held: None }),
         }
+    }
+
+    /// The same with sockets that are opened now and connected: for a process that gives up opening others. One exchange
+    /// at a time reaches a simulator then.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`]: the system has no socket for an address.
+    pub fn with_open_sockets(self) -> Result<Self, LinkError> {
+        let error = |address: &SocketAddr, reason: std::io::Error| LinkError::Open {
+            path: Self::path(*address),
+            reason: reason.to_string(),
+        };
+        let opened = self.addresses.iter().map(|address| {
+            let socket = || connected(*address).map_err(|reason| error(address, reason));
+            Ok((*address, HeldSockets { link: socket()?, question: socket()? }))
+        });
+        let held = opened.collect::<Result<HashMap<_, _>, LinkError>>()?;
+        Ok(Self { held: Some(Arc::new(held)), ..self })
+    }
+
+    /// A socket that hears this address only.
+    fn socket(&self, address: SocketAddr, purpose: Purpose) -> std::io::Result<UdpSocket> {
+        let Some(held) = &self.held else { return UdpSocket::from_std(connected(address)?) };
+        let sockets = held.get(&address).ok_or(std::io::ErrorKind::PermissionDenied)?;
+        let socket = match purpose {
+            Purpose::Link => &sockets.link,
+            Purpose::Question => &sockets.question,
+        };
+        let socket = UdpSocket::from_std(socket.try_clone()?)?;
+        // What came for an earlier exchange is not for this one.
+        let mut stale = Zeroizing::new([0; PACKET_LENGTH + 1]);
+        while socket.try_recv(stale.as_mut_slice()).is_ok() {}
+        Ok(socket)
     }
 
     /// The path of the device at an address.
@@ -70,9 +122,9 @@ impl Transport for UdpTransport {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
-        Box::pin(async {
+        Box::pin(async move {
             let answers = self.addresses.iter().map(|address| async move {
-                let socket = connect(*address).await.ok()?;
+                let socket = self.socket(*address, Purpose::Question).ok()?;
                 answers_ping(&socket).await.then(|| Self::path(*address))
             });
             let mut paths: Vec<String> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
@@ -89,7 +141,7 @@ impl Transport for UdpTransport {
                 address.set_port(address.port().saturating_add(1));
             }
             let error = |reason: String| LinkError::Open { path: path.into(), reason };
-            let socket = connect(address).await.map_err(|cause| error(cause.to_string()))?;
+            let socket = self.socket(address, Purpose::Link).map_err(|cause| error(cause.to_string()))?;
             if !answers_ping(&socket).await {
                 return Err(error(format!("nothing answers at {address}")));
             }
@@ -98,14 +150,15 @@ impl Transport for UdpTransport {
     }
 }
 
-/// A socket that hears this address only.
-async fn connect(address: SocketAddr) -> std::io::Result<UdpSocket> {
+/// A socket that hears this address only, for a runtime.
+fn connected(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
     let local: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::LOCALHOST, 0).into(),
     };
-    let socket = UdpSocket::bind(local).await?;
-    socket.connect(address).await?;
+    let socket = std::net::UdpSocket::bind(local)?;
+    socket.connect(address)?;
+    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 

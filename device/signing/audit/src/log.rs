@@ -100,24 +100,38 @@ impl AuditLog {
     /// # Errors
     /// [`AuditError`]: it could not be written. No further entry is accepted then, and nothing may be signed.
     pub fn append(&mut self, entry: Step, now: u64) -> Result<(), AuditError> {
+        self.append_all([entry], now)
+    }
+
+    /// Writes several entries in one step, as [`AuditLog::append`] writes one: all of them, or none counts.
+    ///
+    /// # Errors
+    /// [`AuditError`], as for one.
+    pub fn append_all(&mut self, entries: impl IntoIterator<Item = Step>, now: u64) -> Result<(), AuditError> {
         if self.is_broken {
             return Err(AuditError::Broken);
         }
         let time = now.max(tenon_signing_policy::History::latest(&self.memory));
-        let line = Line { number: self.last.0 + 1, time, previous: self.last.1, entry };
-        let mut text = serde_json::to_vec(&line).unwrap_or_default();
-        if text.len() >= MAX_LINE {
-            return Err(AuditError::TooLong(text.len()));
+        let (mut last, mut text, mut lines) = (self.last, Vec::new(), Vec::new());
+        for entry in entries {
+            let line = Line { number: last.0 + 1, time, previous: last.1, entry };
+            let written = serde_json::to_vec(&line).unwrap_or_default();
+            if written.len() >= MAX_LINE {
+                return Err(AuditError::TooLong(written.len()));
+            }
+            last = (line.number, hash_of(&written));
+            text.extend_from_slice(&written);
+            text.push(b'\n');
+            lines.push(line);
         }
-        let hash = hash_of(&text);
-        text.push(b'\n');
-        let written = self.write(&text, line.number).and_then(|()| self.sealer.write(line.number, hash));
+        let Some(first) = lines.first() else { return Ok(()) };
+        let written = self.write(&text, first.number).and_then(|()| self.sealer.write(last.0, last.1));
         if let Err(error) = written {
             self.is_broken = true;
             return Err(error);
         }
-        self.last = (line.number, hash);
-        self.memory.take(&line);
+        self.last = last;
+        lines.iter().for_each(|line| self.memory.take(line));
         Ok(())
     }
 

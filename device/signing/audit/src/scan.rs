@@ -69,11 +69,13 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
         Some(checkpoint) if report.entries < checkpoint.number => {
             return Err(AuditError::CutOff { found: report.entries, wanted: checkpoint.number });
         }
-        Some(checkpoint) if at_checkpoint.unwrap_or_default() != checkpoint.hash => {
-            let path = paths.last().cloned().unwrap_or_default();
-            return Err(AuditError::Damaged { path, line: 0, reason: "an entry differs from the checkpoint" });
+        Some(checkpoint) => {
+            let AtCheckpoint { hash, path, line } = at_checkpoint.unwrap_or_default();
+            if hash != checkpoint.hash {
+                return Err(AuditError::Damaged { path, line, reason: "the entry differs from the checkpoint" });
+            }
         }
-        _ => {}
+        None => {}
     }
     Ok((report, end))
 }
@@ -101,6 +103,14 @@ pub(crate) fn path_of(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{FILE_PREFIX}{first:020}{FILE_SUFFIX}"))
 }
 
+/// The line that the checkpoint names.
+#[derive(Default)]
+struct AtCheckpoint {
+    hash: B256,
+    path: PathBuf,
+    line: u64,
+}
+
 struct FileScan<'a> {
     path: &'a Path,
     is_last: bool,
@@ -111,7 +121,11 @@ struct FileScan<'a> {
 impl FileScan<'_> {
     /// Reads the lines of a file; returns its length without a torn line. `at_checkpoint` gets the hash of the line that the
     /// checkpoint names.
-    fn read(&mut self, at_checkpoint: &mut Option<B256>, take: &mut impl FnMut(&Line)) -> Result<u64, AuditError> {
+    fn read(
+        &mut self,
+        at_checkpoint: &mut Option<AtCheckpoint>,
+        take: &mut impl FnMut(&Line),
+    ) -> Result<u64, AuditError> {
         let failed = |error| AuditError::file(self.path, error);
         if *self.path != path_of(self.path.parent().unwrap_or(Path::new("")), self.report.entries + 1) {
             return Err(self.damaged(1, "the file does not begin with the entry that its name says"));
@@ -132,7 +146,7 @@ impl FileScan<'_> {
             };
             let hash = self.check(line, count, take)?;
             if self.checkpoint.is_some_and(|checkpoint| checkpoint.number == self.report.entries) {
-                *at_checkpoint = Some(hash);
+                *at_checkpoint = Some(AtCheckpoint { hash, path: self.path.to_owned(), line: count });
             }
             length += read as u64;
         }

@@ -1,0 +1,177 @@
+//! What the signing service gives up once its listeners are open: every file but its own, every connection, every
+//! program.
+//!
+//! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
+//!
+//! Invariants: no socket can be made or connected, so that what is open is all there is; no datagram goes to another
+//! address than its socket's; no program and no process can be started.
+
+use std::path::PathBuf;
+
+use landlock::{
+    Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope, path_beneath_rules,
+};
+use seccompiler::SeccompAction;
+
+use crate::{
+    Gap,
+    closing::{ALWAYS, Condition, NEWEST, NUMBER, POINTER, REQUIRED, Rules, filter, gap_of, rule},
+    system,
+};
+
+/// What a confined service keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Files and folders that it reads.
+    pub read: Vec<PathBuf>,
+    /// Folders in which it makes, changes and removes files.
+    pub write: Vec<PathBuf>,
+    /// Whether it reaches hardware wallets: the device nodes and what the system says about them.
+    pub devices: bool,
+}
+
+/// Confines this thread, threads that it starts, and by the filter of system calls all others. Permanent. Returns the
+/// missing protections.
+pub fn confine(kept: &Kept) -> Vec<Gap> {
+    [close_files(kept), close_calls(kept.devices)].into_iter().flatten().collect()
+}
+
+fn close_files(kept: &Kept) -> Option<Gap> {
+    let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+    let writing = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+    let using = reading | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let of_devices = |path: &'static str| kept.devices.then_some(path);
+    let restrict = || {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(REQUIRED))?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .handle_access(AccessNet::from_all(NEWEST))?
+            .scope(Scope::from_all(NEWEST))?
+            .create()?
+            .add_rules(path_beneath_rules(&kept.read, reading))?
+            .add_rules(path_beneath_rules(&kept.write, writing))?
+            .add_rules(path_beneath_rules(of_devices("/sys"), reading))?
+            .add_rules(path_beneath_rules(of_devices("/dev"), using))?
+            .restrict_self()
+    };
+    match restrict().map(|status| status.ruleset) {
+        Ok(RulesetStatus::FullyEnforced) => None,
+        outcome => gap_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
+    }
+}
+
+fn close_calls(devices: bool) -> Option<Gap> {
+    let apply = || -> Result<(), String> {
+        // The C library falls back to `clone`, whose flags a filter can read.
+        let no_such_call = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+        filter(Rules::from([(libc::SYS_clone3, Vec::new())]), SeccompAction::Allow, no_such_call)?;
+        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+        filter(allowed(devices)?, refused, SeccompAction::Allow)
+    };
+    apply().err().map(|error| Gap::Required(format!("system calls stay open to it: seccomp: {error}")))
+}
+
+fn allowed(devices: bool) -> Result<Rules, String> {
+    let is_open = |call: &&i64| !matches!(**call, libc::SYS_sendto | libc::SYS_sendmsg);
+    let mut rules: Rules = ALWAYS.iter().filter(is_open).chain(FILES).map(|call| (*call, Vec::new())).collect();
+    let own = u64::from(std::process::id());
+    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    let mut conditional: Vec<(i64, Vec<Condition>)> = vec![
+        (libc::SYS_clone, vec![(0, thread, thread)]),
+        // To the address that the socket has, not to another.
+        (libc::SYS_sendto, vec![(4, POINTER, 0)]),
+        (libc::SYS_tgkill, vec![(0, NUMBER, own)]),
+        (libc::SYS_kill, vec![(0, NUMBER, own)]),
+        (libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)]),
+    ];
+    // Names of memory areas and threads.
+    conditional.extend([0x5356_4d41, 15, 16].map(|option| (libc::SYS_prctl, vec![(0, NUMBER, option)])));
+    let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
+    conditional.extend(commands.map(|command| (libc::SYS_fcntl, vec![(1, NUMBER, u64::from(command.unsigned_abs()))])));
+    if devices {
+        rules.insert(libc::SYS_ioctl, Vec::new());
+    } else {
+        // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal.
+        conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
+    }
+    for (call, conditions) in conditional {
+        rules.entry(call).or_default().push(rule(&conditions)?);
+    }
+    Ok(rules)
+}
+
+/// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and clients
+/// of its open listeners. Not among them: `socket`, `connect`, `bind`, `execve`, `fork`, `sendmsg`, `ptrace`,
+/// `io_uring_setup`, `mount`, `bpf`.
+const FILES: &[i64] = &[
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_getdents64,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_getcwd,
+    libc::SYS_umask,
+    libc::SYS_mmap,
+    libc::SYS_mincore,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    libc::SYS_dup3,
+    libc::SYS_pipe2,
+    libc::SYS_socketpair,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    libc::SYS_clone3,
+    libc::SYS_set_tid_address,
+    libc::SYS_get_robust_list,
+    libc::SYS_setpriority,
+    libc::SYS_getpriority,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_times,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lstat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_dup2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_pipe,
+];
