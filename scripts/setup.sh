@@ -109,6 +109,8 @@ if [ "$goal" = test ]; then
     # In front of a public node (docs/public-node.md); Debian keeps it where only root looks.
     { has nginx || [ -x /usr/sbin/nginx ]; } || missing="$missing nginx"
     has openssl || missing="$missing openssl"
+    # The page of the signing service is tried in it.
+    has chromium || missing="$missing chromium"
 fi
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # a list of words

@@ -1,24 +1,45 @@
-//! `tenon signer`: what stands before a key.
+//! `tenon signer`: the signing service, its rules, its log, and what approvers do.
 
 mod audit;
+#[cfg(debug_assertions)]
+mod intrusion;
+mod new;
 mod policy;
+mod requests;
+mod run;
 
 use clap::{ArgMatches, Command};
 
 use crate::exit::Stop;
 
+const EXAMPLES: &str = "\
+Examples:
+  tenon signer new ./signer                            settings and a policy to begin with
+  tenon signer run ./signer/signer.toml                the service, until Ctrl-C
+  tenon signer requests --socket ./signer/owner.sock   what waits for an approval
+  tenon signer approve 17 --socket ./signer/owner.sock shows it, and asks
+  tenon signer login --socket ./signer/owner.sock      the same in a browser
+  tenon signer audit verify ./signer/log               the log, unchanged or not";
+
 pub(crate) fn definition() -> Command {
     Command::new("signer")
-        .about("Rules for signing and the log of signatures: check them, and see what a policy decides")
+        .about("The signing service: keys behind rules, approvals and a log")
+        .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([policy::definition(), audit::definition()])
+        .subcommands([new::definition(), run::definition()])
+        .subcommands(requests::definitions())
+        .subcommands([policy::definition(), audit::definition(), run::helper()])
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     match matches.subcommand() {
+        Some(("new", matches)) => new::execute(matches),
+        Some(("run", matches)) => run::execute(matches),
         Some(("policy", matches)) => policy::execute(matches),
         Some(("audit", matches)) => audit::execute(matches),
-        _ => Err(Stop::Usage("tenon signer: which command?".into())),
+        Some((command, _)) if run::is_helper(command) => run::help(),
+        Some((command, matches)) => requests::execute(command, matches),
+        None => Err(Stop::Usage("tenon signer: which command?".into())),
     }
 }

@@ -1,7 +1,7 @@
 //! What a person reads before an approval.
 
 use alloy_primitives::{Address, hex};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tenon_api::{Transaction, TransactionPayload};
 
 use crate::{
@@ -22,7 +22,7 @@ pub struct Line {
 }
 
 /// What deserves a second look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
     /// The call lets another account take tokens without a limit.

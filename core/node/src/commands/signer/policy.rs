@@ -1,6 +1,7 @@
-//! `tenon signer policy check | explain`.
+//! `tenon signer policy check | explain | apply`.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,10 +13,12 @@ use tenon_device_session::Fees;
 use tenon_signing_policy::{
     Domain, Explained, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, ShownText, Subject, TypedMessage,
 };
+use tenon_signing_service::Settings;
 
 use crate::bounded_file;
 use crate::commands::device::{read_transaction, read_typed_data};
 use crate::commands::print;
+use crate::commands::signer::requests::{self, SOCKET_VARIABLE};
 use crate::exit::Stop;
 
 const EXAMPLES: &str = "\
@@ -56,12 +59,26 @@ pub(super) fn definition() -> Command {
             Command::new("check").about("Read a policy, and print its hash or what is wrong with it").arg(policy),
         )
         .subcommand(explain)
+        .subcommand(apply_definition())
+}
+
+fn apply_definition() -> Command {
+    let path = |name: &'static str, value: &'static str, help: &'static str| {
+        let argument = Arg::new(name).value_name(value).required(true).value_parser(value_parser!(PathBuf));
+        argument.help(help)
+    };
+    Command::new("apply")
+        .about("Put a policy in the place of the service's one, if it can be used, and have the service read it")
+        .arg(path("policy", "FILE", "The new policy; its interfaces stand where those of the old one do"))
+        .arg(path("settings", "FILE", "The service's settings").long("settings"))
+        .arg(path("socket", "PATH", "An approver's socket").long("socket").env(SOCKET_VARIABLE))
 }
 
 pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     match matches.subcommand() {
         Some(("check", matches)) => check(matches),
         Some(("explain", matches)) => explain(matches),
+        Some(("apply", matches)) => apply(matches),
         _ => Err(Stop::Usage("tenon signer policy: which command?".into())),
     }
 }
@@ -84,6 +101,34 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
         text.push_str("careful: a rule signs bytes whose meaning is not known\n");
     }
     print(text.as_bytes())
+}
+
+/// Checks the new policy where it will stand, replaces the old one in one step, and has the service read it.
+fn apply(matches: &ArgMatches) -> Result<(), Stop> {
+    let path = |name: &str| matches.get_one::<PathBuf>(name).map_or(Path::new(""), PathBuf::as_path);
+    let settings = Settings::read(path("settings")).map_err(|error| Stop::Usage(error.to_string()))?;
+    let text = text(path("policy"))?;
+    let folder = settings.policy.parent().unwrap_or(Path::new("."));
+    let mut beside = tempfile::Builder::new()
+        .prefix(".policy-")
+        .tempfile_in(folder)
+        .map_err(|error| Stop::Usage(format!("{}: {error}", folder.display())))?;
+    let written = beside.write_all(text.as_bytes()).and_then(|()| beside.as_file().sync_all());
+    written.map_err(|error| Stop::failure(format!("{}: {error}", beside.path().display())))?;
+    let policy = Policy::read(beside.path()).map_err(|error| wrong(path("policy"), &error.to_string()))?;
+    let mut client = requests::connect(path("socket"))?;
+    beside
+        .persist(&settings.policy)
+        .map_err(|error| Stop::failure(format!("{}: {error}", settings.policy.display())))?;
+    let in_force = client.call("policy_reload", &serde_json::json!([]))?;
+    let hash = policy.hash().to_string();
+    match in_force.as_str() == Some(&hash) {
+        true => print(format!("policy {hash}\n").as_bytes()),
+        false => Err(Stop::Failure(format!(
+            "{} was replaced, but the service has another policy: are these its settings?",
+            settings.policy.display()
+        ))),
+    }
 }
 
 fn explain(matches: &ArgMatches) -> Result<(), Stop> {

@@ -1,0 +1,45 @@
+//! What code in the service could do, tried by the service itself: in builds with debug assertions, for tests of its
+//! confinement.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use tenon_signing_service::Settings;
+
+use crate::log_output;
+
+/// Set to an address of a listener on this machine, it has the service try what it must not, and say how that ended.
+const ORDER: &str = "TENON_TEST_SIGNER_INTRUDES";
+
+/// Tries everything once, and prints a line for each: `intrusion NAME: refused` or `intrusion NAME: DONE`.
+pub(super) fn try_if_ordered(settings: &Settings) {
+    let Ok(address) = std::env::var(ORDER) else { return };
+    let own_socket = settings.clients.values().find_map(|client| client.socket.clone()).unwrap_or_default();
+    let beside = settings.policy.with_file_name("intruder");
+    let say = |name: &str, outcome: io::Result<()>| {
+        let word = if outcome.is_ok() { "DONE" } else { "refused" };
+        log_output::say(&format!("intrusion {name}: {word}"));
+    };
+    let try_all = || {
+        say("tcp connection", TcpStream::connect(&address).map(drop));
+        say("tcp listener", TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map(drop));
+        say("udp socket", UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(drop));
+        say("unix connection", UnixStream::connect(&own_socket).map(drop));
+        say("program", Command::new("/bin/true").status().map(drop));
+        say("system file", fs::read("/etc/passwd").map(drop));
+        say("process memory", fs::read("/proc/self/mem").map(drop));
+        say("file beside", fs::write(&beside, b"x"));
+        say("policy", fs::OpenOptions::new().append(true).open(&settings.policy).map(drop));
+        say("home", fs::read_dir("/root").map(drop));
+        // What it needs stays open, so that the rest is not refused by accident.
+        say("own policy read", fs::read(&settings.policy).map(drop));
+        say("own log read", fs::read_dir(&settings.log).map(drop));
+    };
+    try_all();
+    // A thread that starts later has the same bounds.
+    let outcome = std::thread::spawn(move || TcpStream::connect(address).map(drop)).join();
+    say("tcp connection of a thread", outcome.unwrap_or(Ok(())));
+}

@@ -1,0 +1,156 @@
+//! `tenon signer requests | show | approve | deny | login | reload`: what an approver does.
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+use tenon_signing_policy::ShownText;
+
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::log_output;
+use crate::socket_client::SocketClient;
+
+/// Where the socket is when nothing is said.
+pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
+
+pub(super) fn definitions() -> [Command; 6] {
+    let number = || {
+        let number = Arg::new("number").value_name("NUMBER").required(true).value_parser(value_parser!(u64));
+        number.help("The request's number")
+    };
+    let hash = Arg::new("hash").long("hash").value_name("HASH");
+    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of lines");
+    let with_socket = |command: Command| {
+        command.arg(
+            Arg::new("socket")
+                .long("socket")
+                .value_name("PATH")
+                .required(true)
+                .env(SOCKET_VARIABLE)
+                .value_parser(value_parser!(PathBuf))
+                .help("The approver's socket, as the settings name it"),
+        )
+    };
+    [
+        Command::new("requests").about("List the requests that wait for an approval").arg(json()),
+        Command::new("show").about("Show what a request would sign").arg(number()).arg(json()),
+        Command::new("approve")
+            .about("Approve a request, once it was shown")
+            .arg(number())
+            .arg(hash.help("Approve without a question if the request is of this hash")),
+        Command::new("deny").about("Refuse a request").arg(number()),
+        Command::new("login").about("Print an address that opens the page for approvals, once, within two minutes"),
+        Command::new("reload").about("Read the policy again; the one in force stays if it can't be used"),
+    ]
+    .map(with_socket)
+}
+
+pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
+    let path = matches.get_one::<PathBuf>("socket").map_or(Path::new(""), PathBuf::as_path);
+    let mut client = connect(path)?;
+    let number = || matches.try_get_one::<u64>("number").ok().flatten().copied().unwrap_or_default();
+    let is_json = || matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default();
+    match command {
+        "requests" => list(&client.call("approvals_list", &json!([]))?, is_json()),
+        "show" => {
+            let waiting = client.call("approvals_show", &json!([number()]))?;
+            let text = if is_json() { format!("{waiting}\n") } else { shown(&waiting) };
+            print(text.as_bytes())
+        }
+        "approve" => approve(&mut client, number(), matches.get_one::<String>("hash").map(String::as_str)),
+        "deny" => client.call("approvals_deny", &json!([number()])).map(drop),
+        "login" => {
+            let url = client.call("approvals_login", &json!([]))?;
+            print(format!("{}\n", url.as_str().unwrap_or_default()).as_bytes())
+        }
+        _ => {
+            let hash = client.call("policy_reload", &json!([]))?;
+            print(format!("policy {}\n", hash.as_str().unwrap_or_default()).as_bytes())
+        }
+    }
+}
+
+pub(super) fn connect(path: &Path) -> Result<SocketClient, Stop> {
+    SocketClient::connect(path).map_err(|_| {
+        Stop::Failure(format!("{}: no signing service listens there, or the file is not yours", path.display()))
+    })
+}
+
+/// A text of the service, without characters that mislead a terminal.
+fn text<'a>(value: &'a Value, member: &str) -> std::borrow::Cow<'a, str> {
+    ShownText::new(value[member].as_str().unwrap_or_default()).as_str().to_owned().into()
+}
+
+fn seconds_left(waiting: &Value) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    waiting["until"].as_u64().unwrap_or_default().saturating_sub(now)
+}
+
+fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
+    let all = waiting.as_array().map(Vec::as_slice).unwrap_or_default();
+    let line = |waiting: &Value| match is_json {
+        true => format!("{waiting}\n"),
+        false => format!(
+            "{}  {}  {}  rule {}  {} of {} approvals  {} s left\n",
+            waiting["number"],
+            text(waiting, "client"),
+            text(&waiting["presentation"], "title"),
+            text(waiting, "rule"),
+            waiting["approvedBy"].as_array().map_or(0, Vec::len),
+            waiting["needed"],
+            seconds_left(waiting),
+        ),
+    };
+    print(all.iter().map(line).collect::<String>().as_bytes())
+}
+
+/// What a person reads.
+fn shown(waiting: &Value) -> String {
+    let presentation = &waiting["presentation"];
+    let mut text_of_all = format!("{}\n", text(presentation, "title"));
+    let lines = presentation["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let width = lines.iter().map(|line| text(line, "label").chars().count()).max().unwrap_or_default();
+    for line in lines {
+        text_of_all += &format!("  {:width$}  {}\n", text(line, "label"), text(line, "value"));
+    }
+    for mark in presentation["marks"].as_array().into_iter().flatten() {
+        let mark = serde_json::from_value::<tenon_signing_policy::Mark>(mark.clone());
+        text_of_all += &mark.map_or_else(|_| "  ! look again\n".to_owned(), |mark| format!("  ! {mark}\n"));
+    }
+    let (hash, rule) = (text(waiting, "hash"), text(waiting, "rule"));
+    text_of_all + &format!("  rule {rule}, hash {hash}, {} s left\n", seconds_left(waiting))
+}
+
+fn approve(client: &mut SocketClient, number: u64, hash: Option<&str>) -> Result<(), Stop> {
+    let hash = match hash {
+        Some(hash) => hash.to_owned(),
+        None => {
+            let waiting = client.call("approvals_show", &json!([number]))?;
+            print(shown(&waiting).as_bytes())?;
+            if !is_confirmed()? {
+                return Err(Stop::Failure("not approved".to_owned()));
+            }
+            waiting["hash"].as_str().unwrap_or_default().to_owned()
+        }
+    };
+    let left = client.call("approvals_approve", &json!([number, hash]))?;
+    let words = match left.as_u64().unwrap_or_default() {
+        0 => "approved\n",
+        _ => "approved; it waits for another approver\n",
+    };
+    print(words.as_bytes())
+}
+
+/// Asks at the terminal: only `yes` approves.
+fn is_confirmed() -> Result<bool, Stop> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Stop::Usage("there is no terminal to ask at: look with `show`, and give --hash".to_owned()));
+    }
+    log_output::say("Type yes to approve.");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(Stop::failure)?;
+    Ok(answer.trim() == "yes")
+}

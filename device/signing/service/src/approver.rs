@@ -1,0 +1,98 @@
+//! Approvers over JSON-RPC, each on a socket of its own: `approvals_list`, `approvals_show`, `approvals_approve`,
+//! `approvals_deny`, `approvals_login`, and `policy_reload`.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tenon_api::Failure;
+use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
+
+use crate::{ApproveError, Page, Service, methods};
+
+/// The service for an approver of this name.
+#[derive(Clone)]
+pub struct ApproverSocket {
+    service: Service,
+    approver: Arc<str>,
+    page: Option<Page>,
+}
+
+impl ApproverSocket {
+    /// The service for an approver; with a page it gives out logins.
+    pub fn new(service: Service, approver: &str, page: Option<Page>) -> Self {
+        Self { service, approver: approver.into(), page }
+    }
+
+    async fn answer(&self, method: &str, params: Option<&str>) -> Result<serde_json::Value, Failure> {
+        let missing = |number: u64| Failure::from(ApproveError::NotWaiting(number));
+        match method {
+            "approvals_list" => json_of(&self.service.approvals().list()),
+            "approvals_show" => {
+                let (number,) = arguments(params)?;
+                let waiting = self.service.approvals().get(number).ok_or_else(|| missing(number))?;
+                self.service.note_shown(number, "command line").await?;
+                json_of(&waiting)
+            }
+            "approvals_approve" => {
+                let (number, hash): (u64, B256) = arguments(params)?;
+                self.service.approve(&self.approver, number, hash).await?;
+                Ok(json!(self.service.approvals().get(number).map_or(0, |waiting| {
+                    waiting.needed.saturating_sub(u8::try_from(waiting.approved_by.len()).unwrap_or(u8::MAX))
+                })))
+            }
+            "approvals_deny" => {
+                let (number,) = arguments(params)?;
+                self.service.refuse(&self.approver, number)?;
+                Ok(json!(true))
+            }
+            "approvals_login" => {
+                let page = self.page.as_ref().ok_or_else(|| Failure::server("the settings have no `[page]`"))?;
+                Ok(json!(page.login_of(&self.approver)))
+            }
+            "policy_reload" => json_of(&self.service.reload().await?),
+            "policy_hash" => json_of(&self.service.policy().hash()),
+            _ => Err(methods::unknown_method(method)),
+        }
+    }
+}
+
+fn json_of(value: &impl serde::Serialize) -> Result<serde_json::Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::server(error.to_string()))
+}
+
+/// A list of arguments as a tuple.
+fn arguments<T: DeserializeOwned>(params: Option<&str>) -> Result<T, Failure> {
+    serde_json::from_str(params.unwrap_or("[]")).map_err(|error| Failure::invalid_params(error.to_string()))
+}
+
+impl From<ApproveError> for Failure {
+    fn from(error: ApproveError) -> Self {
+        Self::server(error.to_string())
+    }
+}
+
+impl RpcService for ApproverSocket {
+    type Json = Vec<u8>;
+    type Notifications = NoNotifications<Vec<u8>>;
+
+    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<Vec<u8>, Failure> {
+        let answer = self.answer(call.method(), call.params()).await?;
+        serde_json::to_vec(&answer).map_err(|error| Failure::server(error.to_string()))
+    }
+
+    fn only_reads(&self, method: &str) -> bool {
+        matches!(method, "approvals_list" | "policy_hash")
+    }
+
+    async fn subscribe(
+        &self,
+        namespace: &str,
+        _kind: &str,
+        _params: Option<&str>,
+        _caller: &Caller,
+    ) -> Result<Self::Notifications, Failure> {
+        Err(methods::unknown_method(&format!("{namespace}_subscribe")))
+    }
+}

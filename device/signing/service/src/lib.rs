@@ -1,0 +1,39 @@
+//! The signing service: what stands between clients and keys.
+//!
+//! It owns the settings ([`Settings`]), the life of a request ([`Service`]: asked, decided, approved, signed), the
+//! requests that wait for a person ([`Approvals`]), the methods of clients and approvers, HTTP, and the page for
+//! approvals. Rules are those of `tenon-signing-policy`, the log is that of `tenon-signing-audit`, keys are wallets of
+//! `tenon-accounts`.
+//!
+//! What must always hold: nothing is signed unless the policy in force allows it at that moment, its line is in the log,
+//! and, where a person is asked, enough approvals of exactly these bytes were given, by others than the requester. A
+//! client sees its own requests only. Everything a client can multiply is bounded for it and for all. The crate opens no
+//! connection.
+#![forbid(unsafe_code)]
+
+mod approvals;
+mod approver;
+mod client;
+mod clock;
+mod http;
+mod methods;
+mod page;
+mod program;
+mod rate;
+mod raw_data;
+mod service;
+mod settings;
+mod tls;
+
+pub use approvals::{Approvals, ApproveError, WaitingRequest};
+pub use approver::ApproverSocket;
+pub use client::{ClientSocket, Named};
+pub use http::{HttpFrontEnd, HttpStartError};
+pub use methods::DISCOVERY;
+pub use page::Page;
+pub use program::{Program, ProgramHelper, help_with_program};
+pub use service::{Service, ServiceError, Signed};
+pub use settings::{ApproverEntry, ClientEntry, HttpEntry, PageEntry, ProgramEntry, Settings, SettingsError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Arguments of methods.
+
+use alloy_primitives::{Address, Bytes};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::value::RawValue;
+use tenon_api::Failure;
+use tenon_sdk::{Param, RawArgument};
+
+/// Maximum number of arguments.
+const MAX_ARGUMENTS: usize = 8;
+
+/// The arguments of a call, as JSON.
+pub(super) struct Arguments<'a>(Vec<&'a RawValue>);
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(params: Option<&'a str>) -> Result<Self, Failure> {
+        let arguments: Vec<&RawValue> =
+            serde_json::from_str(params.unwrap_or("[]")).map_err(|_| Failure::invalid_params("non-array args"))?;
+        match arguments.len() > MAX_ARGUMENTS {
+            true => Err(Failure::invalid_params(format!("too many arguments, want at most {MAX_ARGUMENTS}"))),
+            false => Ok(Self(arguments)),
+        }
+    }
+
+    fn text(&self, position: usize) -> Result<&'a str, Failure> {
+        let given = self.0.get(position).map(|value| value.get()).filter(|text| *text != "null");
+        given.ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))
+    }
+
+    /// An argument in the forms that the node's methods take.
+    pub(super) fn param<T: Param>(&self, position: usize) -> Result<T, Failure> {
+        T::decode(RawArgument::new(self.text(position)?))
+            .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+    }
+
+    /// An argument as a structure.
+    pub(super) fn structure<T: Deserialize<'a>>(&self, position: usize) -> Result<T, Failure> {
+        serde_json::from_str(self.text(position)?)
+            .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+    }
+
+    pub(super) fn address(&self, position: usize) -> Result<Address, Failure> {
+        self.param(position)
+    }
+
+    pub(super) fn bytes(&self, position: usize) -> Result<Bytes, Failure> {
+        self.param(position)
+    }
+}
+
+/// A number as JSON has it, or as a quantity such as `0x10`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whole(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Whole;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a whole number, or a quantity such as \"0x10\"")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Whole, E> {
+                let digits =
+                    text.strip_prefix("0x").filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+                let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                number.map(Whole).ok_or_else(|| E::custom("no quantity of 64 bits"))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}

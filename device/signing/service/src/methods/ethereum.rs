@@ -1,0 +1,117 @@
+//! Transactions, messages and typed data: the methods of `eth` and `account`.
+
+use alloy_primitives::{Address, B256, U256};
+use serde_json::Value;
+use tenon_accounts::{HashSignature, attach_signature, unsigned_transaction};
+use tenon_api::{Failure, Transaction, messages::Profile};
+use tenon_sdk::shapes::{CallArguments, JsonWriter, write_transaction};
+use tenon_signing_policy::{Domain, Subject, TypedMessage};
+
+use super::decoding::Arguments;
+use crate::service::Ask;
+
+/// Maximum number of members of a message that a person reads.
+const MAX_MEMBERS: usize = 1_024;
+/// Maximum length of the text of a member, bytes; more is shown as cut.
+const MAX_MEMBER_TEXT: usize = 16 << 10;
+
+/// `eth_sign`: account and message.
+pub(super) fn message(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+    Ok(Ask { account: arguments.address(0)?, subject: Subject::Message(arguments.bytes(1)?), typed_data: None })
+}
+
+/// `account_signData`: the kind of data, account and data.
+pub(super) fn data(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+    let kind: String = arguments.structure(0)?;
+    let account = arguments.address(1)?;
+    match kind.split(';').next().unwrap_or_default().trim() {
+        "text/plain" => Ok(Ask { account, subject: Subject::Message(arguments.bytes(2)?), typed_data: None }),
+        "data/typed" => typed_data(account, arguments.structure(2)?),
+        other => Err(Failure::invalid_params(format!(
+            "data of kind {other:?} are not signed here: \"text/plain\" and \"data/typed\" are"
+        ))),
+    }
+}
+
+/// `eth_signTypedData_v4`, `account_signTypedData`: account and data.
+pub(super) fn typed_data_of(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+    typed_data(arguments.address(0)?, arguments.structure(1)?)
+}
+
+fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
+    let invalid = |error: tenon_typed_data::TypedDataError| Failure::invalid_params(format!("typed data: {error}"));
+    let data = tenon_typed_data::read(data).map_err(invalid)?;
+    let text = data.to_string();
+    let message = typed_message(&data);
+    let hashes = tenon_typed_data::hash(data).map_err(invalid)?;
+    let subject = Subject::TypedData(Box::new(TypedMessage { hash: hashes.to_sign(), ..message }));
+    Ok(Ask { account, subject, typed_data: Some((hashes, text)) })
+}
+
+/// What rules and people look at. Only members that are hashed count: a domain may declare fewer than it has.
+fn typed_message(data: &Value) -> TypedMessage {
+    let declared = data["types"]["EIP712Domain"].as_array();
+    let is_hashed = |name: &str| declared.is_none_or(|members| members.iter().any(|member| member["name"] == name));
+    let of_domain = |name: &str| Some(&data["domain"][name]).filter(|value| !value.is_null() && is_hashed(name));
+    let text = |name: &str| of_domain(name).and_then(Value::as_str).map(str::to_owned);
+    let number = |value: &Value| value.as_u64().map(U256::from).or_else(|| value.as_str()?.parse().ok());
+    let primary_type = data["primaryType"].as_str().unwrap_or_default().to_owned();
+    let structure = data["types"][&primary_type].as_array();
+    let members = structure.into_iter().flatten().filter_map(|member| member["name"].as_str()).take(MAX_MEMBERS);
+    let shown = |name: &str| (name.to_owned(), shown_member(&data["message"][name]));
+    TypedMessage {
+        domain: Domain {
+            name: text("name"),
+            version: text("version"),
+            chain_id: of_domain("chainId").and_then(number),
+            contract: text("verifyingContract").and_then(|address| address.parse().ok()),
+        },
+        members: members.map(shown).collect(),
+        primary_type,
+        hash: B256::ZERO,
+    }
+}
+
+/// A member's value: a text as it is, the rest as JSON.
+fn shown_member(value: &Value) -> String {
+    let mut text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if text.len() > MAX_MEMBER_TEXT {
+        let end = (0..=MAX_MEMBER_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+    }
+    text
+}
+
+/// `eth_signTransaction`, `account_signTransaction`: a transaction with all of its members.
+pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+    let given: CallArguments = arguments.param(0)?;
+    if let (Some(data), Some(input)) = (&given.data, &given.input)
+        && data != input
+    {
+        return Err(Failure::invalid_params("both \"data\" and \"input\" are set and not equal"));
+    }
+    let request = given.into_request()?;
+    let account = request.from.ok_or_else(|| Failure::invalid_params("from is missing"))?;
+    let chain_id = request.chain_id.ok_or_else(|| Failure::invalid_params("chainId is missing"))?;
+    // A legacy signature holds twice the chain id and 36 in 64 bits.
+    if chain_id > (u64::MAX - 36) / 2 {
+        return Err(Failure::invalid_params("chainId is too large"));
+    }
+    let transaction = unsigned_transaction(&request, chain_id).map_err(Failure::from)?;
+    let hash = tenon_chain::signing_hash(&transaction);
+    Ok(Ask { account, subject: Subject::Transaction { transaction: Box::new(transaction), hash }, typed_data: None })
+}
+
+/// `{raw, tx}`: the bytes to send, and the transaction.
+pub(super) fn signed_transaction(mut transaction: Transaction, sender: Address, signature: HashSignature) -> Vec<u8> {
+    let chain_id = transaction.chain_id.unwrap_or_default();
+    attach_signature(&mut transaction, signature, chain_id);
+    let raw = tenon_chain::encode_transaction(&transaction);
+    let mut json = JsonWriter::with_capacity(1_024 + 4 * raw.len());
+    json.begin_object();
+    json.key("raw").data(&raw);
+    json.key("tx");
+    write_transaction(&mut json, Profile::Ethereum, &transaction, sender, None);
+    json.end_object();
+    json.into_bytes()
+}

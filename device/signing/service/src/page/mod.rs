@@ -1,0 +1,231 @@
+//! The page on which people approve: of this machine only, with a login that is used once.
+
+mod html;
+mod sessions;
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use alloy_primitives::B256;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::Semaphore};
+
+use crate::Service;
+use sessions::{Session, Sessions};
+
+/// Maximum number of connections.
+const MAX_CONNECTIONS: usize = 32;
+/// Time for a request's head, and for its body.
+const READ_TIME: Duration = Duration::from_secs(10);
+/// Maximum length of a form, bytes.
+const MAX_FORM: usize = 4 << 10;
+/// The cookie of a session.
+const COOKIE: &str = "tenon-signer";
+
+type Answer = Response<Full<Bytes>>;
+
+/// The page with its sessions. Clones share them.
+#[derive(Clone)]
+pub struct Page {
+    service: Service,
+    sessions: Arc<Sessions>,
+    /// Its address in URLs, such as `127.0.0.1:8551`.
+    host: Arc<str>,
+}
+
+impl Page {
+    /// A page on this listener's address, which is one of this machine.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn new(service: Service, listener: &TcpListener) -> io::Result<Self> {
+        let host = listener.local_addr()?.to_string().into();
+        Ok(Self { service, sessions: Arc::default(), host })
+    }
+
+    /// Opens the page's port.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    /// The URL of a login for an approver. It is good for one use within two minutes.
+    pub(crate) fn login_of(&self, approver: &str) -> String {
+        format!("http://{}/login?code={}", self.host, self.sessions.new_code(approver))
+    }
+
+    /// Serves until it is dropped.
+    pub async fn run(self, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a connection to the page failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+            let page = self.clone();
+            tokio::spawn(async move {
+                let answering = service_fn(|request: Request<Incoming>| {
+                    let page = page.clone();
+                    async move { Ok::<_, Infallible>(page.answer(request).await) }
+                });
+                let mut server = http1::Builder::new();
+                server.timer(TokioTimer::new()).header_read_timeout(READ_TIME).max_buf_size(16 << 10);
+                // An error is of a browser that left or sent no HTTP.
+                let _ = server.serve_connection(TokioIo::new(stream), answering).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        // A page elsewhere whose name leads here sends its own name.
+        if of_header(&request, header::HOST) != Some(&self.host) {
+            return message(StatusCode::MISDIRECTED_REQUEST, "This page has another address.");
+        }
+        if request.method() == Method::GET && request.uri().path() == "/login" {
+            return self.log_in(&request);
+        }
+        let Some(session) = self.session_of(&request) else {
+            let words = "Log in with the address that `tenon signer login` prints.";
+            return message(StatusCode::UNAUTHORIZED, words);
+        };
+        match (request.method().clone(), request.uri().path()) {
+            (Method::GET, "/") => self.list(&session).await,
+            (Method::POST, "/approve" | "/deny" | "/logout") => self.decide(&session, request).await,
+            _ => message(StatusCode::NOT_FOUND, "There is no such page."),
+        }
+    }
+
+    fn log_in(&self, request: &Request<Incoming>) -> Answer {
+        let code = request.uri().query().and_then(|query| query.strip_prefix("code=")).unwrap_or_default();
+        let Some(key) = self.sessions.log_in(code) else {
+            return message(StatusCode::FORBIDDEN, "This login was used before, or its time is over.");
+        };
+        let cookie = format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path=/");
+        let mut answer = to_list();
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            answer.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        answer
+    }
+
+    fn session_of(&self, request: &Request<Incoming>) -> Option<Session> {
+        let cookies = of_header(request, header::COOKIE)?.split(';');
+        let mut pairs = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+        let (_, key) = pairs.find(|(name, _)| *name == COOKIE)?;
+        self.sessions.get(key)
+    }
+
+    async fn list(&self, session: &Session) -> Answer {
+        let waiting = self.service.approvals().list();
+        for request in &waiting {
+            if let Err(error) = self.service.note_shown(request.number, "page").await {
+                return message(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string());
+            }
+        }
+        html(StatusCode::OK, html::list(&session.approver, &session.form_token, &waiting))
+    }
+
+    /// Takes a form of the page itself.
+    async fn decide(&self, session: &Session, request: Request<Incoming>) -> Answer {
+        let own = format!("http://{}", self.host);
+        let is_own = of_header(&request, header::ORIGIN) == Some(&own)
+            && request.headers().get("sec-fetch-site").is_none_or(|site| site == "same-origin");
+        if !is_own {
+            return message(StatusCode::FORBIDDEN, "Another page sent this form; nothing was done.");
+        }
+        let path = request.uri().path().to_owned();
+        let reading = Limited::new(request.into_body(), MAX_FORM).collect();
+        let Ok(Ok(body)) = tokio::time::timeout(READ_TIME, reading).await else {
+            return message(StatusCode::BAD_REQUEST, "The form did not arrive.");
+        };
+        let body = body.to_bytes();
+        let form = Form::read(&body);
+        if form.token != Some(&session.form_token) {
+            return message(StatusCode::FORBIDDEN, "The form is of another login; nothing was done.");
+        }
+        if path == "/logout" {
+            self.sessions.log_out(&session.approver);
+            return message(StatusCode::OK, "You are logged out.");
+        }
+        let Some(number) = form.number else { return message(StatusCode::BAD_REQUEST, "The form has no number.") };
+        let done = match (path.as_str(), form.hash) {
+            ("/approve", Some(hash)) => self.service.approve(&session.approver, number, hash).await,
+            ("/approve", None) => return message(StatusCode::BAD_REQUEST, "The form has no hash."),
+            _ => self.service.refuse(&session.approver, number),
+        };
+        match done {
+            Ok(()) => to_list(),
+            Err(error) => message(StatusCode::CONFLICT, &error.to_string()),
+        }
+    }
+}
+
+/// The fields of a form. None has a character that forms encode.
+#[derive(Default)]
+struct Form<'a> {
+    token: Option<&'a str>,
+    number: Option<u64>,
+    hash: Option<B256>,
+}
+
+impl<'a> Form<'a> {
+    fn read(body: &'a [u8]) -> Self {
+        let mut form = Self::default();
+        for (name, value) in
+            std::str::from_utf8(body).unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
+        {
+            match name {
+                "token" => form.token = Some(value),
+                "number" => form.number = value.parse().ok(),
+                "hash" => form.hash = value.parse().ok(),
+                _ => {}
+            }
+        }
+        form
+    }
+}
+
+fn of_header(request: &Request<Incoming>, name: header::HeaderName) -> Option<&str> {
+    request.headers().get(name)?.to_str().ok()
+}
+
+fn to_list() -> Answer {
+    let mut answer = html(StatusCode::SEE_OTHER, String::new());
+    answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+    answer
+}
+
+fn message(status: StatusCode, words: &str) -> Answer {
+    html(status, html::message(words))
+}
+
+fn html(status: StatusCode, text: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = status;
+    let policy = html::CONTENT_POLICY;
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        ("content-security-policy", policy),
+        ("x-frame-options", "DENY"),
+        ("x-content-type-options", "nosniff"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        // With `no-referrer` browsers send no origin with forms.
+        ("referrer-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}

@@ -1,0 +1,148 @@
+//! The program that approves. It is run by a helper process, since the service itself may start none.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ProgramEntry, WaitingRequest};
+
+/// Exit code of a program that approves.
+const APPROVES: i32 = 0;
+/// Exit code of a program that refuses. Any other says nothing.
+const REFUSES: i32 = 1;
+/// Maximum length of a line between the processes, bytes.
+const MAX_LINE: usize = 8 << 20;
+/// How often the helper looks whether a program has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What the helper is asked.
+#[derive(Serialize, Deserialize)]
+struct Task {
+    command: Vec<String>,
+    seconds: u64,
+    /// What the program reads.
+    input: String,
+}
+
+/// How a program ended: its exit code, if it had one in time.
+#[derive(Serialize, Deserialize)]
+struct Ended {
+    code: Option<i32>,
+}
+
+/// The helper process, started before the service gives up starting processes. It ends with the service.
+#[derive(Debug)]
+pub struct ProgramHelper {
+    _child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl ProgramHelper {
+    /// Starts the helper: this command calls [`help_with_program`].
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(input), Some(output)) = (input, output) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        Ok(Self { _child: child, input, output: BufReader::new(output) })
+    }
+
+    fn run(&mut self, task: &Task) -> io::Result<Ended> {
+        let mut line = serde_json::to_vec(task)?;
+        line.push(b'\n');
+        self.input.write_all(&line)?;
+        self.input.flush()?;
+        let mut answer = String::new();
+        self.output.read_line(&mut answer)?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
+/// The program, asked for one request at a time.
+#[derive(Clone, Debug)]
+pub struct Program {
+    entry: ProgramEntry,
+    helper: Arc<Mutex<ProgramHelper>>,
+}
+
+impl Program {
+    /// A program that this helper runs.
+    pub fn new(entry: ProgramEntry, helper: ProgramHelper) -> Self {
+        Self { entry, helper: Arc::new(Mutex::new(helper)) }
+    }
+
+    /// Asks it about a request: approved, refused, or nothing.
+    pub(crate) async fn ask(&self, waiting: &WaitingRequest) -> Option<bool> {
+        let input = serde_json::to_string(waiting).ok()?;
+        let task = Task { command: self.entry.command.clone(), seconds: self.entry.seconds, input };
+        let helper = Arc::clone(&self.helper);
+        let run = move || helper.lock().unwrap_or_else(PoisonError::into_inner).run(&task);
+        match tokio::task::spawn_blocking(run).await.ok()? {
+            Ok(Ended { code: Some(APPROVES) }) => Some(true),
+            Ok(Ended { code: Some(REFUSES) }) => Some(false),
+            Ok(Ended { code }) => {
+                tracing::warn!(?code, "the approving program said nothing: it ends with 0 or 1, in time");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the approving program can't be run");
+                None
+            }
+        }
+    }
+}
+
+/// Runs programs that the service asks for on standard input, until that ends.
+///
+/// # Errors
+/// The system's error.
+pub fn help_with_program() -> io::Result<()> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    loop {
+        let mut line = String::new();
+        let read = io::Read::take(&mut input, MAX_LINE as u64).read_line(&mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let task: Task = serde_json::from_str(&line)?;
+        let code = run(&task).unwrap_or_else(|error| {
+            tracing::warn!(%error, program = task.command.first(), "the approving program can't be run");
+            None
+        });
+        serde_json::to_writer(&mut output, &Ended { code })?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+}
+
+fn run(task: &Task) -> io::Result<Option<i32>> {
+    let (program, arguments) = task.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let text = task.input.clone();
+        // A program may end without reading.
+        std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+    }
+    let until = Instant::now() + Duration::from_secs(task.seconds);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code());
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

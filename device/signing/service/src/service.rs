@@ -1,0 +1,547 @@
+//! The life of a request: asked, decided, approved, signed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::{Address, B256, Bytes, eip191_hash_message, keccak256};
+use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
+use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletDirectory};
+use tenon_api::Failure;
+use tenon_bus::CallContext;
+use tenon_signing_audit::{AuditError, AuditLog, Memory, Opened, Step};
+use tenon_signing_policy::{Decision, Outcome, Policy, PolicyError, Presentation, Request, Subject};
+use tenon_typed_data::Hashes;
+use tokio::sync::Mutex;
+
+use crate::{
+    Approvals, ApproveError, Settings, WaitingRequest,
+    approvals::{Answer, Approver, Place},
+    clock::now,
+    program::Program,
+    rate::Rate,
+};
+
+/// The name of the approving program in the log. Names of people have no space.
+const PROGRAM: &str = "the program";
+
+/// Why a request is not answered, or the service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The policy, a guard or a person refuses.
+    #[error("request denied: {0}")]
+    Denied(String),
+    /// The client asked too often.
+    #[error("too many requests: {0}")]
+    TooMany(&'static str),
+    /// The request has no meaning.
+    #[error("{0}")]
+    Invalid(String),
+    /// No key could sign.
+    #[error("{0}")]
+    Key(AccountsError),
+    /// The log can't be written or read; nothing is signed then.
+    #[error("nothing is signed without the log: {0}")]
+    Log(#[from] AuditError),
+    /// The policy can't be read; the one in force stays.
+    #[error("the policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// The service is stopping.
+    #[error("the service is stopping")]
+    Stopping,
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Invalid(reason) => Self::invalid_params(reason),
+            ServiceError::TooMany(_) => Self::limit(error.to_string()),
+            error => Self::server(error.to_string()),
+        }
+    }
+}
+
+/// What a client asks to be signed.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) account: Address,
+    pub(crate) subject: Subject,
+    /// Of typed data: their hashes, and their text for devices.
+    pub(crate) typed_data: Option<(Hashes, String)>,
+}
+
+impl Ask {
+    /// The hash to sign.
+    pub(crate) fn hash(&self) -> B256 {
+        match &self.subject {
+            Subject::Transaction { hash, .. } => *hash,
+            Subject::Message(message) => eip191_hash_message(message),
+            Subject::TypedData(data) => data.hash,
+            Subject::Raw(bytes) => keccak256(bytes),
+            Subject::Validator(message) => message.hash,
+        }
+    }
+}
+
+/// A request on its way, as it was decided about.
+struct Asked {
+    number: u64,
+    request: Request,
+    hash: B256,
+    typed_data: Option<(Hashes, String)>,
+    /// The hash of the policy that decided.
+    policy: B256,
+    /// The rule that lets it through, or wants a person.
+    rule: String,
+}
+
+impl Asked {
+    fn signable(&self) -> Signable<'_> {
+        match (&self.request.subject, &self.typed_data) {
+            (Subject::Transaction { transaction, .. }, _) => Signable::Transaction(transaction),
+            (Subject::Message(message), _) => Signable::Message(message),
+            (Subject::TypedData(_), Some((hashes, text))) => {
+                Signable::TypedData { domain: hashes.domain, message: hashes.message, data: Some(text) }
+            }
+            _ => Signable::Block(self.hash),
+        }
+    }
+
+    /// The entry that stands in the log before the signature leaves.
+    fn signed(&self) -> Step {
+        let (request, rule, account, hash) = (self.number, self.rule.clone(), self.request.account, self.hash);
+        match &self.request.subject {
+            Subject::Transaction { transaction, .. } => {
+                let (value, fee) = self.request.cost();
+                let (chain_id, nonce) = (transaction.chain_id.unwrap_or_default(), transaction.nonce);
+                Step::SignedTransaction { request, rule, account, chain_id, nonce, value, fee, hash }
+            }
+            Subject::Validator(message) => Step::SignedForConsensus {
+                request,
+                rule,
+                account,
+                chain_id: message.chain_id,
+                kind: message.kind,
+                round: message.round,
+                hash,
+            },
+            _ => Step::Signed { request, rule, account, hash },
+        }
+    }
+}
+
+/// A signature, and what it is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed {
+    /// Its number in the log.
+    pub number: u64,
+    /// The signature.
+    pub signature: HashSignature,
+}
+
+/// The service. Clones share it.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    policy: ArcSwap<Policy>,
+    policy_path: PathBuf,
+    /// Held while a decision is made and its lines are written, so that two requests never share what a window has left.
+    log: Arc<Mutex<AuditLog>>,
+    wallets: WalletDirectory,
+    approvals: Approvals,
+    /// Accounts of validators, each with the id of its chain.
+    validators: BTreeMap<Address, u64>,
+    rate: Rate,
+    /// The approvers' own clients, by approver.
+    approvers: BTreeMap<String, BTreeSet<String>>,
+    approvals_needed: u8,
+    approval_time: Duration,
+    program: Option<Program>,
+}
+
+/// How far a request came in its first step.
+enum Begun {
+    Signed(Signed),
+    Denied(String),
+    /// A person or a device is waited for.
+    Waits(Box<Asked>, Outcome),
+}
+
+impl Service {
+    /// Reads the policy, opens the log and takes in what it says. `program` approves, if there is one.
+    ///
+    /// # Errors
+    /// [`ServiceError::Policy`], [`ServiceError::Log`].
+    pub fn open(
+        settings: &Settings,
+        wallets: WalletDirectory,
+        program: Option<Program>,
+    ) -> Result<(Self, Opened), ServiceError> {
+        let policy = Policy::read(&settings.policy)?;
+        let (mut log, opened) = AuditLog::open(&settings.log)?;
+        log.append(Step::Started { policy: policy.hash() }, now())?;
+        let of_approver = |(name, entry): (&String, &crate::ApproverEntry)| (name.clone(), entry.clients.clone());
+        let mut approvers: BTreeMap<_, _> = settings.approvers.iter().map(of_approver).collect();
+        if let Some(program) = &settings.program {
+            approvers.insert(PROGRAM.to_owned(), program.clients.clone());
+        }
+        let inner = Inner {
+            policy: ArcSwap::from_pointee(policy),
+            policy_path: settings.policy.clone(),
+            log: Arc::new(Mutex::new(log)),
+            wallets,
+            approvals: Approvals::default(),
+            validators: settings.validators.clone(),
+            rate: Rate::new(settings.requests_per_minute),
+            approvers,
+            approvals_needed: settings.approvals,
+            approval_time: settings.approval_time(),
+            program,
+        };
+        Ok((Self { inner: Arc::new(inner) }, opened))
+    }
+
+    /// The requests that wait for people.
+    pub fn approvals(&self) -> &Approvals {
+        &self.inner.approvals
+    }
+
+    /// The accounts, in the order of the wallets.
+    pub fn accounts(&self) -> Vec<Address> {
+        self.inner.wallets.addresses()
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.inner.policy.load_full()
+    }
+
+    /// The wallets.
+    pub(crate) fn wallets(&self) -> &WalletDirectory {
+        &self.inner.wallets
+    }
+
+    /// Reads the policy's file again. Requests that wait were decided by the old one; they are decided anew before they are
+    /// signed. Returns its hash.
+    ///
+    /// # Errors
+    /// [`ServiceError::Policy`]: the old one stays in force. [`ServiceError::Log`].
+    pub async fn reload(&self) -> Result<B256, ServiceError> {
+        let inner = Arc::clone(&self.inner);
+        self.with_log(move |log| {
+            let policy = Policy::read(&inner.policy_path)?;
+            let hash = policy.hash();
+            if hash != inner.policy.load().hash() {
+                log.append(Step::PolicyApplied { policy: hash }, now())?;
+                inner.policy.store(Arc::new(policy));
+                tracing::info!(%hash, "another policy is in force");
+            }
+            Ok(hash)
+        })
+        .await
+    }
+
+    /// Runs a function with the log on a thread of its own, since every entry waits for the disk. Once begun it ends,
+    /// whether the caller waits or not.
+    async fn with_log<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut AuditLog) -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let mut log = Arc::clone(&self.inner.log).lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || work(&mut log)).await;
+        done.unwrap_or(Err(ServiceError::Stopping))
+    }
+
+    /// Signs what a client asks for, once the policy, the guards and people allow it.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub(crate) async fn sign(&self, client: &str, ask: Ask, context: &CallContext) -> Result<Signed, ServiceError> {
+        if !self.inner.rate.take(client, Instant::now()) {
+            return Err(ServiceError::TooMany("the client's requests of this minute are used up"));
+        }
+        let signer = self.inner.wallets.signer(ask.account, Authority { password: None, context }).await;
+        let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| error.to_string());
+        let (asked, outcome) = match self.begin(client, ask, signer.clone()).await? {
+            Begun::Signed(signed) => return Ok(signed),
+            Begun::Denied(reason) => return Err(ServiceError::Denied(reason)),
+            Begun::Waits(asked, outcome) => (*asked, outcome),
+        };
+        let mut unfinished = Unfinished { service: self.clone(), number: asked.number, is_armed: true };
+        let signed = self.continue_with(asked, outcome, signer).await;
+        unfinished.is_armed = false;
+        signed
+    }
+
+    /// Writes that a client asked and what the policy decides; signs in the same step with a key in memory.
+    async fn begin(
+        &self,
+        client: &str,
+        ask: Ask,
+        signer: Result<Arc<dyn Signer>, String>,
+    ) -> Result<Begun, ServiceError> {
+        let (service, client) = (self.clone(), client.to_owned());
+        self.with_log(move |log| {
+            let (now, policy) = (now(), service.policy());
+            let hash = ask.hash();
+            let request = Request { client, account: ask.account, subject: ask.subject };
+            let number = log.memory().last_request() + 1;
+            let decision = match &signer {
+                Ok(_) => service.decide(&policy, &request, hash, log.memory(), now),
+                Err(reason) => denied(reason.clone()),
+            };
+            let mut steps = vec![
+                Step::Asked {
+                    request: number,
+                    client: request.client.clone(),
+                    account: request.account,
+                    kind: request.kind(),
+                    hash,
+                },
+                Step::Decided {
+                    request: number,
+                    outcome: word(decision.outcome).to_owned(),
+                    rule: decision.rule.clone(),
+                    reason: decision.reason.clone(),
+                },
+            ];
+            let rule = decision.rule.unwrap_or_default();
+            let asked = Asked { number, request, hash, typed_data: ask.typed_data, policy: policy.hash(), rule };
+            let begun = match (decision.outcome, signer) {
+                (Outcome::Deny, _) | (_, Err(_)) => Begun::Denied(decision.reason),
+                (Outcome::Allow, Ok(signer)) if signer.has_key_in_memory() => match at_once(&*signer, &asked) {
+                    Ok(signature) => {
+                        steps.push(asked.signed());
+                        Begun::Signed(Signed { number, signature })
+                    }
+                    Err(error) => {
+                        steps.push(Step::Failed { request: number, reason: error.to_string() });
+                        Begun::Denied(error.to_string())
+                    }
+                },
+                (outcome, Ok(_)) => Begun::Waits(Box::new(asked), outcome),
+            };
+            log.append_all(steps, now)?;
+            Ok(begun)
+        })
+        .await
+    }
+
+    /// Waits for people and for the device, decides again, and writes the outcome.
+    async fn continue_with(
+        &self,
+        asked: Asked,
+        outcome: Outcome,
+        signer: Result<Arc<dyn Signer>, String>,
+    ) -> Result<Signed, ServiceError> {
+        let number = asked.number;
+        let signer = signer.map_err(ServiceError::Denied)?;
+        if outcome == Outcome::Ask
+            && let Err(error) = self.ask_people(&asked).await
+        {
+            return Err(self.end(number, error).await);
+        }
+        let is_approved = outcome == Outcome::Ask;
+        let made = match signer.has_key_in_memory() {
+            true => None,
+            false => match signer.sign(asked.signable()).await {
+                Ok(signature) => Some(signature),
+                Err(error) => return Err(self.end(number, ServiceError::Key(error)).await),
+            },
+        };
+        match self.finish(asked, is_approved, made, signer).await {
+            Err(error @ (ServiceError::Denied(_) | ServiceError::Key(_))) => Err(self.end(number, error).await),
+            finished => finished,
+        }
+    }
+
+    /// Decides again with what was signed meanwhile, and writes the line of the signature.
+    async fn finish(
+        &self,
+        asked: Asked,
+        is_approved: bool,
+        made: Option<HashSignature>,
+        signer: Arc<dyn Signer>,
+    ) -> Result<Signed, ServiceError> {
+        let service = self.clone();
+        self.with_log(move |log| {
+            let (now, policy) = (now(), service.policy());
+            let decision = service.decide(&policy, &asked.request, asked.hash, log.memory(), now);
+            let is_same = policy.hash() == asked.policy && decision.rule.as_deref() == Some(&asked.rule);
+            match decision.outcome {
+                Outcome::Allow => {}
+                Outcome::Ask if is_approved && is_same => {}
+                Outcome::Ask => {
+                    return Err(ServiceError::Denied("the policy was replaced meanwhile; ask again".to_owned()));
+                }
+                Outcome::Deny => return Err(ServiceError::Denied(decision.reason)),
+            }
+            let asked = Asked { rule: decision.rule.unwrap_or_default(), ..asked };
+            let signature = match made {
+                Some(signature) => signature,
+                None => at_once(&*signer, &asked)?,
+            };
+            log.append(asked.signed(), now)?;
+            Ok(Signed { number: asked.number, signature })
+        })
+        .await
+    }
+
+    /// The policy's decision, and what no policy can allow. A second transaction for a nonce is the policy's: a rule needs
+    /// `replace = true` for it.
+    fn decide(&self, policy: &Policy, request: &Request, hash: B256, memory: &Memory, now: u64) -> Decision {
+        let chain_of_validator = self.inner.validators.get(&request.account);
+        let refusal = match (&request.subject, chain_of_validator) {
+            (Subject::Validator(message), Some(chain_id)) if message.chain_id == *chain_id => {
+                let of = (message.chain_id, request.account, message.kind);
+                memory.check_round(of, message.round, hash).err().map(|refusal| refusal.to_string())
+            }
+            (Subject::Validator(_), Some(chain_id)) => Some(format!("the validator's key is for chain {chain_id}")),
+            (Subject::Validator(_), None) => Some("the account is not among `validators`".to_owned()),
+            (_, Some(_)) => Some("a validator's key signs consensus messages only".to_owned()),
+            (_, None) => None,
+        };
+        refusal.map_or_else(|| policy.decide(request, memory, now), denied)
+    }
+
+    /// Waits until enough people approved.
+    async fn ask_people(&self, asked: &Asked) -> Result<(), ServiceError> {
+        let policy = self.policy();
+        let waiting = WaitingRequest {
+            number: asked.number,
+            client: asked.request.client.clone(),
+            account: asked.request.account,
+            kind: asked.request.kind(),
+            hash: asked.hash,
+            rule: asked.rule.clone(),
+            until: now().saturating_add(self.inner.approval_time.as_secs()),
+            needed: self.inner.approvals_needed,
+            approved_by: Vec::new(),
+            presentation: Presentation::new(&asked.request, policy.interfaces()),
+        };
+        drop(policy);
+        let place = self.inner.approvals.wait(waiting.clone());
+        let mut place: Place =
+            place.ok_or(ServiceError::TooMany("as many requests as possible wait for an approval"))?;
+        if let Some(program) = self.inner.program.clone() {
+            tokio::spawn(self.clone().ask_program(program, waiting));
+        }
+        match tokio::time::timeout(self.inner.approval_time, &mut place.answer).await {
+            Ok(Ok(Answer::Approved)) => Ok(()),
+            Ok(Ok(Answer::Refused { by })) => Err(ServiceError::Denied(format!("{by} refused it"))),
+            Ok(Err(_)) => Err(ServiceError::Stopping),
+            Err(_) => Err(ServiceError::Denied("its time for an approval is over".to_owned())),
+        }
+    }
+
+    async fn ask_program(self, program: Program, waiting: WaitingRequest) {
+        let (number, hash) = (waiting.number, waiting.hash);
+        let _ = self.note_shown(number, "program").await;
+        let answered = match program.ask(&waiting).await {
+            Some(true) => self.approve(PROGRAM, number, hash).await,
+            Some(false) => self.inner.approvals.refuse(PROGRAM, number),
+            None => return,
+        };
+        if let Err(error) = answered {
+            tracing::info!(number, %error, "what the program answered does not count");
+        }
+    }
+
+    /// Notes in the log that a waiting request is shown at a place.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) async fn note_shown(&self, number: u64, place: &'static str) -> Result<(), ServiceError> {
+        if !self.inner.approvals.is_first_shown(number, place) {
+            return Ok(());
+        }
+        let step = Step::Shown { request: number, place: place.to_owned() };
+        self.with_log(move |log| Ok(log.append(step, now())?)).await
+    }
+
+    /// Approves a waiting request, of exactly this hash. Returns when the log says so.
+    ///
+    /// # Errors
+    /// [`ApproveError`].
+    pub async fn approve(&self, by: &str, number: u64, hash: B256) -> Result<(), ApproveError> {
+        let none = BTreeSet::new();
+        let approver = Approver { name: by, clients: self.inner.approvers.get(by).unwrap_or(&none) };
+        self.inner.approvals.check(approver, number, hash)?;
+        let step = Step::Approved { request: number, by: by.to_owned(), hash };
+        let noted = self.with_log(move |log| Ok(log.append(step, now())?)).await;
+        noted.map_err(|error| ApproveError::Log(error.to_string()))?;
+        self.inner.approvals.approve(approver, number, hash).map(drop)
+    }
+
+    /// Refuses a waiting request.
+    ///
+    /// # Errors
+    /// [`ApproveError::NotWaiting`].
+    pub fn refuse(&self, by: &str, number: u64) -> Result<(), ApproveError> {
+        self.inner.approvals.refuse(by, number)
+    }
+
+    /// Writes how a request ended that was not signed; returns why.
+    async fn end(&self, number: u64, error: ServiceError) -> ServiceError {
+        let reason = match &error {
+            ServiceError::Denied(reason) => reason.clone(),
+            error => error.to_string(),
+        };
+        let step = match &error {
+            ServiceError::Key(_) => Step::Failed { request: number, reason },
+            _ => Step::Refused { request: number, reason },
+        };
+        match self.with_log(move |log| Ok(log.append(step, now())?)).await {
+            Ok(()) => error,
+            Err(error) => error,
+        }
+    }
+}
+
+/// Writes that a request ended when its caller stops waiting.
+struct Unfinished {
+    service: Service,
+    number: u64,
+    is_armed: bool,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_armed {
+            let (service, request) = (self.service.clone(), self.number);
+            let step = Step::Failed { request, reason: "the client left, or its time was over".to_owned() };
+            runtime.spawn(async move { service.with_log(move |log| Ok(log.append(step, now())?)).await });
+        }
+    }
+}
+
+/// The signature of a key in memory.
+fn at_once(signer: &dyn Signer, asked: &Asked) -> Result<HashSignature, ServiceError> {
+    let signature = signer.sign(asked.signable()).now_or_never();
+    signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign at once"))).map_err(ServiceError::Key)
+}
+
+fn denied(reason: String) -> Decision {
+    Decision { outcome: Outcome::Deny, rule: None, reason }
+}
+
+const fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Allow => "allow",
+        Outcome::Ask => "ask",
+        Outcome::Deny => "deny",
+    }
+}
+
+/// A signature's bytes: `r ‖ s ‖ v` with `v` 27 or 28.
+pub(crate) fn message_bytes(signed: &Signed) -> Bytes {
+    signed.signature.to_message_bytes()
+}

@@ -1,0 +1,332 @@
+//! The service's settings: one TOML file. Keys that are not known are errors.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use alloy_primitives::Address;
+use serde::Deserialize;
+
+/// Maximum length of a settings file, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Maximum number of clients, and of approvers.
+const MAX_NAMES: usize = 64;
+/// Maximum length of a name, characters.
+const MAX_NAME: usize = 64;
+/// Longest time that a person has for an approval, seconds.
+const MAX_APPROVAL_TIME: u64 = 24 * 3_600;
+
+/// Settings that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file can't be read.
+    #[error("{}: {reason}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The text is no settings file; it says the line and what is wrong.
+    #[error("{}: {reason}", .path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The settings. Paths are relative to the folder of their file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Form of the file: 1.
+    pub version: u32,
+    /// The policy (TOML).
+    pub policy: PathBuf,
+    /// The folder of the audit log.
+    pub log: PathBuf,
+    /// The folder of key files; none if it is missing.
+    pub keystore: Option<PathBuf>,
+    /// Accounts whose key files are opened at the start.
+    #[serde(default)]
+    pub unlock: Vec<Address>,
+    /// A file with their passwords, one a line; the last one holds for all that follow. Asked for at the terminal if it is
+    /// missing.
+    pub passwords: Option<PathBuf>,
+    /// Whether hardware wallets are used.
+    #[serde(default)]
+    pub devices: bool,
+    /// Addresses of device simulators on this machine.
+    #[serde(default)]
+    pub udp: Vec<SocketAddr>,
+    /// Accounts of validators, each with the id of its chain: they sign consensus messages of it only, and others sign
+    /// none. What is signed does not name the chain, so that no client may choose it.
+    #[serde(default)]
+    pub validators: BTreeMap<Address, u64>,
+    /// Seconds that a person has for an approval.
+    #[serde(default = "default_approval_seconds")]
+    pub approval_seconds: u64,
+    /// Number of people who must approve: 1 or 2.
+    #[serde(default = "default_approvals")]
+    pub approvals: u8,
+    /// Requests a minute of each client.
+    #[serde(default = "default_rate")]
+    pub requests_per_minute: u32,
+    /// Whether the service gives up what it does not need (Landlock and seccomp). Without it, it says so in the log.
+    #[serde(default = "default_confined")]
+    pub confined: bool,
+    /// Who asks, by name.
+    #[serde(default)]
+    pub clients: BTreeMap<String, ClientEntry>,
+    /// Who approves, by name.
+    #[serde(default)]
+    pub approvers: BTreeMap<String, ApproverEntry>,
+    /// HTTP for clients; none if it is missing.
+    pub http: Option<HttpEntry>,
+    /// The page for approvals; none if it is missing.
+    pub page: Option<PageEntry>,
+    /// A program that approves; none if it is missing.
+    pub program: Option<ProgramEntry>,
+}
+
+const fn default_approval_seconds() -> u64 {
+    300
+}
+
+const fn default_approvals() -> u8 {
+    1
+}
+
+const fn default_rate() -> u32 {
+    600
+}
+
+const fn default_confined() -> bool {
+    true
+}
+
+/// A client: how it is known. At least one of these.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClientEntry {
+    /// A Unix socket of its own: who may open the file is this client.
+    pub socket: Option<PathBuf>,
+    /// A file with its bearer token for HTTP.
+    pub token: Option<PathBuf>,
+    /// Its certificate (PEM) for HTTP with mutual TLS.
+    pub certificate: Option<PathBuf>,
+}
+
+/// An approver.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ApproverEntry {
+    /// A Unix socket of its own, for `tenon signer requests | show | approve | deny | login`.
+    pub socket: PathBuf,
+    /// Clients that are this person: their requests it can't approve. A client of the same name is one, too.
+    #[serde(default)]
+    pub clients: BTreeSet<String>,
+}
+
+/// HTTP for clients.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HttpEntry {
+    /// Address to listen on; beyond this machine with TLS only.
+    pub address: SocketAddr,
+    /// The service's certificate and those between it and the authority (PEM); with it, HTTP is HTTPS.
+    pub certificate: Option<PathBuf>,
+    /// Its key (PEM).
+    pub key: Option<PathBuf>,
+    /// The authority that signed the clients' certificates (PEM); with it, clients must have one.
+    pub authority: Option<PathBuf>,
+}
+
+/// The page for approvals.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PageEntry {
+    /// Address to listen on, of this machine.
+    pub address: SocketAddr,
+}
+
+/// A program that approves: it gets what a person would read as JSON, and approves by exit code 0.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ProgramEntry {
+    /// The program, with its whole path, and its arguments.
+    pub command: Vec<String>,
+    /// Seconds that it has.
+    #[serde(default = "default_program_seconds")]
+    pub seconds: u64,
+    /// Clients whose requests it can't approve.
+    #[serde(default)]
+    pub clients: BTreeSet<String>,
+}
+
+const fn default_program_seconds() -> u64 {
+    30
+}
+
+impl Settings {
+    /// Reads a settings file.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        use std::io::Read as _;
+        let unreadable = |reason: String| SettingsError::Unreadable { path: path.to_owned(), reason };
+        let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let mut text = String::new();
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(unreadable(format!("it is longer than {MAX_BYTES} bytes")));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = std::path::absolute(folder).map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&text, &folder).map_err(|reason| SettingsError::Form { path: path.to_owned(), reason })
+    }
+
+    /// Reads a text whose paths are relative to `folder`.
+    fn parse(text: &str, folder: &Path) -> Result<Self, String> {
+        let mut settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        settings.check()?;
+        settings.resolve(folder);
+        Ok(settings)
+    }
+
+    /// How long a person has for an approval.
+    pub const fn approval_time(&self) -> Duration {
+        Duration::from_secs(self.approval_seconds)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        require(self.version == 1, || format!("`version` is {}; this program reads version 1", self.version))?;
+        require((1..=MAX_APPROVAL_TIME).contains(&self.approval_seconds), || {
+            format!("`approval-seconds` is 1 to {MAX_APPROVAL_TIME}")
+        })?;
+        require((1..=2).contains(&self.approvals), || "`approvals` is 1 or 2".to_owned())?;
+        require(self.requests_per_minute > 0, || "`requests-per-minute` is 1 at least".to_owned())?;
+        require(self.clients.len() <= MAX_NAMES && self.approvers.len() <= MAX_NAMES, || {
+            format!("more than {MAX_NAMES} clients or approvers")
+        })?;
+        for name in self.clients.keys().chain(self.approvers.keys()) {
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+            require(!name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain), || {
+                format!("the name {name:?}: use 1 to {MAX_NAME} letters, digits, `-`, `_` and `.`")
+            })?;
+        }
+        for (name, client) in &self.clients {
+            self.check_client(name, client)?;
+        }
+        if let Some(address) = self.udp.iter().find(|address| !address.ip().is_loopback()) {
+            return Err(format!("`udp`: {address} is not of this machine"));
+        }
+        self.check_http()?;
+        if let Some(page) = &self.page {
+            require(page.address.ip().is_loopback(), || "`page.address` must be of this machine".to_owned())?;
+            require(!self.approvers.is_empty(), || "`page` needs approvers".to_owned())?;
+        }
+        if let Some(program) = &self.program {
+            let is_whole = program.command.first().is_some_and(|program| Path::new(program).is_absolute());
+            require(is_whole, || "`program.command` begins with the whole path of a program".to_owned())?;
+            require((1..=3_600).contains(&program.seconds), || "`program.seconds` is 1 to 3600".to_owned())?;
+        }
+        let people = self.approvers.len() + usize::from(self.program.is_some());
+        require(self.approvals == 1 || people >= 2, || "`approvals = 2` needs two approvers".to_owned())
+    }
+
+    fn check_client(&self, name: &str, client: &ClientEntry) -> Result<(), String> {
+        let ClientEntry { socket, token, certificate } = client;
+        require(socket.is_some() || token.is_some() || certificate.is_some(), || {
+            format!("`clients.{name}` has no `socket`, `token` or `certificate`: nothing could be it")
+        })?;
+        require(token.is_none() && certificate.is_none() || self.http.is_some(), || {
+            format!("`clients.{name}`: `token` and `certificate` need `[http]`")
+        })?;
+        let has_authority = self.http.as_ref().is_some_and(|http| http.authority.is_some());
+        require(certificate.is_none() || has_authority, || {
+            format!("`clients.{name}`: `certificate` needs `http.authority`")
+        })
+    }
+
+    fn check_http(&self) -> Result<(), String> {
+        let Some(http) = &self.http else { return Ok(()) };
+        require(http.certificate.is_some() == http.key.is_some(), || {
+            "`http.certificate` and `http.key` belong together".to_owned()
+        })?;
+        require(http.authority.is_none() || http.certificate.is_some(), || {
+            "`http.authority` needs `http.certificate`".to_owned()
+        })?;
+        require(http.certificate.is_some() || http.address.ip().is_loopback(), || {
+            "`http.address` is beyond this machine: give `http.certificate` and `http.key`".to_owned()
+        })
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        let of_clients = self.clients.values_mut().flat_map(|client| {
+            [client.socket.as_mut(), client.token.as_mut(), client.certificate.as_mut()].into_iter().flatten()
+        });
+        let of_http = self.http.iter_mut().flat_map(|http| {
+            [http.certificate.as_mut(), http.key.as_mut(), http.authority.as_mut()].into_iter().flatten()
+        });
+        let of_approvers = self.approvers.values_mut().map(|approver| &mut approver.socket);
+        let own = [Some(&mut self.policy), Some(&mut self.log), self.keystore.as_mut(), self.passwords.as_mut()];
+        for path in own.into_iter().flatten().chain(of_clients).chain(of_http).chain(of_approvers) {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+fn require(is_met: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
+    if is_met { Ok(()) } else { Err(reason()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "version = 1\npolicy = \"policy.toml\"\nlog = \"log\"\n";
+
+    fn parse(rest: &str) -> Result<Settings, String> {
+        Settings::parse(&format!("{LEAST}{rest}"), Path::new("/signer"))
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_file() {
+        let settings = parse("keystore = \"/keys\"\n[clients.a]\nsocket = \"a.sock\"").unwrap();
+
+        assert_eq!(settings.policy, Path::new("/signer/policy.toml"));
+        assert_eq!(settings.keystore.as_deref(), Some(Path::new("/keys")));
+        assert_eq!(settings.clients["a"].socket.as_deref(), Some(Path::new("/signer/a.sock")));
+        assert!(settings.confined && settings.approvals == 1);
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_or_open_too_much_are_refused() {
+        for (rest, expected) in [
+            ("colour = 1", "unknown field `colour`"),
+            ("approvals = 3", "`approvals` is 1 or 2"),
+            ("approvals = 2", "needs two approvers"),
+            ("approval-seconds = 0", "`approval-seconds` is 1 to"),
+            ("udp = [\"10.0.0.1:1\"]", "is not of this machine"),
+            ("[clients.a]", "nothing could be it"),
+            ("[clients.\"a b\"]\nsocket = \"a\"", "letters, digits"),
+            ("[clients.a]\ntoken = \"a\"", "need `[http]`"),
+            ("[http]\naddress = \"0.0.0.0:1\"", "beyond this machine"),
+            ("[http]\naddress = \"127.0.0.1:1\"\nkey = \"k\"", "belong together"),
+            ("[http]\naddress = \"127.0.0.1:1\"\nauthority = \"a\"", "needs `http.certificate`"),
+            ("[page]\naddress = \"192.168.0.1:1\"", "must be of this machine"),
+            ("[page]\naddress = \"127.0.0.1:1\"", "needs approvers"),
+            ("[program]\ncommand = [\"approve\"]", "whole path"),
+        ] {
+            let error = parse(rest).unwrap_err();
+            assert!(error.contains(expected), "{rest}: {error}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The service from a client's question to the log, with key files in memory and a policy in a folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use serde_json::{Value, json};
+use tenon_accounts::{Accounts, WalletDirectory};
+use tenon_bus::{Bus, CallContext};
+use tenon_signing_audit::{Line, Step, verify};
+
+use crate::{ApproveError, Service, Settings, methods};
+
+/// The words of development networks.
+const MNEMONIC: &str = "test test test test test test test test test test test junk";
+
+const POLICY: &str = r#"
+version = 1
+
+[[rules]]
+name = "small"
+outcome = "allow"
+kinds = ["transaction"]
+clients = ["payroll"]
+accounts = "any"
+chains = [50]
+recipients = ["0x7070707070707070707070707070707070707070"]
+functions = "none"
+max-value = "1 ether"
+max-fee = "0.01 ether"
+window = "24h"
+max-value-in-window = "2 ether"
+
+[[rules]]
+name = "asked"
+outcome = "ask"
+kinds = ["transaction", "message"]
+clients = ["payroll", "alice"]
+accounts = "any"
+chains = [51]
+recipients = "any"
+functions = "any"
+prefixes = "any"
+
+[[rules]]
+name = "votes"
+outcome = "allow"
+kinds = ["seal", "vote", "timeout", "sync-info"]
+clients = ["node"]
+accounts = "any"
+chains = "any"
+
+[[rules]]
+name = "blind"
+outcome = "allow"
+kinds = ["raw"]
+clients = ["blind"]
+accounts = "any"
+"#;
+
+struct Setup {
+    folder: tempfile::TempDir,
+    service: Service,
+    accounts: Vec<Address>,
+}
+
+fn setup(more: &str) -> Setup {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.toml"), POLICY).unwrap();
+    let service = open(folder.path(), more);
+    let accounts = service.accounts();
+    Setup { folder, service, accounts }
+}
+
+fn open(folder: &Path, more: &str) -> Service {
+    let mnemonic = Accounts::from_mnemonic(MNEMONIC, 3, 50).unwrap();
+    let validator = mnemonic.addresses()[2];
+    let path = folder.join("signer.toml");
+    let text = format!(
+        "version = 1\npolicy = \"policy.toml\"\nlog = \"log\"\n{more}\n[validators]\n\"{validator}\" = 50\n\
+         [approvers.alice]\nsocket = \"a\"\n[approvers.bob]\nsocket = \"b\"\nclients = [\"payroll\"]\n\
+         [approvers.carol]\nsocket = \"c\"\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let settings = Settings::read(&path).unwrap();
+    let directory = WalletDirectory::new(0, Bus::new(), Some(mnemonic), None);
+    Service::open(&settings, directory, None).unwrap().0
+}
+
+impl Setup {
+    async fn call(&self, client: &str, method: &str, params: Value) -> Result<Value, String> {
+        let params = params.to_string();
+        let answer = methods::answer(&self.service, client, method, Some(&params), &CallContext::new()).await;
+        answer.map(|json| serde_json::from_slice(&json).unwrap()).map_err(|failure| failure.message)
+    }
+
+    fn transfer(&self, changes: &[(&str, Value)]) -> Value {
+        let mut transaction = json!({
+            "from": self.accounts[0], "to": "0x7070707070707070707070707070707070707070", "gas": "0x5208",
+            "gasPrice": "0x3b9aca00", "value": "0xde0b6b3a7640000", "nonce": "0x0", "chainId": "0x32",
+        });
+        for (name, value) in changes {
+            transaction[*name] = value.clone();
+        }
+        json!([transaction])
+    }
+
+    fn log(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        verify(&self.folder.path().join("log"), |line| lines.push(line.clone())).unwrap();
+        lines
+    }
+
+    fn signatures(&self) -> usize {
+        let is_signed = |line: &&Line| {
+            matches!(line.entry, Step::Signed { .. } | Step::SignedTransaction { .. } | Step::SignedForConsensus { .. })
+        };
+        self.log().iter().filter(is_signed).count()
+    }
+
+    /// Waits until a request waits for people; its number and hash.
+    async fn waiting(&self) -> (u64, B256) {
+        let mut changes = self.service.approvals().changes();
+        loop {
+            if let Some(waiting) = self.service.approvals().list().first() {
+                return (waiting.number, waiting.hash);
+            }
+            changes.changed().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_within_its_rule_is_signed_and_has_its_lines() {
+    let setup = setup("");
+
+    let signed = setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
+
+    let raw: Bytes = signed["raw"].as_str().unwrap().parse().unwrap();
+    let transaction = tenon_chain::decode_transaction(&raw).unwrap();
+    assert_eq!(tenon_chain::recover_sender(&transaction).unwrap(), setup.accounts[0]);
+    assert_eq!(signed["tx"]["hash"], json!(keccak256(&raw)));
+    let steps: Vec<Value> =
+        setup.log().iter().map(|line| serde_json::to_value(&line.entry).unwrap()["step"].clone()).collect();
+    assert_eq!(steps, ["started", "asked", "decided", "signed-transaction"]);
+}
+
+#[tokio::test]
+async fn windows_and_nonces_hold_over_a_restart() {
+    let mut setup = setup("");
+    setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
+    // The same one again is no second one for the nonce, but counts in the window.
+    setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
+
+    let other = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x0"))]);
+    let next = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x1"))]);
+    for _ in 0..2 {
+        assert!(setup.call("payroll", "eth_signTransaction", other.clone()).await.is_err());
+        assert!(setup.call("payroll", "eth_signTransaction", next.clone()).await.is_err());
+        let folder = setup.folder;
+        drop(setup.service);
+        let service = open(folder.path(), "");
+        setup = Setup { accounts: service.accounts(), folder, service };
+    }
+    assert_eq!(setup.signatures(), 2);
+}
+
+#[tokio::test]
+async fn two_requests_at_once_do_not_share_what_a_window_has_left() {
+    let setup = Arc::new(setup(""));
+    let call = |nonce: u64| {
+        let setup = Arc::clone(&setup);
+        tokio::spawn(async move {
+            let transfer = setup.transfer(&[("nonce", json!(format!("{nonce:#x}")))]);
+            setup.call("payroll", "eth_signTransaction", transfer).await.is_ok()
+        })
+    };
+    let calls: Vec<_> = (0..10).map(call).collect();
+    let mut signed = 0;
+    for call in calls {
+        signed += u32::from(call.await.unwrap());
+    }
+    assert_eq!(signed, 2);
+}
+
+#[tokio::test]
+async fn who_is_asked_approves_these_bytes_and_once() {
+    let setup = Arc::new(setup(""));
+    let asked = {
+        let setup = Arc::clone(&setup);
+        let ask = json!([setup.accounts[1], hex::encode_prefixed("hello")]);
+        tokio::spawn(async move { setup.call("payroll", "eth_sign", ask).await })
+    };
+    let (number, hash) = setup.waiting().await;
+    let approve = |by: &'static str, number: u64, hash: B256| {
+        let setup = Arc::clone(&setup);
+        async move { setup.service.approve(by, number, hash).await }
+    };
+
+    assert!(matches!(approve("alice", number, B256::ZERO).await, Err(ApproveError::OtherHash { .. })));
+    assert!(matches!(approve("alice", number + 1, hash).await, Err(ApproveError::NotWaiting(_))));
+    assert!(matches!(approve("bob", number, hash).await, Err(ApproveError::Requester(_))));
+    assert_eq!(approve("alice", number, hash).await, Ok(()));
+
+    let signature = asked.await.unwrap().unwrap();
+    assert_eq!(signature.as_str().unwrap().len(), 132);
+    assert!(matches!(approve("alice", number, hash).await, Err(ApproveError::NotWaiting(_))));
+    assert_eq!(setup.signatures(), 1);
+}
+
+#[tokio::test]
+async fn two_approvals_are_of_two_people() {
+    let setup = Arc::new(setup("approvals = 2"));
+    let asked = {
+        let setup = Arc::clone(&setup);
+        let ask = json!([setup.accounts[1], "0x00"]);
+        tokio::spawn(async move { setup.call("alice", "eth_sign", ask).await })
+    };
+    let (number, hash) = setup.waiting().await;
+
+    assert!(matches!(setup.service.approve("alice", number, hash).await, Err(ApproveError::Requester(_))));
+    assert_eq!(setup.service.approve("bob", number, hash).await, Ok(()));
+    assert!(matches!(setup.service.approve("bob", number, hash).await, Err(ApproveError::Twice(_))));
+    assert!(!asked.is_finished());
+    assert_eq!(setup.service.approve("carol", number, hash).await, Ok(()));
+    assert!(asked.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_refusal_a_timeout_and_a_client_that_leaves_end_a_request() {
+    let setup = Arc::new(setup("approval-seconds = 1"));
+    let ask = |setup: Arc<Setup>| {
+        let params = json!([setup.accounts[1], "0x00"]);
+        tokio::spawn(async move { setup.call("payroll", "eth_sign", params).await })
+    };
+
+    let asked = ask(Arc::clone(&setup));
+    let (number, _) = setup.waiting().await;
+    setup.service.refuse("bob", number).unwrap();
+    assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: bob refused it");
+
+    let asked = ask(Arc::clone(&setup));
+    assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: its time for an approval is over");
+
+    let asked = ask(Arc::clone(&setup));
+    let (number, hash) = setup.waiting().await;
+    asked.abort();
+    assert!(asked.await.is_err());
+    assert!(matches!(setup.service.approve("alice", number, hash).await, Err(ApproveError::NotWaiting(_))));
+    assert_eq!(setup.signatures(), 0);
+}
+
+#[tokio::test]
+async fn a_policy_replaced_while_a_person_is_asked_is_obeyed() {
+    let setup = Arc::new(setup(""));
+    let asked = {
+        let setup = Arc::clone(&setup);
+        let ask = json!([setup.accounts[1], "0x00"]);
+        tokio::spawn(async move { setup.call("payroll", "eth_sign", ask).await })
+    };
+    let (number, hash) = setup.waiting().await;
+    std::fs::write(setup.folder.path().join("policy.toml"), "version = 1").unwrap();
+    setup.service.reload().await.unwrap();
+
+    setup.service.approve("alice", number, hash).await.unwrap();
+
+    assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: no rule allows it");
+    assert_eq!(setup.signatures(), 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_none_leaves_the_old_one_in_force() {
+    let setup = setup("");
+    std::fs::write(setup.folder.path().join("policy.toml"), "version = 2").unwrap();
+    assert!(setup.service.reload().await.is_err());
+    assert!(setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_log_that_can_not_be_written_signs_nothing() {
+    let setup = setup("");
+    // The folder is gone: the checkpoint has no place.
+    std::fs::remove_dir_all(setup.folder.path().join("log")).unwrap();
+
+    for nonce in ["0x0", "0x1"] {
+        let transfer = setup.transfer(&[("nonce", json!(nonce)), ("value", json!("0x1"))]);
+        let error = setup.call("payroll", "eth_signTransaction", transfer).await.unwrap_err();
+        assert!(error.starts_with("nothing is signed without the log: "), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn validators_sign_once_for_a_round_on_their_chain() {
+    let setup = setup("");
+    let validator = setup.accounts[2];
+    let vote = |chain: u64, round: u64, block: u8| {
+        let info = json!({ "hash": B256::repeat_byte(block), "round": round, "number": 900 + round });
+        json!([validator, chain, { "proposedBlockInfo": info, "gapNumber": 450 }])
+    };
+
+    let first = setup.call("node", "consensus_signVote", vote(50, 5, 1)).await.unwrap();
+    assert_eq!(setup.call("node", "consensus_signVote", vote(50, 5, 1)).await.unwrap(), first);
+    assert!(setup.call("node", "consensus_signVote", vote(50, 5, 2)).await.is_err());
+    assert!(setup.call("node", "consensus_signVote", vote(50, 4, 1)).await.is_err());
+    // What is signed does not name the chain: another one is no way around.
+    assert!(setup.call("node", "consensus_signVote", vote(51, 5, 2)).await.is_err());
+    assert!(setup.call("node", "consensus_signVote", vote(50, 6, 2)).await.is_ok());
+    let timeout = json!([validator, 50, { "round": "0x6", "gapNumber": "0x1c2" }]);
+    assert!(setup.call("node", "consensus_signTimeout", timeout).await.is_ok());
+    // A validator's key signs nothing else, and no other key signs for the consensus.
+    assert!(setup.call("alice", "eth_sign", json!([validator, "0x00"])).await.is_err());
+    let other = json!([setup.accounts[0], 50, { "round": 1, "gapNumber": 0 }]);
+    assert!(setup.call("node", "consensus_signTimeout", other).await.is_err());
+    assert_eq!(setup.signatures(), 4);
+}
+
+#[tokio::test]
+async fn bytes_that_are_a_transaction_are_judged_as_one() {
+    let setup = setup("");
+    let sign = async |data: Vec<u8>| {
+        let context = CallContext::new();
+        methods::sign_raw(&setup.service, "blind", setup.accounts[0], data, &context).await
+    };
+    assert!(sign(b"anything".to_vec()).await.is_ok());
+    // nonce 0, price 0, gas 0, to nobody, value 0, no data, chain 50
+    let transaction = hex::decode("c9808080808080328080").unwrap();
+    assert!(sign(transaction).await.is_err());
+    assert!(sign(b"\x19Ethereum Signed Message:\n2hi".to_vec()).await.is_err());
+    assert_eq!(setup.signatures(), 1);
+}
+
+#[tokio::test]
+async fn a_client_has_a_number_of_requests_a_minute() {
+    let setup = setup("requests-per-minute = 3");
+    for _ in 0..3 {
+        let error = setup.call("stranger", "eth_sign", json!([setup.accounts[0], "0x00"])).await.unwrap_err();
+        assert!(error.starts_with("request denied"), "{error}");
+    }
+    let error = setup.call("stranger", "eth_sign", json!([setup.accounts[0], "0x00"])).await.unwrap_err();
+    assert!(error.starts_with("too many requests"), "{error}");
+}
+
+#[tokio::test]
+async fn the_document_names_every_method_and_the_methods_answer() {
+    let setup = setup("");
+    let document = setup.call("payroll", "rpc_discover", json!([])).await.unwrap();
+    for method in document["methods"].as_array().unwrap() {
+        let name = method["name"].as_str().unwrap();
+        let error = setup.call("payroll", name, json!([])).await.err().unwrap_or_default();
+        assert!(!error.contains("does not exist"), "{name}: {error}");
+    }
+    assert!(setup.call("payroll", "eth_sendTransaction", json!([])).await.unwrap_err().contains("does not exist"));
+    assert_eq!(setup.call("payroll", "eth_accounts", json!([])).await.unwrap(), json!(setup.accounts));
+}
+
+#[tokio::test]
+async fn typed_data_are_signed_by_their_rule_only() {
+    let setup = setup("");
+    let data = json!({
+        "types": { "EIP712Domain": [{ "name": "name", "type": "string" }], "T": [{ "name": "a", "type": "uint256" }] },
+        "primaryType": "T", "domain": { "name": "Program" }, "message": { "a": 1 },
+    });
+    let error = setup.call("payroll", "eth_signTypedData_v4", json!([setup.accounts[0], data])).await.unwrap_err();
+    assert_eq!(error, "request denied: no rule allows it");
+    assert!(U256::from(setup.signatures()).is_zero());
+}
