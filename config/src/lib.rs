@@ -46,7 +46,7 @@ pub use reference::settings_page;
 pub use settings::{
     AccountSettings, AuthSettings, DatabaseSettings, DevSettings, DeviceSettings, HealthSettings, HttpSettings,
     IpcSettings, LogSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits, PluginSettings, PoolSettings,
-    RecoverySettings, RpcSettings, Settings, WsSettings, all_settings,
+    RecoverySettings, RpcSettings, Settings, SignerSettings, WsSettings, all_settings,
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;

@@ -390,6 +390,17 @@ section! {
 }
 
 section! {
+    "Signing service";
+    /// A process that holds keys behind rules, and whose accounts this node signs with (`docs/signer.md`).
+    SignerSettings {
+        /// Where it listens: the path of its socket, or http://ADDRESS:PORT of this machine.
+        url: Option<String> = None, "signer.url", "signer";
+        /// File with the bearer token of this node, for HTTP.
+        token: Option<PathBuf> = None, "signer.token", "signer.token";
+    }
+}
+
+section! {
     "Health";
     /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
     HealthSettings {
@@ -537,6 +548,8 @@ pub struct Settings {
     pub accounts: AccountSettings,
     /// Hardware wallets.
     pub device: DeviceSettings,
+    /// Signing service.
+    pub signer: SignerSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is told.
@@ -546,7 +559,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 17] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 18] {
         [
             &mut self.node,
             &mut self.database,
@@ -563,6 +576,7 @@ impl Settings {
             &mut self.peers,
             &mut self.accounts,
             &mut self.device,
+            &mut self.signer,
             &mut self.health,
             &mut self.log,
         ]
@@ -620,6 +634,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     PeerSettings::describe(&mut rows);
     AccountSettings::describe(&mut rows);
     DeviceSettings::describe(&mut rows);
+    SignerSettings::describe(&mut rows);
     HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows

@@ -23,6 +23,7 @@ use tenon_metrics::CountedWriter;
 use tenon_native_consensus::queries;
 use tenon_native_pool::NativePolicy;
 use tenon_network_service::Network;
+use tenon_signing_wallet::ServiceWallet;
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
@@ -148,11 +149,12 @@ impl Node {
         };
         let is_confined = is_development && !settings.dev.expose;
         let devices = DeviceWallets::new(bus.clone());
-        let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), &bus)?;
+        let service = wallets::signing_service(&settings, &bus)?;
+        let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), service.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
-        add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
+        add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), writer)?;
         plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
         let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
         let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
@@ -370,10 +372,10 @@ fn add_actors(
     role: Role,
     (bus, supervisor): (&Bus, &Arc<Supervisor>),
     chain: &OpenedChain,
-    (pool, directory): (&Arc<PoolSwitch>, &WalletDirectory),
+    (pool, directory, service): (&Arc<PoolSwitch>, &WalletDirectory, Option<ServiceWallet>),
     writer: ChainHandle,
 ) -> Result<(), Stop> {
-    let accounts = wallets::module(directory.clone());
+    let accounts = wallets::module(directory.clone(), service);
     for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool)), accounts]
     {
         host.add_actor(actor).map_err(Stop::failure)?;

@@ -9,7 +9,8 @@ const NO_NETWORK: &str = "--p2p turns the network on, and the section Peers of d
                           `tenon import FILE` or admin_importChain";
 const NO_KEY_ON_LINES: &str = "other users of the machine can read a command line: write the key to a file (mode 600) and name it with \
                                --nodekey";
-const NO_SIGNERS: &str = "there are no smart cards and external signers yet: --keystore names a folder of key files";
+const NO_SMART_CARDS: &str =
+    "smart cards are not reached: --keystore names a folder of key files, --signer a signing service";
 const DEVICES: &str = "--device.enabled looks for hardware wallets; without it none is touched";
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
@@ -50,7 +51,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["nodekeyhex"], NO_KEY_ON_LINES),
     (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
     (&["nousb", "usb"], DEVICES),
-    (&["pcscdpath", "signer"], NO_SIGNERS),
+    (&["pcscdpath"], NO_SMART_CARDS),
     (
         &[
             "mine",

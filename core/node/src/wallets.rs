@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
-use tenon_accounts::{Accounts, KeystoreOptions, WalletDirectory};
+use tenon_accounts::{Accounts, KeystoreOptions, WalletBackend, WalletDirectory};
 use tenon_api::messages::{
     CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
     SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
@@ -15,8 +15,10 @@ use tenon_bus::{Bus, CallContext};
 use tenon_config::Settings;
 use tenon_device_wallets::DeviceWallets;
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_signing_wallet::{Endpoint, ServiceWallet};
 use tokio::task::JoinHandle;
 
+use crate::bounded_file;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 use crate::passwords::Passwords;
@@ -48,6 +50,7 @@ pub(crate) fn directory(
     chain: &OpenedChain,
     development: Option<Accounts>,
     devices: DeviceWallets,
+    service: Option<ServiceWallet>,
     bus: &Bus,
 ) -> Result<WalletDirectory, Stop> {
     let options = KeystoreOptions {
@@ -56,7 +59,25 @@ pub(crate) fn directory(
         allows_insecure_unlock: settings.accounts.allow_insecure_unlock,
     };
     let directory = WalletDirectory::new(chain.info.chain_id, bus.clone(), development, Some(options));
-    Ok(directory.with_backend(Arc::new(devices)).with_fee_cap(pool_settings::fee_cap(settings)))
+    let service = service.map(|service| Arc::new(service) as Arc<dyn WalletBackend>);
+    let directory = service.into_iter().fold(directory.with_backend(Arc::new(devices)), WalletDirectory::with_backend);
+    Ok(directory.with_fee_cap(pool_settings::fee_cap(settings)))
+}
+
+/// The wallet of the signing service that the settings name.
+///
+/// # Errors
+/// [`Stop::Usage`] for a URL that names none, or a token that can't be read.
+pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<ServiceWallet>, Stop> {
+    let Some(url) = &settings.signer.url else { return Ok(None) };
+    let token = settings.signer.token.as_ref().map(|path| {
+        bounded_file::secret_text(path)
+            .map_err(|error| Stop::Usage(format!("signer.token: {}: {error}", path.display())))
+    });
+    let token = token.transpose()?;
+    let endpoint = Endpoint::new(url, token.as_ref().map(|token| token.as_str()));
+    let endpoint = endpoint.map_err(|error| Stop::Usage(format!("signer.url: {error}")))?;
+    Ok(Some(ServiceWallet::new(endpoint, bus.clone())))
 }
 
 /// The folder of key files. On native chains names of new files are those of the reference client.
@@ -105,7 +126,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
 }
 
 /// The wallets as a module: stopped, all accounts are locked and nothing is signed.
-pub(crate) fn module(directory: WalletDirectory) -> ActorModule {
+pub(crate) fn module(directory: WalletDirectory, service: Option<ServiceWallet>) -> ActorModule {
     ActorModule {
         name: "accounts",
         summary: "Signs with the keys of this node.",
@@ -113,13 +134,14 @@ pub(crate) fn module(directory: WalletDirectory) -> ActorModule {
         answers: REQUESTS,
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
-        control: ActorControl::Switch(Box::new(AccountsActor { directory, following: Mutex::default() })),
+        control: ActorControl::Switch(Box::new(AccountsActor { directory, service, following: Mutex::default() })),
     }
 }
 
 struct AccountsActor {
     directory: WalletDirectory,
-    /// The task that follows the folder of key files. Nothing awaits under the lock.
+    service: Option<ServiceWallet>,
+    /// The task that follows the folder of key files and the signing service. Nothing awaits under the lock.
     following: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -132,7 +154,18 @@ impl AccountsActor {
 impl ActorSwitch for AccountsActor {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
-            let before = self.exchange(Some(tokio::spawn(self.directory.clone().follow())));
+            let (directory, service) = (self.directory.clone(), self.service.clone());
+            if let Some(service) = &service {
+                // Its accounts are listed from the start, if it is there.
+                service.look().await;
+            }
+            let following = async move {
+                match service {
+                    Some(service) => tokio::join!(directory.follow(), service.follow()).0,
+                    None => directory.follow().await,
+                }
+            };
+            let before = self.exchange(Some(tokio::spawn(following)));
             before.iter().for_each(JoinHandle::abort);
             Ok(())
         }

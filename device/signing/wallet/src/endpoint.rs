@@ -1,0 +1,197 @@
+//! Where the service is, and calls to it.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpStream, UnixStream},
+};
+
+/// Maximum length of an answer, bytes.
+const MAX_ANSWER: usize = 4 << 20;
+/// Time for a connection.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// Why the service does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// The text names no service.
+    #[error("{0:?} is no signing service: give the path of its socket, or http://ADDRESS:PORT of this machine")]
+    Url(String),
+    /// The token is missing, or can't be sent.
+    #[error("a signing service over HTTP needs the client's token")]
+    Token,
+    /// The service can't be reached.
+    #[error("the signing service at {endpoint} can't be reached: {reason}")]
+    Unreachable {
+        /// Where.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
+    /// What it answers is no answer.
+    #[error("the signing service at {endpoint} answers wrongly: {reason}")]
+    Wrong {
+        /// Where.
+        endpoint: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It refuses, in its words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+#[derive(Clone)]
+enum Place {
+    Socket(PathBuf),
+    Http { address: SocketAddr, token: Arc<str> },
+}
+
+/// Where a signing service is.
+#[derive(Clone)]
+pub struct Endpoint(Place);
+
+impl Endpoint {
+    /// Reads a path, `unix:PATH`, or `http://ADDRESS:PORT`, which needs a token. HTTP leads to this machine only: what
+    /// is sent is not encrypted.
+    ///
+    /// # Errors
+    /// [`EndpointError::Url`], [`EndpointError::Token`].
+    pub fn new(url: &str, token: Option<&str>) -> Result<Self, EndpointError> {
+        if let Some(rest) = url.strip_prefix("http://") {
+            let address: Option<SocketAddr> = rest.trim_end_matches('/').parse().ok();
+            let address = address.filter(|address| address.ip().is_loopback());
+            let address = address.ok_or_else(|| EndpointError::Url(url.to_owned()))?;
+            let token = token.map(str::trim).filter(|token| !token.is_empty()).ok_or(EndpointError::Token)?;
+            return Ok(Self(Place::Http { address, token: token.into() }));
+        }
+        let path = url.strip_prefix("unix://").or_else(|| url.strip_prefix("unix:")).unwrap_or(url);
+        match path.is_empty() || path.contains("://") {
+            true => Err(EndpointError::Url(url.to_owned())),
+            false => Ok(Self(Place::Socket(path.into()))),
+        }
+    }
+
+    /// Calls a method. Dropping the future ends the call at the service, too.
+    ///
+    /// # Errors
+    /// [`EndpointError`].
+    pub async fn call(&self, method: &str, params: &Value) -> Result<Value, EndpointError> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let text = match &self.0 {
+            Place::Socket(path) => {
+                let connecting = tokio::time::timeout(CONNECT_TIME, UnixStream::connect(path)).await;
+                let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
+                self.over_socket(stream.map_err(|error| self.unreachable(error))?, &request).await?
+            }
+            Place::Http { address, token } => self.over_http(*address, token, &request).await?,
+        };
+        let mut answer: Value = serde_json::from_slice(&text).map_err(|error| self.wrong(error))?;
+        match answer["error"]["message"].as_str() {
+            Some(message) => Err(EndpointError::Refused(shown(message))),
+            None if answer["result"].is_null() => Err(self.wrong("it has neither result nor error")),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    async fn over_socket(&self, mut stream: UnixStream, request: &Value) -> Result<Vec<u8>, EndpointError> {
+        let broken = |error: std::io::Error| self.unreachable(error);
+        stream.write_all(format!("{request}\n").as_bytes()).await.map_err(broken)?;
+        let mut text = Vec::new();
+        loop {
+            let count = stream.read_buf(&mut text).await.map_err(broken)?;
+            if text.last() == Some(&b'\n') {
+                return Ok(text);
+            }
+            if count == 0 {
+                return Err(self.unreachable("it closed the connection"));
+            }
+            if text.len() > MAX_ANSWER {
+                return Err(self.wrong("the answer is too long"));
+            }
+        }
+    }
+
+    async fn over_http(&self, address: SocketAddr, token: &str, request: &Value) -> Result<Vec<u8>, EndpointError> {
+        let connecting = tokio::time::timeout(CONNECT_TIME, TcpStream::connect(address)).await;
+        let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
+        let stream = TokioIo::new(stream.map_err(|error| self.unreachable(error))?);
+        let handshake = hyper::client::conn::http1::handshake(stream).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.unreachable(error))?;
+        let request = Request::post("/")
+            .header(header::HOST, address.to_string())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .body(Full::new(Bytes::from(request.to_string())))
+            .map_err(|_| EndpointError::Token)?;
+        let answering = async {
+            let answer = sender.send_request(request).await.map_err(|error| self.unreachable(error))?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| self.wrong(error))?.to_bytes();
+            match status.is_success() {
+                true => Ok(body.to_vec()),
+                false => Err(EndpointError::Refused(shown(&format!("{status}: {}", String::from_utf8_lossy(&body))))),
+            }
+        };
+        // The connection is driven here, so that it closes when the caller leaves.
+        let mut connection = std::pin::pin!(connection);
+        let mut answering = std::pin::pin!(answering);
+        tokio::select! {
+            biased;
+            answer = &mut answering => answer,
+            _ = &mut connection => answering.await,
+        }
+    }
+
+    fn unreachable(&self, reason: impl fmt::Display) -> EndpointError {
+        EndpointError::Unreachable { endpoint: self.to_string(), reason: reason.to_string() }
+    }
+
+    fn wrong(&self, reason: impl fmt::Display) -> EndpointError {
+        EndpointError::Wrong { endpoint: self.to_string(), reason: reason.to_string() }
+    }
+}
+
+/// Text of the service: bounded, on one line, without characters that control a terminal.
+fn shown(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).take(500).collect()
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Socket(path) => write!(formatter, "{}", path.display()),
+            Place::Http { address, .. } => write!(formatter, "http://{address}"),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Endpoint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_socket_or_a_port_of_this_machine() {
+        let shown = |url: &str| Endpoint::new(url, Some("token")).map(|endpoint| endpoint.to_string());
+        assert_eq!(shown("/run/signer.sock").as_deref(), Ok("/run/signer.sock"));
+        assert_eq!(shown("unix:///run/signer.sock").as_deref(), Ok("/run/signer.sock"));
+        assert_eq!(shown("http://127.0.0.1:8550/").as_deref(), Ok("http://127.0.0.1:8550"));
+        for url in ["", "https://127.0.0.1:1", "http://10.0.0.1:1", "http://localhost", "ws://127.0.0.1:1"] {
+            assert!(matches!(shown(url), Err(EndpointError::Url(_))), "{url}");
+        }
+        assert_eq!(Endpoint::new("http://127.0.0.1:1", None).unwrap_err(), EndpointError::Token);
+    }
+}
