@@ -1,18 +1,20 @@
-//! A caller that leaves, and a panic, at each button of each flow: nothing is signed unseen, and the next signing works.
+//! A caller that leaves, and a panic, at each button and prompt of each flow: nothing is signed unseen, and the next signing works.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use support::{ACCOUNT, Shared, legacy, settings, soon};
+use support::{ACCOUNT, HIDDEN, LATER, Shared, legacy, mail, positions, settings, soon};
 use tenon_device_session::{Answer, DerivationPath, DeviceError, OpenState, Person, Prompt};
-use tenon_device_simulator::{Approval, Model, SimulatorSettings};
+use tenon_device_simulator::{Approval, Model, PassphraseSource, Simulator, SimulatorSettings};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,7 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 enum Flow {
     Transaction,
     Message,
+    TypedData,
     ShownAddress,
+}
+
+/// The flows in which a model asks for buttons.
+fn flows(model: Model) -> &'static [Flow] {
+    match LATER.contains(&model) {
+        true => &[Flow::Transaction, Flow::Message, Flow::TypedData, Flow::ShownAddress],
+        false => &[Flow::Transaction, Flow::Message, Flow::ShownAddress],
+    }
 }
 
 /// Counts buttons; panics at one of them, if it is to.
@@ -49,6 +60,7 @@ fn begin<'a>(shared: &'a Shared, flow: Flow, person: Counts) -> BoxFuture<'a, Re
                 handle.sign_transaction(ACCOUNT, legacy(Some(50), 1500), person, soon()).await.map(drop)
             }
             Flow::Message => handle.sign_message(ACCOUNT, b"hello".to_vec(), person, soon()).await.map(drop),
+            Flow::TypedData => handle.sign_typed_data(ACCOUNT, mail(), person, soon()).await.map(drop),
             Flow::ShownAddress => {
                 handle.derive(DerivationPath::account(0), false, true, person, soon()).await.map(drop)
             }
@@ -101,7 +113,7 @@ fn asking(model: Model) -> SimulatorSettings {
 async fn a_caller_may_leave_at_any_button() {
     for model in Model::ALL {
         let shared = Shared::open(asking(model)).await;
-        for flow in [Flow::Transaction, Flow::Message, Flow::ShownAddress] {
+        for &flow in flows(model) {
             for number in 1.. {
                 let before = shared.simulator.observed().signatures;
                 let (buttons, mut shown) = watch::channel(0);
@@ -125,22 +137,118 @@ async fn a_caller_may_leave_at_any_button() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_at_any_button_closes_the_wallet_and_signs_nothing() {
     for model in Model::ALL {
-        for number in 1..=3 {
-            let shared = Shared::open(asking(model)).await;
-            let (buttons, mut shown) = watch::channel(0);
-            let panics = Counts { buttons, panics_at: Some(number) };
-            let mut running = begin(&shared, Flow::Transaction, panics);
-            assert!(timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap());
+        for &flow in flows(model) {
+            panics_at_each_button(model, flow).await;
+        }
+    }
+}
 
-            assert_eq!(running.await, Err(DeviceError::SessionFailed), "{model}, button {number}");
+async fn panics_at_each_button(model: Model, flow: Flow) {
+    for number in 1.. {
+        let shared = Shared::open(asking(model)).await;
+        let (buttons, mut shown) = watch::channel(0);
+        let panics = Counts { buttons, panics_at: Some(number) };
+        let mut running = begin(&shared, flow, panics);
+        if !timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap() {
+            assert!(number > 1, "{model}, {flow:?}: it shows nothing");
+            return;
+        }
 
-            let mut status = shared.handle.watch_status();
-            let closed = status.wait_for(|status| status.state == OpenState::Closed);
-            timeout(PATIENCE, closed).await.expect("it stays open").unwrap();
-            assert_eq!(shared.simulator.observed().signatures, 0, "{model}, button {number}");
-            shared.reopen().await;
-            confirmed(&shared, Flow::Transaction).await;
-            assert_eq!(shared.simulator.observed().signatures, 1, "{model}, button {number}");
+        assert_eq!(running.await, Err(DeviceError::SessionFailed), "{model}, {flow:?}, button {number}");
+
+        closes(&shared).await;
+        assert_eq!(shared.simulator.observed().signatures, 0, "{model}, {flow:?}, button {number}");
+        shared.reopen().await;
+        confirmed(&shared, Flow::Transaction).await;
+        assert_eq!(shared.simulator.observed().signatures, 1, "{model}, {flow:?}, button {number}");
+    }
+}
+
+async fn closes(shared: &Shared) {
+    let mut status = shared.handle.watch_status();
+    let closed = status.wait_for(|status| status.state == OpenState::Closed);
+    timeout(PATIENCE, closed).await.expect("it stays open").unwrap();
+}
+
+/// How an opening breaks off at a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    Leave,
+    Panic,
+}
+
+/// Knows PIN and passphrase; breaks off at one of the prompts, if it is to.
+struct Prompted {
+    simulator: Arc<Simulator>,
+    prompts: watch::Sender<u32>,
+    breaks_at: Option<(u32, Break)>,
+}
+
+impl Person for Prompted {
+    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        self.prompts.send_modify(|count| *count += 1);
+        let number = *self.prompts.borrow();
+        match self.breaks_at {
+            Some((at, Break::Panic)) if at == number => panic!("by the test"),
+            Some((at, Break::Leave)) if at == number => return std::future::pending().boxed(),
+            _ => {}
+        }
+        async move {
+            Some(match prompt {
+                Prompt::Pin(_) => Answer::Pin(positions(&self.simulator, "1234").await),
+                Prompt::Passphrase { .. } => Answer::Passphrase(Zeroizing::new("trezor".to_owned())),
+            })
+        }
+        .boxed()
+    }
+
+    fn button(&mut self) {}
+}
+
+fn guarded(model: Model) -> SimulatorSettings {
+    let has_keypad = matches!(model, Model::One | Model::OneLater);
+    SimulatorSettings {
+        pin: has_keypad.then(|| Zeroizing::new("1234".to_owned())),
+        has_passphrase_protection: true,
+        passphrase_source: PassphraseSource::Host,
+        ..settings(model)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opening_may_break_off_at_any_prompt() {
+    for model in Model::ALL {
+        let prompts = if guarded(model).pin.is_some() { 2 } else { 1 };
+        for (number, how) in (1..=prompts).flat_map(|number| [(number, Break::Leave), (number, Break::Panic)]) {
+            let shared = Shared::new(guarded(model));
+            let person = |breaks_at| {
+                let (prompts, asked) = watch::channel(0);
+                (Box::new(Prompted { simulator: Arc::clone(&shared.simulator), prompts, breaks_at }), asked)
+            };
+
+            let (breaking, mut asked) = person(Some((number, how)));
+            let opening = shared.handle.open(None, breaking, soon());
+            match how {
+                Break::Panic => assert_eq!(opening.await, Err(DeviceError::SessionFailed), "{model}, prompt {number}"),
+                Break::Leave => {
+                    let reached = async { asked.wait_for(|count| *count >= number).await.map(drop) };
+                    tokio::select! {
+                        opened = opening => panic!("{model}, prompt {number}: {opened:?}"),
+                        reached = timeout(PATIENCE, reached) => reached.expect("no prompt").unwrap(),
+                    }
+                }
+            }
+            closes(&shared).await;
+
+            let (sound, _asked) = person(None);
+            assert_eq!(shared.handle.open(None, sound, soon()).await, Ok(()), "{model}, {how:?} at prompt {number}");
+            let path = DerivationPath::account(0);
+            let (sound, _asked) = person(None);
+            assert_eq!(shared.handle.derive(path, true, false, sound, soon()).await, Ok(HIDDEN), "{model}");
+            let (sound, _asked) = person(None);
+            let signed = shared.handle.sign_message(HIDDEN, b"hello".to_vec(), sound, soon()).await;
+            assert!(signed.is_ok(), "{model}, {how:?} at prompt {number}: {signed:?}");
+            assert_eq!(shared.simulator.observed().signatures, 1, "{model}, {how:?} at prompt {number}");
         }
     }
 }

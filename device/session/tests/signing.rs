@@ -6,8 +6,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
-use support::{ACCOUNT, Held, legacy, never, settings};
+use alloy_primitives::{Address, B256, Bytes, U256, address, hex, keccak256};
+use support::{ACCOUNT, Held, LATER, legacy, mail, never, settings};
 use tenon_device_session::{
     AccessListItem, DerivationPath, DeviceError, Fees, Member, MemberType, NoPerson, Signature, Transaction, TypedData,
     Unsupported, Value,
@@ -17,8 +17,6 @@ use tenon_device_simulator::{Approval, Model, SimulatorSettings};
 async fn sign(held: &mut Held, transaction: Transaction) -> Result<Signature, DeviceError> {
     held.wallet.sign_transaction(ACCOUNT, transaction, &mut NoPerson, &mut never()).await
 }
-
-const LATER: [Model; 2] = [Model::OneLater, Model::TLater];
 
 #[tokio::test]
 async fn signs_transactions_of_type_0_on_every_model() {
@@ -181,38 +179,6 @@ async fn a_person_rejects_and_the_next_request_works() {
         assert_eq!(rejecting.simulator.observed().signatures, 0);
         rejecting.pin_account().await.unwrap();
         sign(&mut held, legacy(Some(50), 0)).await.unwrap();
-    }
-}
-
-/// The example of EIP-712, with its hashes as the standard gives them.
-fn mail() -> TypedData {
-    let member = |name: &str, kind| Member { name: name.into(), kind };
-    let person = || MemberType::Structure("Person".into());
-    let domain = vec![
-        member("name", MemberType::Text),
-        member("version", MemberType::Text),
-        member("chainId", MemberType::Unsigned(32)),
-        member("verifyingContract", MemberType::Address),
-    ];
-    let mail = vec![member("from", person()), member("to", person()), member("contents", MemberType::Text)];
-    let people = vec![member("name", MemberType::Text), member("wallet", MemberType::Address)];
-    let text = |text: &str| Value::Plain(text.as_bytes().to_vec());
-    let mut chain_id = vec![0; 32];
-    chain_id[31] = 1;
-    let cow = hex!("CD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826").to_vec();
-    let bob = hex!("bBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB").to_vec();
-    let contract = hex!("CcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC").to_vec();
-    TypedData {
-        structures: BTreeMap::from([("EIP712Domain".into(), domain), ("Mail".into(), mail), ("Person".into(), people)]),
-        primary_type: "Mail".into(),
-        domain: Value::Parts(vec![text("Ether Mail"), text("1"), Value::Plain(chain_id), Value::Plain(contract)]),
-        message: Value::Parts(vec![
-            Value::Parts(vec![text("Cow"), Value::Plain(cow)]),
-            Value::Parts(vec![text("Bob"), Value::Plain(bob)]),
-            text("Hello, Bob!"),
-        ]),
-        domain_separator: b256!("f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"),
-        message_hash: Some(b256!("c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e")),
     }
 }
 

@@ -3,15 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{Address, Bytes, U256, address};
+use alloy_primitives::{Address, Bytes, U256, address, b256, hex};
 use futures_util::future::BoxFuture;
 use tenon_device_framing::{Packets, Reader};
 use tenon_device_session::{
-    Answer, DerivationPath, DeviceError, Fees, NoPerson, Person, Prompt, Timeouts, Transaction, Wallet, WalletActor,
-    WalletHandle, WalletStatus,
+    Answer, DerivationPath, DeviceError, Fees, Member, MemberType, NoPerson, Person, Prompt, Timeouts, Transaction,
+    TypedData, Value, Wallet, WalletActor, WalletHandle, WalletStatus,
 };
 use tenon_device_simulator::{MemoryTransport, Model, Simulator, SimulatorSettings};
 use tenon_device_transport::{Link as _, Wire};
@@ -25,6 +26,9 @@ use zeroize::Zeroizing;
 pub(crate) const ALL: &str = "all all all all all all all all all all all all";
 
 pub(crate) const ACCOUNT: Address = address!("73d0385F4d8E00C5e6504C6030F47BF6212736A8");
+
+/// The models of later firmware.
+pub(crate) const LATER: [Model; 2] = [Model::OneLater, Model::TLater];
 
 /// Account 0 behind the passphrase `trezor`.
 pub(crate) const HIDDEN: Address = address!("E5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9");
@@ -161,5 +165,37 @@ pub(crate) fn legacy(chain_id: Option<u64>, data: usize) -> Transaction {
         value: U256::from(10),
         data: Bytes::from((0..data).map(|at| at as u8).collect::<Vec<_>>()),
         fees: Fees::Legacy { gas_price: U256::from(250_000_000u64) },
+    }
+}
+
+/// The example of EIP-712, with its hashes as the standard gives them.
+pub(crate) fn mail() -> TypedData {
+    let member = |name: &str, kind| Member { name: name.into(), kind };
+    let person = || MemberType::Structure("Person".into());
+    let domain = vec![
+        member("name", MemberType::Text),
+        member("version", MemberType::Text),
+        member("chainId", MemberType::Unsigned(32)),
+        member("verifyingContract", MemberType::Address),
+    ];
+    let mail = vec![member("from", person()), member("to", person()), member("contents", MemberType::Text)];
+    let people = vec![member("name", MemberType::Text), member("wallet", MemberType::Address)];
+    let text = |text: &str| Value::Plain(text.as_bytes().to_vec());
+    let mut chain_id = vec![0; 32];
+    chain_id[31] = 1;
+    let cow = hex!("CD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826").to_vec();
+    let bob = hex!("bBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB").to_vec();
+    let contract = hex!("CcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC").to_vec();
+    TypedData {
+        structures: BTreeMap::from([("EIP712Domain".into(), domain), ("Mail".into(), mail), ("Person".into(), people)]),
+        primary_type: "Mail".into(),
+        domain: Value::Parts(vec![text("Ether Mail"), text("1"), Value::Plain(chain_id), Value::Plain(contract)]),
+        message: Value::Parts(vec![
+            Value::Parts(vec![text("Cow"), Value::Plain(cow)]),
+            Value::Parts(vec![text("Bob"), Value::Plain(bob)]),
+            text("Hello, Bob!"),
+        ]),
+        domain_separator: b256!("f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"),
+        message_hash: Some(b256!("c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e")),
     }
 }
