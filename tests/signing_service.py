@@ -67,11 +67,11 @@ class Connection:
 class SigningService:
     """`tenon signer run`, with the keys above in light key files."""
 
-    def __init__(self, place, policy, settings="", keys=KEYS, udp=(), options=None, **variables):
+    def __init__(self, place, policy, settings="", keys=KEYS, udp=(), options=None, password=PASSWORD, **variables):
         self.place = pathlib.Path(place)
         self.variables, self.options = variables, options or {}
         self.write_policy(policy)
-        (self.place / "passwords").write_text(PASSWORD)
+        (self.place / "passwords").write_text(password)
         keystore = self.place / "keystore"
         if not keystore.exists():
             keystore.mkdir()

@@ -1,13 +1,16 @@
 """Passwords and keys leave no trace: not in memory, not in logs, not in core files."""
 
+import http.client
 import json
 import os
 import secrets
 import time
 
 import pytest
+from eth_account import Account
 
 import wire
+from signing_service import Refused, SigningService
 from simulated_device import DebugLink, simulated
 from tenon_node import Node, RpcError, folder
 from test_exposure import over_socket, token
@@ -198,3 +201,73 @@ def test_memory_and_logs_hold_no_pin_and_no_passphrase_of_a_device(options):
             assert not [name for name, needle in own.needles().items() if needle in log]
             # The scan finds what is there: the wallet's URL is no secret.
             assert found_in(node.process.pid, {"url": f"trezor://udp:{address}".encode()})
+
+
+def test_memory_and_logs_of_the_signing_service_hold_no_password_pin_or_passphrase():
+    """The key of an opened key file stays, once; nothing else does."""
+    own = DeviceSecrets()
+    password, bearer, key = secrets.token_hex(12), secrets.token_hex(20), secrets.token_bytes(32)
+    needles = {"password": password.encode(), "key as text": key.hex().encode()}
+    with simulated("one", "--pin", own.pin, "--passphrase", "--time-scale", "0") as address, folder() as place:
+        (place / "web.token").write_text(bearer)
+        (place / "web.token").chmod(0o600)
+        account = Account.from_key(key).address
+        with SigningService(place, POLICY, SETTINGS, {account: key.hex()}, [address], password=password) as service:
+            url = f"trezor://udp:{address}"
+            told = lambda: next((each["status"] for each in service.approver("owner", "wallets_list") if each["url"] == url), "")
+            with DebugLink(address) as debug:
+                for _ in range(500):
+                    if told().endswith("waiting for PIN"):
+                        break
+                    time.sleep(0.05)
+                own.positions.append(debug.positions(own.pin))
+                with pytest.raises(Refused, match="passphrase needed"):
+                    service.approver("owner", "wallets_open", url, own.positions[0])
+                assert service.approver("owner", "wallets_open", url, own.passphrase)
+            of_device = service.approver("owner", "wallets_derive", url, "m/44'/60'/0'/0/0")
+            for signer in (account, of_device):
+                assert service.call("client", "eth_sign", signer, "0x00").startswith("0x")
+            connection = http.client.HTTPConnection(service.urls["http"].removeprefix("http://"), timeout=60)
+            connection.request("GET", "/api/v1/eth1/publicKeys", headers={"Authorization": f"Bearer {bearer}"})
+            assert len(json.loads(connection.getresponse().read())) == 1
+            connection.close()
+
+            pid = service.process.pid
+            for _ in range(20):
+                found = found_in(pid, needles | own.needles())
+                if not found:
+                    break
+                time.sleep(0.1)
+            assert not found
+            # The scan finds what is there.
+            assert found_in(pid, {"key": key, "url": url.encode()}) == {"key", "url"}
+            assert os.stat(f"/proc/{pid}/mem").st_uid == 0
+            logs = [service.errors().encode(), *(path.read_bytes() for path in (place / "log").iterdir())]
+            texts = needles | own.needles() | {"key": key}
+            assert not [name for log in logs for name, needle in texts.items() if needle in log]
+
+
+POLICY = """
+version = 1
+[[rules]]
+name = "messages"
+outcome = "allow"
+kinds = ["message"]
+clients = ["client"]
+accounts = "any"
+prefixes = "any"
+[[rules]]
+name = "bytes"
+outcome = "deny"
+kinds = ["raw"]
+"""
+SETTINGS = """
+[clients.client]
+socket = "client.sock"
+[clients.web]
+token = "web.token"
+[http]
+address = "127.0.0.1:0"
+[approvers.owner]
+socket = "owner.sock"
+"""

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use serde_json::de::IoRead;
 use serde_json::{Deserializer, StreamDeserializer, Value, json};
+use tenon_api::SecretText;
 use tenon_config::Resolved;
+use zeroize::Zeroizing;
 
 use crate::exit::Stop;
 use crate::running_nodes::{self, RunningNode};
@@ -71,6 +73,11 @@ impl SocketClient {
         self.last_id += 1;
         let request = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params });
         self.stream.write_all(format!("{request}\n").as_bytes()).map_err(gone)?;
+        self.answer()
+    }
+
+    /// Waits for the answer to the last request.
+    fn answer(&mut self) -> Result<Value, Stop> {
         loop {
             let mut answer = self.next()?;
             if answer["id"] != self.last_id {
@@ -81,6 +88,23 @@ impl SocketClient {
             }
             return Ok(answer["result"].take());
         }
+    }
+
+    /// Calls a method whose second parameter is a secret. The text of the request is wiped.
+    ///
+    /// # Errors
+    /// As for [`SocketClient::call`].
+    pub(crate) fn call_with_secret(&mut self, method: &str, first: &str, secret: &SecretText) -> Result<(), Stop> {
+        self.last_id += 1;
+        let quoted = |text: &str| serde_json::to_string(text).map(Zeroizing::new).map_err(Stop::failure);
+        let (first, secret) = (quoted(first)?, quoted(secret.expose())?);
+        let mut request = Zeroizing::new(String::with_capacity(128 + first.len() + secret.len()));
+        let parts =
+            [r#"{"jsonrpc":"2.0","id":"#, &self.last_id.to_string(), r#","method":""#, method, r#"","params":["#];
+        parts.iter().for_each(|part| request.push_str(part));
+        [first.as_str(), ",", &secret, "]}\n"].iter().for_each(|part| request.push_str(part));
+        self.stream.write_all(request.as_bytes()).map_err(gone)?;
+        self.answer().map(drop)
     }
 
     /// Waits for the next notification of a subscription.

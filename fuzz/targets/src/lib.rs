@@ -62,7 +62,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 51] = [
+pub const TARGETS: [Target; 52] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -105,6 +105,7 @@ pub const TARGETS: [Target; 51] = [
     target("device_typed_data", "typed data for hardware wallets", Bound::bytes(1 << 18, 512), device::typed_data_text),
     target("signing_policy", "rules for signing", Bound::bytes(1 << 20, 1024), signing::policy),
     target("signing_call", "calls and texts before an approval", Bound::bytes(1 << 18, 512), signing::call),
+    target("signing_request", "requests of the signing service", Bound::bytes(4 << 20, 512), signing::service_request),
     target("signing_log", "lines of the audit log", Bound::bytes(1 << 20, 512), signing::audit_log),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
     target("script", "tracers written in JavaScript", Bound::bytes(64 << 20, 512), execution::script),

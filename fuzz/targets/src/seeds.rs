@@ -87,6 +87,15 @@ pub(crate) fn words(target: &str) -> Vec<String> {
              window 24h max-value-in-window max-fee-in-window max-requests-in-window replace delegations domains \
              primary-types prefixes [interfaces.token] file contracts token.transfer 0xa9059cbb 1.5 ether gwei wei",
         ),
+        "signing_request" => [
+            text(JSON),
+            text(
+                "\"from\" \"to\" \"gas\" \"gasPrice\" \"chainId\" \"nonce\" \"value\" \"data\" \"types\" \"EIP712Domain\" \"primaryType\" \
+                 \"domain\" \"message\" \"text/plain\" \"data/typed\" \"proposedBlockInfo\" \"hash\" \"round\" \"number\" \"gapNumber\" \
+                 \"highestQuorumCert\" \"highestTimeoutCert\" \"signatures\" \x19Ethereum Signed Message:",
+            ),
+        ]
+        .concat(),
         "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
@@ -150,6 +159,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "key_file" => crate::key_files::files(),
         "signing_policy" => crate::signing::policies(),
         "signing_call" => crate::signing::calls(),
+        "signing_request" => crate::signing::service_requests(),
         "signing_log" => crate::signing::audit_lines(),
         "enode" => crate::enodes::urls(),
         "network_handshake" => recorded_peers(&["dialed-local", "dialing"], crate::network::packets),

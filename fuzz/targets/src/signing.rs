@@ -96,6 +96,37 @@ pub(crate) fn calls() -> Vec<Vec<u8>> {
     vec![transfer, vec![0xff; 68], "pay \u{202e}0001".as_bytes().to_vec()]
 }
 
+/// A request of any bytes is refused with a reason, or has one hash and a bounded presentation.
+pub(crate) fn service_request(input: &[u8]) {
+    tenon_signing_service::fuzzing::request(input);
+}
+
+/// Requests of every method, and data whose hash is signed.
+pub(crate) fn service_requests() -> Vec<Vec<u8>> {
+    let account = Address::repeat_byte(7);
+    let transaction = format!(
+        r#"[{{"from":"{account}","to":"{account}","gas":"0x5208","gasPrice":"0x1","value":"0x1","nonce":"0x0","chainId":"0x32"}}]"#
+    );
+    let data = r#"{"types":{"EIP712Domain":[{"name":"name","type":"string"}],"T":[{"name":"a","type":"uint256"}]},"primaryType":"T","domain":{"name":"x"},"message":{"a":1}}"#;
+    let info = format!(r#"{{"hash":"{}","round":5,"number":905}}"#, B256::ZERO);
+    let certificate = format!(r#"{{"proposedBlockInfo":{info},"signatures":[],"gapNumber":450}}"#);
+    let texts = [
+        format!(r#"["{account}","0x68656c6c6f"]"#),
+        transaction,
+        format!(r#"["{account}",{data}]"#),
+        format!(r#"["data/typed","{account}",{data}]"#),
+        format!(r#"["{account}",50,"0xc0"]"#),
+        format!(r#"["{account}",50,{{"proposedBlockInfo":{info},"gapNumber":"0x1c2"}}]"#),
+        format!(r#"["{account}",50,{{"round":5,"gapNumber":450}}]"#),
+        format!(
+            r#"["{account}",50,{{"highestQuorumCert":{certificate},"highestTimeoutCert":{{"round":4,"signatures":[],"gapNumber":450}}}}]"#
+        ),
+    ];
+    let requests = (0_u8..).zip(texts).map(|(method, text)| [vec![method], text.into_bytes()].concat());
+    let raw = [&b"\xff\xc9\x80\x80\x80\x80\x80\x80\x32\x80\x80"[..], b"\xff\x19Ethereum Signed Message:\n2hi"];
+    requests.chain(raw.into_iter().map(<[u8]>::to_vec)).collect()
+}
+
 /// A log of any bytes is read or refused, and a log that is read has the entries that its lines say.
 pub(crate) fn audit_log(input: &[u8]) {
     let mut lines = input.split_inclusive(|byte| *byte == b'\n');

@@ -12,6 +12,7 @@ mod use_wallet;
 use clap::{ArgMatches, Command};
 
 use crate::exit::Stop;
+pub(crate) use person::KEYPAD;
 pub(crate) use transaction::read as read_transaction;
 pub(crate) use typed_data::read as read_typed_data;
 

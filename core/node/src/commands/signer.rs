@@ -7,6 +7,7 @@ mod new;
 mod policy;
 mod requests;
 mod run;
+mod wallets;
 
 use clap::{ArgMatches, Command};
 
@@ -29,6 +30,7 @@ pub(crate) fn definition() -> Command {
         .arg_required_else_help(true)
         .subcommands([new::definition(), run::definition()])
         .subcommands(requests::definitions())
+        .subcommands(wallets::definitions())
         .subcommands([policy::definition(), audit::definition(), run::helper()])
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("policy", matches)) => policy::execute(matches),
         Some(("audit", matches)) => audit::execute(matches),
         Some((command, _)) if run::is_helper(command) => run::help(),
+        Some((command @ ("wallets" | "open" | "derive"), matches)) => wallets::execute(command, matches),
         Some((command, matches)) => requests::execute(command, matches),
         None => Err(Stop::Usage("tenon signer: which command?".into())),
     }

@@ -1,12 +1,17 @@
 //! Approvers over JSON-RPC, each on a socket of its own: `approvals_list`, `approvals_show`, `approvals_approve`,
-//! `approvals_deny`, `approvals_login`, and `policy_reload`.
+//! `approvals_deny`, `approvals_login`, `policy_reload`; and hardware wallets: `wallets_list`, `wallets_open`,
+//! `wallets_derive`.
 
 use std::sync::Arc;
 
 use alloy_primitives::B256;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tenon_api::Failure;
+use tenon_api::{
+    Failure, SecretText,
+    messages::{Wallet, WalletAnswer, WalletOperation, WalletStatus},
+};
+use tenon_bus::CallContext;
 use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
 
 use crate::{ApproveError, Page, Service, methods};
@@ -25,7 +30,12 @@ impl ApproverSocket {
         Self { service, approver: approver.into(), page }
     }
 
-    async fn answer(&self, method: &str, params: Option<&str>) -> Result<serde_json::Value, Failure> {
+    async fn answer(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        context: &CallContext,
+    ) -> Result<serde_json::Value, Failure> {
         let missing = |number: u64| Failure::from(ApproveError::NotWaiting(number));
         match method {
             "approvals_list" => json_of(&self.service.approvals().list()),
@@ -53,9 +63,35 @@ impl ApproverSocket {
             }
             "policy_reload" => json_of(&self.service.reload().await?),
             "policy_hash" => json_of(&self.service.policy().hash()),
+            "wallets_list" => Ok(self.service.wallets().wallets().iter().map(wallet_json).collect()),
+            "wallets_open" => {
+                let (url, secret): (String, SecretText) = arguments(params)?;
+                let operation = WalletOperation::Open { passphrase: secret };
+                self.service.wallets().use_wallet(&url, operation, context).await?;
+                Ok(json!(true))
+            }
+            "wallets_derive" => {
+                let (url, path): (String, String) = arguments(params)?;
+                let operation = WalletOperation::Derive { path, is_pinned: true };
+                match self.service.wallets().use_wallet(&url, operation, context).await? {
+                    WalletAnswer::Account(account) => json_of(&account.address),
+                    WalletAnswer::Done | WalletAnswer::Mnemonic(_) => Ok(json!(true)),
+                }
+            }
             _ => Err(methods::unknown_method(method)),
         }
     }
+}
+
+/// A wallet: where it is, how it stands, and its accounts.
+fn wallet_json(wallet: &Wallet) -> serde_json::Value {
+    let status = match &wallet.status {
+        WalletStatus::Locked => "locked",
+        WalletStatus::Unlocked => "unlocked",
+        WalletStatus::Told(text) => text,
+    };
+    let accounts: Vec<_> = wallet.accounts.iter().map(|account| account.address).collect();
+    json!({ "url": wallet.url, "status": status, "failure": wallet.failure, "accounts": accounts })
 }
 
 fn json_of(value: &impl serde::Serialize) -> Result<serde_json::Value, Failure> {
@@ -77,13 +113,17 @@ impl RpcService for ApproverSocket {
     type Json = Vec<u8>;
     type Notifications = NoNotifications<Vec<u8>>;
 
-    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<Vec<u8>, Failure> {
-        let answer = self.answer(call.method(), call.params()).await?;
+    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
+        let answer = self.answer(call.method(), call.params(), &caller.context).await?;
         serde_json::to_vec(&answer).map_err(|error| Failure::server(error.to_string()))
     }
 
     fn only_reads(&self, method: &str) -> bool {
-        matches!(method, "approvals_list" | "policy_hash")
+        matches!(method, "approvals_list" | "policy_hash" | "wallets_list")
+    }
+
+    fn takes_secrets(&self, method: &[u8]) -> bool {
+        method == b"wallets_open"
     }
 
     async fn subscribe(

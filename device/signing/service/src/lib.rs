@@ -15,6 +15,9 @@ mod approvals;
 mod approver;
 mod client;
 mod clock;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod methods;
 mod page;

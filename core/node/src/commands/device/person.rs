@@ -12,7 +12,7 @@ use crate::log_output;
 use crate::passwords::Passwords;
 
 /// The keypad shown before a PIN is typed.
-const KEYPAD: &str = "\
+pub(crate) const KEYPAD: &str = "\
 Look at the device for the digits, and type their positions:
 
     7 8 9

@@ -23,17 +23,6 @@ pub(super) fn definitions() -> [Command; 6] {
     };
     let hash = Arg::new("hash").long("hash").value_name("HASH");
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of lines");
-    let with_socket = |command: Command| {
-        command.arg(
-            Arg::new("socket")
-                .long("socket")
-                .value_name("PATH")
-                .required(true)
-                .env(SOCKET_VARIABLE)
-                .value_parser(value_parser!(PathBuf))
-                .help("The approver's socket, as the settings name it"),
-        )
-    };
     [
         Command::new("requests").about("List the requests that wait for an approval").arg(json()),
         Command::new("show").about("Show what a request would sign").arg(number()).arg(json()),
@@ -46,6 +35,19 @@ pub(super) fn definitions() -> [Command; 6] {
         Command::new("reload").about("Read the policy again; the one in force stays if it can't be used"),
     ]
     .map(with_socket)
+}
+
+/// `--socket`, which every command of an approver has.
+pub(super) fn with_socket(command: Command) -> Command {
+    command.arg(
+        Arg::new("socket")
+            .long("socket")
+            .value_name("PATH")
+            .required(true)
+            .env(SOCKET_VARIABLE)
+            .value_parser(value_parser!(PathBuf))
+            .help("The approver's socket, as the settings name it"),
+    )
 }
 
 pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {

@@ -10,10 +10,10 @@ use tenon_sdk::{Param, RawArgument};
 const MAX_ARGUMENTS: usize = 8;
 
 /// The arguments of a call, as JSON.
-pub(super) struct Arguments<'a>(Vec<&'a RawValue>);
+pub(crate) struct Arguments<'a>(Vec<&'a RawValue>);
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new(params: Option<&'a str>) -> Result<Self, Failure> {
+    pub(crate) fn new(params: Option<&'a str>) -> Result<Self, Failure> {
         let arguments: Vec<&RawValue> =
             serde_json::from_str(params.unwrap_or("[]")).map_err(|_| Failure::invalid_params("non-array args"))?;
         match arguments.len() > MAX_ARGUMENTS {

@@ -4,15 +4,16 @@ mod consensus;
 mod decoding;
 mod ethereum;
 
+use alloy_primitives::Bytes;
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
 use tenon_signing_policy::Subject;
 
 use crate::{
-    Service, ServiceError, Signed,
+    Service, ServiceError,
     service::{Ask, message_bytes},
 };
-use decoding::Arguments;
+pub(crate) use decoding::Arguments;
 
 /// The methods as an OpenRPC document: the answer of `rpc_discover`.
 pub const DISCOVERY: &str = include_str!("discovery.json");
@@ -32,29 +33,41 @@ pub(crate) async fn answer(
     context: &CallContext,
 ) -> Result<Vec<u8>, Failure> {
     let arguments = Arguments::new(params)?;
-    let ask = match method {
+    match method {
         "eth_accounts" | "account_list" => return to_json(&service.accounts()),
         "account_version" => return to_json(&ACCOUNT_VERSION),
         "rpc_discover" => return Ok(DISCOVERY.as_bytes().to_vec()),
-        "eth_signTransaction" | "account_signTransaction" => {
-            return sign_transaction(service, client, &arguments, context).await;
-        }
-        "eth_sign" => ethereum::message(&arguments)?,
-        "eth_signTypedData_v4" | "eth_signTypedData" | "account_signTypedData" => ethereum::typed_data_of(&arguments)?,
-        "account_signData" => ethereum::data(&arguments)?,
-        "consensus_signSeal" => consensus::seal(&arguments)?,
-        "consensus_signVote" => consensus::vote(&arguments)?,
-        "consensus_signTimeout" => consensus::timeout(&arguments)?,
-        "consensus_signSyncInfo" => consensus::sync_info(&arguments)?,
-        _ => return Err(unknown_method(method)),
-    };
-    let is_consensus = matches!(ask.subject, Subject::Validator(_));
+        _ => {}
+    }
+    let ask = ask(method, &arguments)?;
+    let subject = ask.subject.clone();
+    let account = ask.account;
     let signed = service.sign(client, ask, context).await?;
-    let bytes = match is_consensus {
-        true => signed.signature.to_block_bytes().to_vec().into(),
-        false => message_bytes(&signed),
-    };
-    to_json(&bytes)
+    match subject {
+        Subject::Transaction { transaction, .. } => {
+            Ok(ethereum::signed_transaction(*transaction, account, signed.signature))
+        }
+        Subject::Validator(_) => to_json(&Bytes::copy_from_slice(&signed.signature.to_block_bytes())),
+        _ => to_json(&message_bytes(&signed)),
+    }
+}
+
+/// What a method asks to be signed.
+///
+/// # Errors
+/// A failure for the client: the method is not there, or its arguments mean nothing.
+pub(crate) fn ask(method: &str, arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+    match method {
+        "eth_sign" => ethereum::message(arguments),
+        "eth_signTransaction" | "account_signTransaction" => ethereum::transaction(arguments),
+        "eth_signTypedData_v4" | "eth_signTypedData" | "account_signTypedData" => ethereum::typed_data_of(arguments),
+        "account_signData" => ethereum::data(arguments),
+        "consensus_signSeal" => consensus::seal(arguments),
+        "consensus_signVote" => consensus::vote(arguments),
+        "consensus_signTimeout" => consensus::timeout(arguments),
+        "consensus_signSyncInfo" => consensus::sync_info(arguments),
+        _ => Err(unknown_method(method)),
+    }
 }
 
 /// Whether a method signs nothing: such calls of a batch need no order.
@@ -67,19 +80,6 @@ pub(crate) fn unknown_method(method: &str) -> Failure {
     let mut failure = Failure::server(format!("the method {method} does not exist/is not available"));
     failure.code = FailureCode::METHOD_NOT_FOUND;
     failure
-}
-
-async fn sign_transaction(
-    service: &Service,
-    client: &str,
-    arguments: &Arguments<'_>,
-    context: &CallContext,
-) -> Result<Vec<u8>, Failure> {
-    let ask = ethereum::transaction(arguments)?;
-    let Subject::Transaction { transaction, .. } = &ask.subject else { return Err(unknown_method("eth_sign")) };
-    let (account, unsigned) = (ask.account, transaction.clone());
-    let Signed { signature, .. } = service.sign(client, ask, context).await?;
-    Ok(ethereum::signed_transaction(*unsigned, account, signature))
 }
 
 fn to_json(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
@@ -96,7 +96,7 @@ pub(crate) async fn sign_raw(
     account: alloy_primitives::Address,
     data: Vec<u8>,
     context: &CallContext,
-) -> Result<alloy_primitives::Bytes, ServiceError> {
+) -> Result<Bytes, ServiceError> {
     let ask = Ask { account, subject: crate::raw_data::subject_of(data)?, typed_data: None };
     Ok(message_bytes(&service.sign(client, ask, context).await?))
 }

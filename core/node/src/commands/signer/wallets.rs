@@ -1,0 +1,77 @@
+//! `tenon signer wallets | open | derive`: the hardware wallets of the service.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::{Value, json};
+use tenon_signing_policy::ShownText;
+
+use super::requests::connect;
+use crate::commands::device::KEYPAD;
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::log_output;
+use crate::passwords::Passwords;
+
+/// What the service answers when a device wants its PIN, and when it wants a passphrase.
+const WANTED: [(&str, &str); 2] =
+    [("pin needed", "PIN: "), ("passphrase needed", "Passphrase (empty: the standard wallet): ")];
+/// Questions of a device for one opening.
+const MAX_QUESTIONS: usize = 8;
+
+pub(super) fn definitions() -> [Command; 3] {
+    let url =
+        || Arg::new("url").value_name("URL").required(true).help("The wallet, as `tenon signer wallets` lists it");
+    let path = Arg::new("path").value_name("PATH").required(true).help("The account, such as m/44'/60'/0'/0/1");
+    [
+        Command::new("wallets").about("List the wallets of the service, and how they stand"),
+        Command::new("open").about("Open a hardware wallet: PIN and passphrase are asked for").arg(url()),
+        Command::new("derive").about("Add an account of a hardware wallet").args([url(), path]),
+    ]
+    .map(super::requests::with_socket)
+}
+
+pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
+    let socket = matches.get_one::<PathBuf>("socket").map_or(Path::new(""), PathBuf::as_path);
+    let text = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned().unwrap_or_default();
+    match command {
+        "wallets" => list(&connect(socket)?.call("wallets_list", &json!([]))?),
+        "open" => open(socket, &text("url")),
+        _ => {
+            let account = connect(socket)?.call("wallets_derive", &json!([text("url"), text("path")]))?;
+            print(format!("{}\n", account.as_str().unwrap_or_default()).as_bytes())
+        }
+    }
+}
+
+fn list(wallets: &Value) -> Result<(), Stop> {
+    let mut text = String::new();
+    for wallet in wallets.as_array().into_iter().flatten() {
+        let of = |member: &str| ShownText::new(wallet[member].as_str().unwrap_or_default()).as_str().to_owned();
+        text += &format!("{}  {}\n", of("url"), of("status"));
+        for account in wallet["accounts"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            text += &format!("  {account}\n");
+        }
+    }
+    print(text.as_bytes())
+}
+
+/// Asks for what the device wants, one thing after another.
+fn open(socket: &Path, url: &str) -> Result<(), Stop> {
+    let mut client = connect(socket)?;
+    let mut secret = tenon_api::SecretText::default();
+    for _ in 0..MAX_QUESTIONS {
+        let refusal = match client.call_with_secret("wallets_open", url, &secret) {
+            Ok(()) => return print(b"open\n"),
+            Err(Stop::Failure(refusal)) => refusal,
+            Err(stop) => return Err(stop),
+        };
+        let wanted = WANTED.iter().find(|(words, _)| refusal.ends_with(words));
+        let Some((_, question)) = wanted else { return Err(Stop::Failure(refusal)) };
+        if question.starts_with("PIN") {
+            log_output::say(KEYPAD.trim_end());
+        }
+        secret = Passwords::Terminal.next(question)?;
+    }
+    Err(Stop::Failure("the device asks again and again".to_owned()))
+}
