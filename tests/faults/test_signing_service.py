@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -294,9 +295,9 @@ def test_settings_that_can_not_be_used_are_named(place, change, words):
 
 def test_a_program_approves_and_refuses(place):
     program = place / "decide"
-    program.write_text("#!/bin/sh\nread line\necho \"$line\" >> \"$0.seen\"\ncase \"$line\" in *hello*) exit 0;; *) exit 1;; esac\n")
+    program.write_text("#!/bin/sh\nread line\ntest \"$#$1$2\" = \"2--first-x y\" || exit 9\necho \"$line\" >> \"$0.seen\"\ncase \"$line\" in *hello*) exit 0;; *) exit 1;; esac\n")
     program.chmod(0o700)
-    settings = SETTINGS + f'[program]\ncommand = ["{program}"]\n'
+    settings = SETTINGS + f'[program]\ncommand = ["{program}", "--first", "-x y"]\n'
     with SigningService(place, POLICY, settings) as service:
         signature = service.call("payroll", "eth_sign", OWN, HELLO)
         assert Account.recover_message(encode_defunct(b"hello"), signature=signature) == OWN
@@ -307,6 +308,10 @@ def test_a_program_approves_and_refuses(place):
         answer = service.in_background("payroll", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
         time.sleep(0.5)
+        # The helper knows its program from the start; no request names one.
+        children = pathlib.Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+        helper = pathlib.Path(f"/proc/{children[0]}/cmdline").read_text().split("\0")
+        assert helper[-4:-1] == [str(program), "--first", "-x y"]
         service.approver("alice", "approvals_approve", waiting["number"], waiting["hash"])
         assert answer()
         by = [step["by"] for step in service.steps() if step["step"] == "approved"]
@@ -406,3 +411,18 @@ def test_after_a_kill_no_signature_is_without_its_line_and_nothing_is_forgotten(
     with pytest.raises(Refused, match="no rule allows it"):
         service.call("payroll", "eth_signTransaction", transfer(10**9 + 1))
     assert service.stop() == 0
+
+
+def test_an_incomplete_line_is_not_exported_and_goes_at_the_next_start(place):
+    with SigningService(place, POLICY, SETTINGS) as service:
+        service.call("payroll", "eth_signTransaction", transfer(0))
+    log = next((place / "log").glob("audit-*.jsonl"))
+    whole = log.read_bytes()
+    with open(log, "ab") as torn:
+        torn.write(b'{"number":5,"time":17')
+    assert run("signer", "audit", "export", place / "log").stdout.encode() == whole
+    assert "incomplete" in run("signer", "audit", "verify", place / "log").stdout
+    service.start()
+    assert service.stop() == 0
+    assert log.read_bytes().startswith(whole) and b'"time":17\n' not in log.read_bytes()
+    assert "unchanged" in run("signer", "audit", "verify", place / "log").stdout

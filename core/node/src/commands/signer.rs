@@ -40,7 +40,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("run", matches)) => run::execute(matches),
         Some(("policy", matches)) => policy::execute(matches),
         Some(("audit", matches)) => audit::execute(matches),
-        Some((command, _)) if run::is_helper(command) => run::help(),
+        Some((command, matches)) if run::is_helper(command) => run::help(matches),
         Some((command @ ("wallets" | "open" | "derive"), matches)) => wallets::execute(command, matches),
         Some((command, matches)) => requests::execute(command, matches),
         None => Err(Stop::Usage("tenon signer: which command?".into())),

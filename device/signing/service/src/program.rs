@@ -1,4 +1,5 @@
-//! The program that approves. It is run by a helper process, since the service itself may start none.
+//! The program that approves. It is run by a helper process, since the service itself may start none. The helper is told
+//! which program when it starts, and never again: the service could otherwise have it run another.
 
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
@@ -23,8 +24,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What the helper is asked.
 #[derive(Serialize, Deserialize)]
 struct Task {
-    command: Vec<String>,
-    seconds: u64,
     /// What the program reads.
     input: String,
 }
@@ -44,11 +43,12 @@ pub struct ProgramHelper {
 }
 
 impl ProgramHelper {
-    /// Starts the helper: this command calls [`help_with_program`].
+    /// Starts the helper for a program: `command` calls [`help_with_program`] with the arguments that are added to it.
     ///
     /// # Errors
     /// The system's error.
-    pub fn start(mut command: Command) -> io::Result<Self> {
+    pub fn start(mut command: Command, program: &ProgramEntry) -> io::Result<Self> {
+        command.arg(program.seconds.to_string()).args(&program.command);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(input), Some(output)) = (input, output) else { return Err(io::ErrorKind::BrokenPipe.into()) };
@@ -69,20 +69,19 @@ impl ProgramHelper {
 /// The program, asked for one request at a time.
 #[derive(Clone, Debug)]
 pub struct Program {
-    entry: ProgramEntry,
     helper: Arc<Mutex<ProgramHelper>>,
 }
 
 impl Program {
     /// A program that this helper runs.
-    pub fn new(entry: ProgramEntry, helper: ProgramHelper) -> Self {
-        Self { entry, helper: Arc::new(Mutex::new(helper)) }
+    pub fn new(helper: ProgramHelper) -> Self {
+        Self { helper: Arc::new(Mutex::new(helper)) }
     }
 
     /// Asks it about a request: approved, refused, or nothing.
     pub(crate) async fn ask(&self, waiting: &WaitingRequest) -> Option<bool> {
         let input = serde_json::to_string(waiting).ok()?;
-        let task = Task { command: self.entry.command.clone(), seconds: self.entry.seconds, input };
+        let task = Task { input };
         let helper = Arc::clone(&self.helper);
         let run = move || helper.lock().unwrap_or_else(PoisonError::into_inner).run(&task);
         match tokio::task::spawn_blocking(run).await.ok()? {
@@ -100,11 +99,11 @@ impl Program {
     }
 }
 
-/// Runs programs that the service asks for on standard input, until that ends.
+/// Runs a program, with its arguments, for each request on standard input, until that ends. It has so many seconds.
 ///
 /// # Errors
 /// The system's error.
-pub fn help_with_program() -> io::Result<()> {
+pub fn help_with_program(command: &[String], seconds: u64) -> io::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     loop {
         let mut line = String::new();
@@ -113,8 +112,8 @@ pub fn help_with_program() -> io::Result<()> {
             return Ok(());
         }
         let task: Task = serde_json::from_str(&line)?;
-        let code = run(&task).unwrap_or_else(|error| {
-            tracing::warn!(%error, program = task.command.first(), "the approving program can't be run");
+        let code = run(command, seconds, &task.input).unwrap_or_else(|error| {
+            tracing::warn!(%error, program = command.first(), "the approving program can't be run");
             None
         });
         serde_json::to_writer(&mut output, &Ended { code })?;
@@ -123,17 +122,17 @@ pub fn help_with_program() -> io::Result<()> {
     }
 }
 
-fn run(task: &Task) -> io::Result<Option<i32>> {
-    let (program, arguments) = task.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+fn run(command: &[String], seconds: u64, input: &str) -> io::Result<Option<i32>> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        let text = task.input.clone();
+        let text = input.to_owned();
         // A program may end without reading.
         std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
     }
-    let until = Instant::now() + Duration::from_secs(task.seconds);
+    let until = Instant::now() + Duration::from_secs(seconds);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status.code());

@@ -47,7 +47,9 @@ pub(super) fn definition() -> Command {
 
 /// The command that the service starts to run an approving program.
 pub(super) fn helper() -> Command {
-    Command::new(HELPER).hide(true)
+    let seconds = Arg::new("seconds").required(true).value_parser(value_parser!(u64));
+    let program = Arg::new("program").required(true).num_args(1..).trailing_var_arg(true).allow_hyphen_values(true);
+    Command::new(HELPER).hide(true).args([seconds, program])
 }
 
 /// Whether this process is the helper.
@@ -56,8 +58,10 @@ pub(super) fn is_helper(command: &str) -> bool {
 }
 
 /// Runs approving programs for the service.
-pub(super) fn help() -> Result<(), Stop> {
-    tenon_signing_service::help_with_program().map_err(Stop::failure)
+pub(super) fn help(matches: &ArgMatches) -> Result<(), Stop> {
+    let command: Vec<String> = matches.get_many("program").unwrap_or_default().cloned().collect();
+    let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or_default();
+    tenon_signing_service::help_with_program(&command, seconds).map_err(Stop::failure)
 }
 
 pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
@@ -92,9 +96,9 @@ fn program(settings: &Settings) -> Result<Option<Program>, Stop> {
     let Some(entry) = &settings.program else { return Ok(None) };
     let mut process = Process::new(std::env::current_exe().map_err(Stop::failure)?);
     process.args(["signer", HELPER]);
-    let helper = ProgramHelper::start(process)
+    let helper = ProgramHelper::start(process, entry)
         .map_err(|error| Stop::failure(format!("the helper that runs `program.command`: {error}")))?;
-    Ok(Some(Program::new(entry.clone(), helper)))
+    Ok(Some(Program::new(helper)))
 }
 
 /// The wallets, and what hardware wallets are reached by.
