@@ -115,7 +115,9 @@ fn export(matches: &ArgMatches) -> Result<(), Stop> {
     }
     for path in tenon_signing_audit::files(folder).map_err(stop)? {
         let bytes = std::fs::read(&path).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))?;
-        print(&bytes)?;
+        // A line that was being written when the service ended is none.
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        print(bytes.get(..end).unwrap_or_default())?;
     }
     Ok(())
 }
