@@ -191,7 +191,7 @@ mod tests {
             ("--nodekeyhex", "--nodekey"),
             ("--ethstats", "--metrics serves figures for Prometheus"),
             ("--usb", "--device.enabled looks for hardware wallets"),
-            ("--signer", "there are no smart cards and external signers"),
+            ("--pcscdpath", "smart cards are not reached"),
             ("--store-reward", "eth_getRewardByHash"),
             ("--XDCx.datadir", "everything lies in --datadir"),
             ("--apothem", "--network testnet"),
