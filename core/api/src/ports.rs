@@ -10,6 +10,15 @@ use crate::{
     RecoveredTransaction, SealedHeader,
 };
 
+/// The pool as the network sees it. Every method may take milliseconds and belongs on a thread that may block.
+pub trait PeerTransactions: Send + Sync {
+    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a peer's pool may
+    /// follow other rules.
+    fn offer(&self, raw: &[Bytes]);
+    /// The transactions that are ready for the next block.
+    fn pending(&self) -> Vec<RecoveredTransaction>;
+}
+
 /// Why the database could not answer or apply a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -235,6 +244,17 @@ pub trait EngineRecords: Send + Sync {
     fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 }
 
+/// What a refusal says about the refused block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// The block breaks a rule: it is wrong for every node, at any time.
+    BrokenRule,
+    /// The block's time has not come. It may be right later.
+    NotYetDue,
+    /// This node could not check it: its database failed, or what the rule needs is not stored.
+    OwnFailure,
+}
+
 /// Why consensus refuses a header or body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("block {number} ({hash}): {reason}")]
@@ -243,8 +263,74 @@ pub struct ConsensusError {
     pub number: BlockNumber,
     /// Its hash.
     pub hash: B256,
+    /// What the refusal says about the block.
+    pub cause: RefusalCause,
     /// The broken rule, with the value found and the value expected.
     pub reason: String,
+}
+
+/// What became of a block that another node sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockVerdict {
+    /// It is the new head.
+    Head,
+    /// It belongs to another branch than the head, and its execution gave what its header says.
+    ExecutedOnSideBranch,
+    /// It belongs to another branch than the head, and is executed once that branch is the better one.
+    StoredOnSideBranch,
+    /// It was there already.
+    Known,
+    /// Its time has not come: it may be offered again then.
+    NotYetDue,
+    /// Its parent is not stored.
+    ParentUnknown,
+    /// It breaks a rule: whoever made it, or passed it on as verified, is at fault.
+    Wrong {
+        /// The broken rule.
+        reason: String,
+    },
+    /// This node could not process it. That says nothing about the block.
+    OwnFailure {
+        /// What failed.
+        reason: String,
+    },
+}
+
+/// A block of a batch that was not taken; the blocks before it were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedBlock {
+    /// Its height; `None` where no block was processed.
+    pub number: Option<BlockNumber>,
+    /// Its hash.
+    pub hash: Option<B256>,
+    /// Why: not one of those that take it.
+    pub verdict: BlockVerdict,
+}
+
+/// Follows a batch of blocks through the import.
+pub trait BatchObserver: Send {
+    /// A block of the batch was committed, stored, or was there already.
+    fn passed(&mut self, number: BlockNumber, hash: B256);
+    /// Whether the batch ends here. Asked before each block.
+    fn is_cancelled(&self) -> bool;
+}
+
+/// Takes blocks from other nodes. Every method may take as long as an execution does and belongs on a thread that may block.
+pub trait BlockPort: Send + Sync {
+    /// Checks a header with a stored parent, beside whatever is being written. `Head` means that it is right; whether it wins is
+    /// decided by [`BlockPort::insert`].
+    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict;
+    /// Verifies, executes and stores a block.
+    fn insert(&self, block: Block) -> BlockVerdict;
+    /// Takes blocks in order of height through the import pipeline, until the source ends or a block is not taken.
+    ///
+    /// # Errors
+    /// The first block that was not taken.
+    fn import(
+        &self,
+        blocks: Box<dyn Iterator<Item = Block> + Send>,
+        observer: &mut dyn BatchObserver,
+    ) -> Result<(), FailedBlock>;
 }
 
 /// A sealer's parameters for the next block.
@@ -350,7 +436,10 @@ pub enum InsertOutcome {
         reorganised: Vec<B256>,
     },
     /// It was stored on a branch that does not win (yet).
-    SideBranch,
+    SideBranch {
+        /// Whether its execution gave what its header says. Without, it is executed when its branch wins.
+        is_executed: bool,
+    },
     /// It was already stored.
     Known,
 }

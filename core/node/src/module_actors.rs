@@ -15,12 +15,12 @@ use tenon_api::messages::{
     GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead,
     SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
-use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
+use tenon_api::{Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
-use tenon_txpool::Pool;
+use tenon_txpool::{Pool, Source};
 use tokio::task::JoinHandle;
 
 /// The supervised actor behind the module `sealing`.
@@ -171,6 +171,24 @@ impl PoolSwitch {
 impl PendingTransactions for PoolSwitch {
     fn best(&self, base_fee_per_gas: Option<u64>) -> Vec<RecoveredTransaction> {
         if self.is_running.load(Ordering::Acquire) { self.pool.best(base_fee_per_gas) } else { Vec::new() }
+    }
+}
+
+impl PeerTransactions for PoolSwitch {
+    fn offer(&self, raw: &[Bytes]) {
+        if !self.is_running.load(Ordering::Acquire) {
+            return;
+        }
+        self.pool.recover_senders_ahead(raw.iter().map(|raw| &raw[..]));
+        for raw in raw {
+            if let Err(reason) = self.pool.submit(raw, Source::Peer) {
+                tracing::trace!(%reason, "a peer's transaction is not taken");
+            }
+        }
+    }
+
+    fn pending(&self) -> Vec<RecoveredTransaction> {
+        if self.is_running.load(Ordering::Acquire) { self.pool.content(None).pending } else { Vec::new() }
     }
 }
 

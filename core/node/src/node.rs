@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
-    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
+    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions, PendingTransactions, PluginSpaces,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
@@ -22,7 +22,7 @@ use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_native_consensus::queries;
 use tenon_native_pool::NativePolicy;
-use tenon_network_service::Network;
+use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, Supervisor};
@@ -135,23 +135,27 @@ impl Node {
         process_facts::register(&bus, &work)?;
         profiles::register(&bus, RequestFolders::of(&settings))?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
-        let writer =
+        let (writer, importer) =
             start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
-        let peers = match is_development {
-            true if settings.peers.enabled => {
-                return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));
-            }
-            true => None,
-            false => peer_network::module(&network, &supervisor, &bus, &chain, &settings)?,
-        };
         let is_confined = is_development && !settings.dev.expose;
         let devices = DeviceWallets::new(bus.clone());
         let service = wallets::signing_service(&settings, &bus)?;
         let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), service.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
+        let peers = match is_development {
+            true if settings.peers.enabled => {
+                return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));
+            }
+            true => None,
+            false => {
+                let pool = Arc::clone(&pool) as Arc<dyn PeerTransactions>;
+                let ports = NetworkPorts { chain: chain.reader(), blocks: importer, pool, bus: bus.clone() };
+                peer_network::module(&network, &supervisor, ports, &chain, &settings)?
+            }
+        };
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), writer)?;
@@ -311,7 +315,7 @@ fn start_chain(
     engine: &Arc<dyn ConsensusEngine>,
     work: &WorkPool,
     writer: Arc<CountedWriter>,
-) -> Result<ChainHandle, Stop> {
+) -> Result<(ChainHandle, Arc<Importer>), Stop> {
     let limits = StoreLimits {
         log_results: usize::try_from(settings.rpc.log_results).unwrap_or(usize::MAX),
         log_blocks: if settings.rpc.log_blocks == 0 { u64::MAX } else { settings.rpc.log_blocks },
@@ -322,6 +326,7 @@ fn start_chain(
 
     let importer =
         Arc::new(Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, Arc::clone(engine), bus.clone()));
+    let port = Arc::clone(&importer);
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
     let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
     let limits = ExecutionLimits {
@@ -345,7 +350,7 @@ fn start_chain(
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
     }
-    Ok(handle)
+    Ok((handle, port))
 }
 
 fn open_pool(

@@ -7,7 +7,6 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::Failure;
 use tenon_api::messages::ModuleFaults;
-use tenon_bus::Bus;
 use tenon_chain::native_bootnodes;
 use tenon_config::Settings;
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
@@ -115,7 +114,7 @@ fn external(nat: &str) -> Result<Option<IpAddr>, Stop> {
 pub(crate) fn module(
     network: &Arc<Network>,
     supervisor: &Arc<Supervisor>,
-    bus: &Bus,
+    ports: NetworkPorts,
     chain: &OpenedChain,
     from: &Settings,
 ) -> Result<Option<ActorModule>, Stop> {
@@ -126,11 +125,10 @@ pub(crate) fn module(
         };
     };
     let is_wanted = from.peers.enabled && settings.max_peers > 0;
-    let ports = NetworkPorts { chain: chain.reader(), bus: bus.clone() };
     let switch = Switch { network: Arc::clone(network), supervisor: Arc::downgrade(supervisor), settings, ports };
     Ok(Some(ActorModule {
         name: MODULE,
-        summary: "Connects to peers and serves them the chain.",
+        summary: "Connects to peers, follows their chain and serves them.",
         uses: &["storage"],
         answers: &[],
         stage: ActorStage::AfterPlugins,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Display};
 
-use tenon_api::{BlockNumber, ConsensusError, SealedHeader, StoreError};
+use tenon_api::{BlockNumber, ConsensusError, RefusalCause, SealedHeader, StoreError};
 
 /// A broken rule, without its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,22 +13,26 @@ pub struct Violation {
     pub found: String,
     /// The expected value, or its range.
     pub wanted: String,
+    /// Whether the block breaks the rule, or the rule could not be checked.
+    pub cause: RefusalCause,
 }
 
 impl Violation {
     /// A violation with these values.
     pub(crate) fn new(rule: &'static str, found: impl Display, wanted: impl Display) -> Self {
-        Self { rule, found: found.to_string(), wanted: wanted.to_string() }
+        Self { rule, found: found.to_string(), wanted: wanted.to_string(), cause: RefusalCause::BrokenRule }
     }
 
     /// The chain could not be read, so the rule could not be checked.
     pub(crate) fn unreadable(rule: &'static str, error: &StoreError) -> Self {
-        Self::new(rule, format_args!("an unreadable chain ({error})"), "a readable one")
+        let violation = Self::new(rule, format_args!("an unreadable chain ({error})"), "a readable one");
+        Self { cause: RefusalCause::OwnFailure, ..violation }
     }
 
     /// The error for the block that breaks the rule.
     pub(crate) fn of(self, header: &SealedHeader) -> ConsensusError {
-        ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: self.to_string() }
+        let (number, hash) = (BlockNumber(header.number), header.hash());
+        ConsensusError { number, hash, cause: self.cause, reason: self.to_string() }
     }
 }
 

@@ -86,8 +86,8 @@ async fn a_longer_branch_wins_and_is_published() {
     let outcomes: Vec<_> = theirs.iter().map(|block| node.importer.insert(block.block.clone()).unwrap()).collect();
 
     let reorganised = vec![own[1].hash(), own[0].hash()];
-    assert_eq!(outcomes[0], InsertOutcome::SideBranch);
-    assert_eq!(outcomes[1], InsertOutcome::SideBranch);
+    assert_eq!(outcomes[0], InsertOutcome::SideBranch { is_executed: true });
+    assert_eq!(outcomes[1], InsertOutcome::SideBranch { is_executed: false });
     assert_eq!(outcomes[2], InsertOutcome::Head { reorganised: reorganised.clone() });
     assert_eq!(node.chain.head().header, other.chain.head().header);
     let Some(Delivery::Event(event)) = unwound.next().await else { panic!("no event") };
@@ -158,7 +158,7 @@ fn an_invalid_side_block_is_refused_at_once_if_its_parents_state_is_stored() {
 
     assert_eq!(error.to_string(), "block 51: gas used is 0, the header says 1");
     assert_eq!(node.chain.header(hash).unwrap(), None);
-    assert_eq!((good, unjudged), (InsertOutcome::SideBranch, InsertOutcome::SideBranch));
+    assert_eq!((good, unjudged), (InsertOutcome::SideBranch { is_executed: true }, InsertOutcome::SideBranch { is_executed: false }));
     assert_eq!(node.chain.head().header.hash(), own[2].hash());
 }
 

@@ -148,7 +148,7 @@ impl Follower {
     pub fn refuses(&self, block: &Block, agreement: &mut Agreement) {
         match self.node.importer.insert(block.clone()) {
             // Not executed until its branch wins.
-            Ok(InsertOutcome::SideBranch) => {}
+            Ok(InsertOutcome::SideBranch { .. }) => {}
             Ok(outcome) => panic!("block {} pays too much and was taken: {outcome:?}", block.header.number),
             Err(error) => {
                 let error = error.to_string();

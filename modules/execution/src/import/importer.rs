@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use parking_lot::{Mutex, MutexGuard};
 use tenon_api::{
     Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, ConsensusEngine, Head, InsertOutcome, RecoveredBlock,
-    SealedHeader,
+    RefusalCause, SealedHeader,
 };
 use tenon_bus::{
     Bus, spans,
@@ -113,10 +113,10 @@ impl Importer {
         }
         let executed = self.execute_aside(Arc::clone(&block), &parent)?;
         self.writer.insert_side_block(&block, total_difficulty)?;
-        if let Some(commit) = executed {
-            self.writer.keep_side_state(&commit)?;
+        if let Some(commit) = &executed {
+            self.writer.keep_side_state(commit)?;
         }
-        Ok(InsertOutcome::SideBranch)
+        Ok(InsertOutcome::SideBranch { is_executed: executed.is_some() })
     }
 
     /// Executes a block of another branch, so that it is refused if it does not match its header, and its state can be
@@ -166,7 +166,12 @@ impl Importer {
         }
         let header = self.engine.verify_header(&block.header, parent, chain);
         let verified = header.and_then(|()| self.engine.verify_body(block, chain));
-        verified.inspect_err(|_| self.remember_refusal(&block.header))?;
+        // A block whose time has not come, or that could not be checked, is not a wrong one.
+        verified.inspect_err(|error| {
+            if error.cause == RefusalCause::BrokenRule {
+                self.remember_refusal(&block.header);
+            }
+        })?;
         Ok(false)
     }
 

@@ -6,6 +6,7 @@ mod announce;
 mod file;
 mod importer;
 mod pipeline;
+mod port;
 mod prepare;
 mod produce;
 mod reorganise;

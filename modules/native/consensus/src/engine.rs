@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use tenon_api::{
     Address, B256, Block, BlockNumber, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords,
-    Head, Header, RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
+    Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StoreError, U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -70,6 +70,31 @@ pub enum NativeError {
     /// Making blocks needs a masternode's key.
     #[error("not ready to mine: this node has no masternode key")]
     NoKey,
+}
+
+impl NativeError {
+    /// What the refusal says about the block. A missing snapshot or an unreadable chain says nothing.
+    fn cause(&self) -> RefusalCause {
+        match self {
+            Self::V1(V1Error::FutureBlock) | Self::V2(V2Error::FutureBlock) => RefusalCause::NotYetDue,
+            Self::V2(V2Error::NoSnapshot) | Self::Reward(_) | Self::NotNative(_) | Self::NoKey => {
+                RefusalCause::OwnFailure
+            }
+            _ if is_caused_by_the_store(self) => RefusalCause::OwnFailure,
+            _ => RefusalCause::BrokenRule,
+        }
+    }
+}
+
+fn is_caused_by_the_store(error: &NativeError) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<StoreError>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// Unix time in seconds.
@@ -334,7 +359,12 @@ fn system_time() -> u64 {
 
 /// Converts an error into one that names the block.
 fn of(header: &SealedHeader) -> impl FnOnce(NativeError) -> ConsensusError + '_ {
-    |error| ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: error.to_string() }
+    |error| ConsensusError {
+        number: BlockNumber(header.number),
+        hash: header.hash(),
+        cause: error.cause(),
+        reason: error.to_string(),
+    }
 }
 
 impl ConsensusEngine for NativeEngine {

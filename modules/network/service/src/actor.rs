@@ -7,25 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
-use tenon_api::Failure;
+use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, Transaction};
 use tenon_api::messages::PeerChange;
 use tenon_bus::Bus;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
 use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Dial, Fault};
+use tenon_network_connection::Handled;
 use tenon_network_rlpx::{DisconnectReason, Hello};
-use tenon_network_wire::Status;
+use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Question};
+use tenon_network_wire::{Kind, Message, NewBlock, Status};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::board::Board;
-use crate::connections::{self, Context, Start};
+use crate::connections::{self, Context, Delivered, Link, Outgoing, Start};
+use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
+use crate::importing::{self, Importing};
+use crate::local_chain::StoredChain;
 use crate::sockets::{Timer, unix_now};
 use crate::switchboard::{Action, ConnectionId, Switchboard};
+use crate::transactions::{self, Told, TransactionGossip};
 
 /// Orders for one connection that are not carried out yet.
 const MAX_ORDERS: usize = 4;
@@ -54,8 +60,25 @@ pub(crate) enum Input {
     Established { connection: ConnectionId, status: Status },
     /// A peer has another head.
     NewHead { connection: ConnectionId, hash: B256, total_difficulty: U256, number: u64 },
-    /// A peer has shown the header of its head.
-    Height { connection: ConnectionId, hash: B256, number: u64 },
+    /// A peer has sent something.
+    Delivered {
+        connection: ConnectionId,
+        delivered: Delivered,
+        /// Dropped when it is dealt with: only then more is read from this peer.
+        handled: Option<Handled>,
+    },
+    /// The import has taken blocks.
+    Imported,
+    /// The import is over.
+    ImportEnded(Result<(), FailedBlock>),
+    /// A header was checked.
+    HeaderJudged { hash: B256, verdict: BlockVerdict },
+    /// A block was inserted, or not.
+    Inserted { hash: B256, verdict: BlockVerdict },
+    /// Transactions became pending.
+    Pending(Vec<Told>),
+    /// What is pending, for a peer that has come.
+    Introduced(NodeId, Vec<Told>),
     /// A peer did something wrong.
     Fault { connection: ConnectionId, fault: Fault },
     /// A connection is over.
@@ -76,6 +99,8 @@ pub(crate) struct Parts {
     pub(crate) udp: Option<Arc<UdpSocket>>,
     pub(crate) board: Board,
     pub(crate) bus: Bus,
+    pub(crate) blocks: Arc<dyn BlockPort>,
+    pub(crate) pool: Arc<dyn PeerTransactions>,
     pub(crate) runtime: Handle,
     pub(crate) context: Context,
     pub(crate) timer: Timer,
@@ -98,8 +123,12 @@ pub(crate) struct NetworkActor {
     parts: Arc<Parts>,
     switchboard: Switchboard,
     discovery: Option<Discovery>,
-    /// Where orders for each connection go.
-    orders: HashMap<ConnectionId, mpsc::Sender<DisconnectReason>>,
+    sync: ChainSync,
+    chain: StoredChain,
+    importing: Option<Importing>,
+    gossip: TransactionGossip,
+    /// Where orders and messages for each connection go.
+    links: HashMap<ConnectionId, Link>,
     /// Searches for static nodes.
     resolving: HashMap<u64, NodeId>,
     keep_at: Duration,
@@ -111,7 +140,11 @@ impl NetworkActor {
         Self {
             switchboard: (parts.make_switchboard)(clock),
             discovery: parts.make_discovery.as_ref().map(|make| make(clock)),
-            orders: HashMap::new(),
+            sync: ChainSync::new(),
+            chain: StoredChain { chain: Arc::clone(&parts.context.chain), genesis: parts.context.genesis },
+            importing: None,
+            gossip: TransactionGossip::default(),
+            links: HashMap::new(),
             resolving: HashMap::new(),
             keep_at: clock.now + KEEP_INTERVAL,
             parts,
@@ -121,11 +154,11 @@ impl NetworkActor {
     fn begin(&mut self, remote: SocketAddr, dialed: Option<NodeId>, start: Start) {
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let connection = self.parts.next_connection.fetch_add(1, Ordering::Relaxed);
-        let (orders, carried_out) = mpsc::channel(MAX_ORDERS);
-        self.orders.insert(connection, orders);
+        let (link, orders) = Link::new(MAX_ORDERS);
+        self.links.insert(connection, link);
         self.switchboard.begin(connection, remote, dialed);
         let context = self.parts.context.clone();
-        let running = connections::run(connection, start, context, mailbox, carried_out);
+        let running = connections::run(connection, start, context, mailbox, orders);
         self.parts.tasks().spawn_on(running, &self.parts.runtime);
     }
 
@@ -179,6 +212,10 @@ impl NetworkActor {
             while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
                 self.obey(action, clock);
             }
+            self.sync.advance(&self.chain, clock.now, clock.unix);
+            while let Some(action) = self.sync.next_action() {
+                self.follow(action, clock);
+            }
             let dials = self.switchboard.schedule(clock);
             let is_done = dials.is_empty();
             for dial in dials {
@@ -198,20 +235,138 @@ impl NetworkActor {
         if let Some(discovery) = &self.discovery {
             wakes_at = wakes_at.min(discovery.wakes_at());
         }
+        if let Some(time) = self.sync.wakes_at(clock.now) {
+            wakes_at = wakes_at.min(time);
+        }
+        self.parts.context.gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
     }
 
     fn act(&mut self, action: Action, clock: Clock) {
         match action {
             Action::Close { connection, reason } => {
-                if let Some(orders) = self.orders.get(&connection) {
-                    // A full channel means that it was told already.
-                    let _ = orders.try_send(reason);
+                if let Some(link) = self.links.get(&connection) {
+                    link.close(reason);
                 }
             }
             Action::Tell(event) => self.parts.bus.publish(event),
             Action::KeepBans => self.parts.folder.keep_bans(&self.switchboard.bans(clock)),
         }
+    }
+
+    fn establish(&mut self, connection: ConnectionId, status: &Status) {
+        self.switchboard.established(connection, status);
+        let Some(node) = self.switchboard.established_node(connection) else { return };
+        if self.switchboard.established_connections(&node).nth(1).is_some() {
+            return;
+        }
+        self.sync.joined(node, status.head, status.total_difficulty);
+        self.gossip.joined(node);
+        let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
+        let pool = Arc::clone(&self.parts.pool);
+        self.parts.runtime.spawn_blocking(move || {
+            let told = pool.pending().iter().map(|pending| Told::new(&pending.transaction)).collect();
+            // A busy actor tells the peer of those that come later only.
+            drop(mailbox.try_send(Input::Introduced(node, told)));
+        });
+    }
+
+    fn receive(&mut self, node: NodeId, delivered: Delivered, handled: Option<Handled>, clock: Clock) {
+        match delivered {
+            Delivered::Bodies(bodies) => self.sync.bodies(node, bodies, &self.chain, clock.now),
+            Delivered::Plain(Delivery::Headers(headers)) => self.sync.headers(node, headers, &self.chain, clock.now),
+            Delivered::Plain(Delivery::Block(block, total_difficulty)) => {
+                self.sync.new_block(node, Arc::from(block), total_difficulty, self.chain.head());
+            }
+            Delivered::Plain(Delivery::Announced(blocks)) => {
+                self.sync.announced(node, &blocks, &self.chain, clock.now);
+            }
+            Delivered::Plain(Delivery::Transactions(transactions)) => {
+                self.take_transactions(node, transactions, handled);
+            }
+            // Bodies come with their roots.
+            Delivered::Plain(Delivery::Bodies { .. }) => {}
+        }
+    }
+
+    /// Nothing more is read from the peer until the pool has looked at them.
+    fn take_transactions(&mut self, node: NodeId, transactions: Vec<Arc<Transaction>>, handled: Option<Handled>) {
+        self.gossip.received(&node, &transactions);
+        let pool = Arc::clone(&self.parts.pool);
+        self.parts.runtime.spawn_blocking(move || {
+            transactions::offer(&*pool, &transactions);
+            drop(handled);
+        });
+    }
+
+    /// Does what the synchronisation wants.
+    fn follow(&mut self, action: sync::Action, clock: Clock) {
+        match action {
+            sync::Action::Ask { peer, question } => self.ask(&peer, question),
+            sync::Action::Height { peer, head, number } => {
+                tracing::debug!(peer = peer.short(), height = number, %head, "a peer has shown its head");
+                self.switchboard.height(&peer, head, number);
+            }
+            sync::Action::Fault { peer, fault, reason } => {
+                tracing::debug!(peer = peer.short(), ?fault, reason, "a peer is at fault");
+                self.switchboard.fault_of(&peer, fault, clock);
+            }
+            sync::Action::BeginImport => {
+                let Some(mailbox) = self.parts.mailbox.get().cloned() else {
+                    self.sync.import_ended(importing::not_started(), clock.now);
+                    return;
+                };
+                let blocks = Arc::clone(&self.parts.blocks);
+                self.importing = Some(Importing::start(blocks, mailbox, &self.parts.runtime));
+            }
+            sync::Action::Import(block) => {
+                if let Some(importing) = &self.importing {
+                    importing.push(*block);
+                }
+            }
+            sync::Action::EndImport => {
+                if let Some(importing) = &mut self.importing {
+                    importing.end();
+                }
+            }
+            sync::Action::Judge(block) => {
+                if let Some(mailbox) = self.parts.mailbox.get().cloned() {
+                    importing::judge(Arc::clone(&self.parts.blocks), block, mailbox, &self.parts.runtime);
+                }
+            }
+            sync::Action::Relay { block, total_difficulty, to } => self.relay(&block, total_difficulty, &to),
+        }
+    }
+
+    /// Questions go over the second connection where there is one, as those of other nodes do (`docs/spec/p2p.md` 11).
+    fn ask(&self, node: &NodeId, question: Question) {
+        let message = match question {
+            Question::Headers(request) => Message::GetBlockHeaders(request),
+            Question::Bodies(hashes) => Message::GetBlockBodies(hashes),
+        };
+        let Some((kind, payload)) = message.encode() else { return };
+        let link = self.switchboard.established_connections(node).last().and_then(|id| self.links.get(&id));
+        if let Some(link) = link {
+            // A peer that reads too slowly for it does not answer in time.
+            let _ = link.send(Outgoing { kind, payload: Arc::new(payload) });
+        }
+    }
+
+    /// Sends over the first connection, from which a peer learns this node's head and expects transactions.
+    fn send_first(&self, node: &NodeId, message: Outgoing) {
+        let link = self.switchboard.established_connections(node).next().and_then(|id| self.links.get(&id));
+        if let Some(link) = link
+            && !link.send(message)
+        {
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
+        }
+    }
+
+    fn relay(&self, block: &Block, total_difficulty: U256, to: &[NodeId]) {
+        let new = NewBlock { block: block.clone(), total_difficulty };
+        let Some((_, payload)) = Message::NewBlock(Box::new(new)).encode() else { return };
+        let message = Outgoing { kind: Kind::NewBlock, payload: Arc::new(payload) };
+        to.iter().for_each(|node| self.send_first(node, message.clone()));
     }
 
     fn keep_files(&mut self, clock: Clock) {
@@ -234,19 +389,47 @@ impl NetworkActor {
             Input::Greeted { connection, hello, answer } => {
                 let _ = answer.send(self.switchboard.greeted(connection, hello));
             }
-            Input::Established { connection, status } => self.switchboard.established(connection, &status),
+            Input::Established { connection, status } => self.establish(connection, &status),
             Input::NewHead { connection, hash, total_difficulty, number } => {
                 self.switchboard.new_head(connection, hash, total_difficulty, number);
             }
-            Input::Height { connection, hash, number } => {
-                tracing::debug!(connection, height = number, %hash, "a peer has shown its head");
-                self.switchboard.height(connection, hash, number);
+            Input::Delivered { connection, delivered, handled } => {
+                if let Some(node) = self.switchboard.established_node(connection) {
+                    self.receive(node, delivered, handled, clock);
+                }
+            }
+            Input::Imported => {
+                if let Some(hash) = self.importing.as_ref().and_then(Importing::last) {
+                    self.sync.imported(hash);
+                }
+            }
+            Input::ImportEnded(outcome) => {
+                self.importing = None;
+                self.sync.import_ended(outcome, clock.now);
+            }
+            Input::HeaderJudged { hash, verdict } => self.sync.header_judged(hash, &verdict, &self.chain),
+            Input::Inserted { hash, verdict } => self.sync.inserted(hash, &verdict, clock.unix),
+            Input::Pending(told) => {
+                for (node, messages) in self.gossip.tell_all(&told) {
+                    messages.into_iter().for_each(|message| self.send_first(&node, message));
+                }
+            }
+            Input::Introduced(node, told) => {
+                let messages = self.gossip.tell(&node, &told);
+                messages.into_iter().for_each(|message| self.send_first(&node, message));
             }
             Input::Fault { connection, fault } => self.switchboard.fault(connection, fault, clock),
             Input::Ended { connection, reason } => {
-                self.orders.remove(&connection);
+                self.links.remove(&connection);
                 while self.parts.tasks().try_join_next().is_some() {}
+                let node = self.switchboard.established_node(connection);
                 self.switchboard.ended(connection, &reason);
+                if let Some(node) = node
+                    && self.switchboard.established_connections(&node).next().is_none()
+                {
+                    self.sync.left(node);
+                    self.gossip.left(&node);
+                }
             }
             Input::Datagram { from, bytes, .. } => {
                 if let Some(discovery) = &mut self.discovery
@@ -294,6 +477,9 @@ impl Actor for NetworkActor {
         self.switchboard.close_everything(DisconnectReason::CLIENT_QUITTING);
         while let Some(action) = self.switchboard.next_action() {
             self.act(action, clock);
+        }
+        if let Some(importing) = &self.importing {
+            importing.cancel();
         }
         self.parts.board.show_node(None);
     }

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::B256;
@@ -13,7 +14,8 @@ use tenon_network_peers::Fault;
 use tenon_network_rlpx::{
     Agreed, CloseReason, DisconnectReason, HandshakeRandom, Hello, HelloError, Session, SessionSettings,
 };
-use tenon_network_wire::{Status, version};
+use tenon_network_sync::CheckedBody;
+use tenon_network_wire::{BlockBody, Gates, Kind, Status, version};
 use tenon_supervisor::Mailbox;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -21,7 +23,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::actor::Input;
-use crate::conversation::{Conversation, Ended, Step};
+use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, Question};
 use crate::sockets::Door;
 use crate::switchboard::ConnectionId;
@@ -34,6 +36,74 @@ const DIAL_LIMIT: Duration = Duration::from_secs(15);
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 /// Time between two attempts to tell a busy actor that a connection is over.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Questions, blocks and votes for one peer that are not written yet; more are dropped.
+const MAX_OUTGOING: usize = 256;
+/// Messages with transactions for one peer that are not written yet, of 100 KiB each; more are dropped.
+const MAX_OUTGOING_BULK: usize = 8;
+
+/// A message for one peer. Several peers share its payload.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) kind: Kind,
+    pub(crate) payload: Arc<Vec<u8>>,
+}
+
+/// The actor's ends of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    orders: Sender<DisconnectReason>,
+    urgent: Sender<Outgoing>,
+    bulk: Sender<Outgoing>,
+}
+
+/// The connection's ends.
+pub(crate) struct Orders {
+    orders: Receiver<DisconnectReason>,
+    urgent: Receiver<Outgoing>,
+    bulk: Receiver<Outgoing>,
+}
+
+impl Link {
+    /// Both ends, with room for so many orders.
+    pub(crate) fn new(orders: usize) -> (Self, Orders) {
+        let (orders, ordered) = channel(orders);
+        let (urgent, urgent_out) = channel(MAX_OUTGOING);
+        let (bulk, bulk_out) = channel(MAX_OUTGOING_BULK);
+        (Self { orders, urgent, bulk }, Orders { orders: ordered, urgent: urgent_out, bulk: bulk_out })
+    }
+
+    /// Ends the connection. A full channel means that it was told already.
+    pub(crate) fn close(&self, reason: DisconnectReason) {
+        let _ = self.orders.try_send(reason);
+    }
+
+    /// Sends a message; false if the peer reads too slowly for it.
+    pub(crate) fn send(&self, message: Outgoing) -> bool {
+        let queue = if message.kind == Kind::Transactions { &self.bulk } else { &self.urgent };
+        queue.try_send(message).is_ok()
+    }
+}
+
+/// What a peer has sent, ready for the actor.
+pub(crate) enum Delivered {
+    /// Everything but bodies.
+    Plain(Delivery),
+    /// Bodies, with their roots.
+    Bodies(Vec<CheckedBody>),
+}
+
+/// Which messages are taken now; the actor says so, every connection reads it.
+#[derive(Debug, Default)]
+pub(crate) struct OpenGates {
+    pub(crate) takes_transactions: AtomicBool,
+}
+
+impl OpenGates {
+    fn now(&self) -> Gates {
+        Gates { takes_transactions: self.takes_transactions.load(Ordering::Relaxed), takes_consensus: false }
+    }
+}
 
 /// A place among the handshakes, given back on drop.
 #[derive(Debug)]
@@ -73,6 +143,7 @@ pub(crate) struct Context {
     pub(crate) budget: ReceiveBudget,
     /// Answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
+    pub(crate) gates: Arc<OpenGates>,
 }
 
 impl Context {
@@ -107,9 +178,9 @@ pub(crate) async fn run(
     start: Start,
     context: Context,
     mailbox: Mailbox<Input>,
-    mut orders: Receiver<DisconnectReason>,
+    mut orders: Orders,
 ) {
-    let over = match open(start, &context, &mut orders).await {
+    let over = match open(start, &context, &mut orders.orders).await {
         Ok(opened) => talk(connection, opened, context, &mailbox, orders).await,
         Err(over) => over,
     };
@@ -163,7 +234,7 @@ async fn talk(
     opened: Opened,
     context: Context,
     mailbox: &Mailbox<Input>,
-    orders: Receiver<DisconnectReason>,
+    orders: Orders,
 ) -> Over {
     let Opened { stream, session, place } = opened;
     // Small messages leave at once; a system that cannot do that is slower.
@@ -171,7 +242,7 @@ async fn talk(
     let local = stream.local_addr().ok();
     let (events_in, events) = channel(1);
     let (urgent, urgent_out) = channel(1);
-    let (_bulk, bulk_out) = channel(1);
+    let (bulk, bulk_out) = channel(1);
     let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget: context.budget.clone() };
     let started = Instant::now();
     let mut talk = Talk {
@@ -181,6 +252,8 @@ async fn talk(
         orders,
         events,
         urgent,
+        bulk,
+        next_bulk: None,
         local,
         place,
         started,
@@ -217,9 +290,12 @@ struct Talk<'a> {
     connection: ConnectionId,
     context: Context,
     mailbox: &'a Mailbox<Input>,
-    orders: Receiver<DisconnectReason>,
+    orders: Orders,
     events: Receiver<Event>,
     urgent: Sender<Command>,
+    bulk: Sender<Command>,
+    /// Waits for its turn behind what is urgent.
+    next_bulk: Option<Command>,
     local: Option<SocketAddr>,
     place: Option<Place>,
     started: Instant,
@@ -232,11 +308,16 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Works until this side ends the connection. Where the connection ends by itself, it waits to be dropped.
     async fn run(&mut self) -> Over {
+        let bulk = self.bulk.clone();
         loop {
             let wakes_at = self.conversation.as_ref().and_then(|(_, conversation)| conversation.wakes_at());
             let steps = tokio::select! {
                 biased;
-                order = self.orders.recv() => return self.obey(order).await,
+                order = self.orders.orders.recv() => return self.obey(order).await,
+                Some(message) = self.orders.urgent.recv() => {
+                    self.send_shared(message).await;
+                    Vec::new()
+                }
                 () = sleep_to(self.started, wakes_at) => self.tick(),
                 event = self.events.recv() => match event {
                     Some(event) => match self.take(event).await {
@@ -245,6 +326,16 @@ impl Talk<'_> {
                     },
                     None => pending().await,
                 },
+                Ok(permit) = bulk.reserve(), if self.next_bulk.is_some() => {
+                    if let Some(command) = self.next_bulk.take() {
+                        permit.send(command);
+                    }
+                    Vec::new()
+                }
+                Some(message) = self.orders.bulk.recv(), if self.next_bulk.is_none() => {
+                    self.next_bulk = self.command_of(&message);
+                    Vec::new()
+                }
             };
             for step in steps {
                 if let Err(over) = self.perform(step).await {
@@ -270,9 +361,9 @@ impl Talk<'_> {
         drop(self.urgent.send(command).await);
     }
 
-    fn tick(&mut self) -> Vec<Step> {
+    fn tick(&self) -> Vec<Step> {
         let now = self.started.elapsed();
-        self.conversation.as_mut().and_then(|(_, conversation)| conversation.tick(now)).into_iter().collect()
+        self.conversation.as_ref().and_then(|(_, conversation)| conversation.tick(now)).into_iter().collect()
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Step>, Over> {
@@ -286,10 +377,10 @@ impl Talk<'_> {
             Event::Greeted { hello, agreed } => self.greet(hello, &agreed).await,
             Event::Message { protocol, code, payload, handled } => {
                 self.in_hand = Some(handled);
-                let now = self.started.elapsed();
                 let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
                 // The payload is dropped here, so that others can be received while this one is answered.
-                Ok(if *index == protocol { conversation.receive(code, &payload, now) } else { Vec::new() })
+                let gates = self.context.gates.now();
+                Ok(if *index == protocol { conversation.receive(code, &payload, gates) } else { Vec::new() })
             }
         }
     }
@@ -343,12 +434,42 @@ impl Talk<'_> {
             Step::NewHead { hash, total_difficulty, number } => {
                 Input::NewHead { connection, hash, total_difficulty, number }
             }
-            Step::Height { hash, number } => Input::Height { connection, hash, number },
-            Step::Fault(fault) => Input::Fault { connection, fault },
+            Step::Deliver(delivery) => return self.deliver(delivery).await,
         };
-        // A busy actor misses what is only shown, or one of many faults.
+        // A busy actor misses what is only shown.
         drop(self.mailbox.try_send(news));
         Ok(())
+    }
+
+    /// Gives the actor what the peer has sent. Nothing more is read from the peer until the actor is done with it.
+    async fn deliver(&mut self, delivery: Delivery) -> Result<(), Over> {
+        let handled = self.in_hand.take();
+        let delivered = match delivery {
+            Delivery::Bodies { bodies, bytes } => {
+                let checking = tokio::task::spawn_blocking(move || checked(bodies, bytes));
+                match checking.await {
+                    Ok(bodies) => Delivered::Bodies(bodies),
+                    Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
+                }
+            }
+            delivery => Delivered::Plain(delivery),
+        };
+        let connection = self.connection;
+        // A mailbox that is full loses it, and the question is asked again.
+        drop(self.mailbox.try_send(Input::Delivered { connection, delivered, handled }));
+        Ok(())
+    }
+
+    fn command_of(&self, message: &Outgoing) -> Option<Command> {
+        let (protocol, conversation) = self.conversation.as_ref()?;
+        let code = conversation.code(message.kind)?;
+        Some(Command::Send { protocol: *protocol, code, payload: message.payload.to_vec(), written: None })
+    }
+
+    async fn send_shared(&self, message: Outgoing) {
+        if let Some(command) = self.command_of(&message) {
+            self.command(command).await;
+        }
     }
 
     async fn send(&self, code: u64, payload: Vec<u8>, written: Option<oneshot::Sender<()>>) {
@@ -367,7 +488,7 @@ impl Talk<'_> {
         };
         let answer = tokio::select! {
             answer = reading => answer,
-            order = self.orders.recv() => return Err(self.obey(order).await),
+            order = self.orders.orders.recv() => return Err(self.obey(order).await),
         };
         let Some((kind, payload)) = answer else { return Err(self.refuse(DisconnectReason::REQUESTED).await) };
         let Some(code) = self.conversation.as_ref().and_then(|(_, conversation)| conversation.code(kind)) else {
@@ -377,9 +498,21 @@ impl Talk<'_> {
         self.send(code, payload, Some(written)).await;
         tokio::select! {
             _ = is_written => Ok(()),
-            order = self.orders.recv() => Err(self.obey(order).await),
+            order = self.orders.orders.recv() => Err(self.obey(order).await),
         }
     }
+}
+
+/// Computes what binds bodies to their headers.
+fn checked(bodies: Vec<BlockBody>, bytes: usize) -> Vec<CheckedBody> {
+    let share = bytes.checked_div(bodies.len()).unwrap_or_default() as u64;
+    let check = |body: BlockBody| CheckedBody {
+        transactions_root: tenon_chain::transactions_root(&body.transactions),
+        ommers_hash: tenon_chain::ommers_hash(&body.ommers),
+        body,
+        bytes: share,
+    };
+    bodies.into_iter().map(check).collect()
 }
 
 /// Sleeps until a time of the connection's clock; for ever without one.

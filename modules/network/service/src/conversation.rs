@@ -1,23 +1,21 @@
-//! One session of `eth` from this node's side, without I/O: Status, the question for the peer's head, and what follows from
-//! each message (`docs/spec/p2p.md` 12, 15, 16).
+//! One session of `eth` from this node's side, without I/O: Status, and what follows from each message
+//! (`docs/spec/p2p.md` 12, 15, 16).
 //!
-//! This release follows no head and takes no transactions, votes or timeouts from peers: these are ignored without being
-//! decoded, as the reference does while it is not synced.
+//! This release takes no votes and timeouts from peers: these are ignored without being decoded, as the reference does while it
+//! syncs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
-use tenon_api::SealedHeader;
+use tenon_api::{Block, SealedHeader, Transaction};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::DisconnectReason;
 use tenon_network_wire::{
-    EthSession, Gates, HeaderOrigin, HeaderRequest, Kind, Message, NewBlock, Received, SessionFault, Status, Version,
+    Announced, BlockBody, EthSession, Gates, Kind, Message, NewBlock, Received, SessionFault, Status, Version,
 };
 
 use crate::serving::Question;
-
-/// Time for an answer (`docs/spec/p2p.md` 19.4).
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a message or the clock leads to.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,17 +40,30 @@ pub(crate) enum Step {
         /// Its height.
         number: u64,
     },
-    /// The peer has shown the header of its head.
-    Height {
-        /// The head's hash.
-        hash: B256,
-        /// Its height.
-        number: u64,
-    },
-    /// The peer did something wrong, and stays.
-    Fault(Fault),
+    /// The peer has sent something for the whole node.
+    Deliver(Delivery),
     /// End the connection.
     End(Ended),
+}
+
+/// What a peer has sent for the whole node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Headers.
+    Headers(Vec<SealedHeader>),
+    /// Bodies, with the size of the message in bytes.
+    Bodies {
+        /// In the order of the request.
+        bodies: Vec<BlockBody>,
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// A block, and the sum of difficulties up to and including it.
+    Block(Box<Block>, U256),
+    /// Blocks that the peer has.
+    Announced(Vec<Announced>),
+    /// Transactions.
+    Transactions(Vec<Arc<Transaction>>),
 }
 
 /// Why this side ends a session.
@@ -72,15 +83,13 @@ pub(crate) struct Conversation {
     session: EthSession,
     /// Total difficulty that the peer claims.
     total_difficulty: U256,
-    /// The head that was asked for, and when the answer is due.
-    asked: Option<(B256, Duration)>,
 }
 
 impl Conversation {
     /// A session at an agreed version.
     pub(crate) fn new(version: &'static Version, status: Status, now: Duration) -> Self {
         let session = EthSession::new(version, status, now);
-        Self { session, total_difficulty: U256::ZERO, asked: None }
+        Self { session, total_difficulty: U256::ZERO }
     }
 
     /// This node's Status, to be sent at once.
@@ -95,79 +104,59 @@ impl Conversation {
 
     /// When [`Conversation::tick`] has something to do.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        self.session.wakes_at().or(self.asked.map(|(_, deadline)| deadline))
+        self.session.wakes_at()
     }
 
     /// Does what is due.
-    pub(crate) fn tick(&mut self, now: Duration) -> Option<Step> {
-        if let Err(fault) = self.session.tick(now) {
-            return Some(end(&fault));
-        }
-        if self.asked.is_some_and(|(_, deadline)| now >= deadline) {
-            self.asked = None;
-            return Some(Step::Fault(Fault::NoAnswer));
-        }
-        None
+    pub(crate) fn tick(&self, now: Duration) -> Option<Step> {
+        self.session.tick(now).err().map(|fault| end(&fault))
     }
 
     /// Takes a message.
-    pub(crate) fn receive(&mut self, code: u64, payload: &[u8], now: Duration) -> Vec<Step> {
-        let gates = Gates { takes_transactions: false, takes_consensus: false };
+    pub(crate) fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Vec<Step> {
         match self.session.receive(code, payload, gates) {
             Err(fault) => vec![end(&fault)],
             Ok(Received::Ignored(_)) => Vec::new(),
-            Ok(Received::Established(status)) => self.begin(status, now),
-            Ok(Received::Message(message)) => self.take(message),
+            Ok(Received::Established(status)) => {
+                self.total_difficulty = status.total_difficulty;
+                vec![Step::Established(status)]
+            }
+            Ok(Received::Message(message)) => self.take(message, payload.len()),
         }
     }
 
-    fn begin(&mut self, status: Status, now: Duration) -> Vec<Step> {
-        self.total_difficulty = status.total_difficulty;
-        let request = HeaderRequest { origin: HeaderOrigin::Hash(status.head), amount: 1, skip: 0, is_reverse: false };
-        let mut steps = Vec::new();
-        if let Some((kind, payload)) = Message::GetBlockHeaders(request).encode()
-            && let Some(code) = self.code(kind)
-        {
-            self.asked = Some((status.head, now + ANSWER_LIMIT));
-            steps.push(Step::Send { code, payload });
-        }
-        steps.insert(0, Step::Established(status));
-        steps
-    }
-
-    fn take(&mut self, message: Message) -> Vec<Step> {
-        match message {
-            Message::GetBlockHeaders(request) => vec![Step::Serve(Question::Headers(request))],
-            Message::GetBlockBodies(hashes) => vec![Step::Serve(Question::Bodies(hashes))],
-            Message::GetReceipts(hashes) => vec![Step::Serve(Question::Receipts(hashes))],
-            Message::GetNodeData(hashes) => vec![Step::Serve(Question::NodeData(hashes))],
-            Message::BlockHeaders(headers) => self.take_headers(&headers).into_iter().collect(),
-            Message::NewBlock(new) => self.take_block(&new).into_iter().collect(),
-            // Announcements without a head to follow, and answers that nobody waits for: lateness is no fault.
-            _ => Vec::new(),
-        }
-    }
-
-    fn take_headers(&mut self, headers: &[SealedHeader]) -> Option<Step> {
-        let (hash, _) = self.asked.take()?;
-        match headers {
-            // It may have moved on, and dropped a block that was not final.
-            [] => Some(Step::Fault(Fault::EmptyAnswer)),
-            [header] if header.hash() == hash => Some(Step::Height { hash, number: header.number }),
-            _ => Some(Step::Fault(Fault::WrongAnswer)),
-        }
+    fn take(&mut self, message: Message, bytes: usize) -> Vec<Step> {
+        let delivery = match message {
+            Message::GetBlockHeaders(request) => return vec![Step::Serve(Question::Headers(request))],
+            Message::GetBlockBodies(hashes) => return vec![Step::Serve(Question::Bodies(hashes))],
+            Message::GetReceipts(hashes) => return vec![Step::Serve(Question::Receipts(hashes))],
+            Message::GetNodeData(hashes) => return vec![Step::Serve(Question::NodeData(hashes))],
+            Message::NewBlock(new) => return self.take_block(*new),
+            Message::BlockHeaders(headers) => Delivery::Headers(headers),
+            Message::BlockBodies(bodies) => Delivery::Bodies { bodies, bytes },
+            Message::NewBlockHashes(announced) => Delivery::Announced(announced),
+            Message::Transactions(transactions) | Message::PooledTransactions(transactions) => {
+                Delivery::Transactions(transactions)
+            }
+            // Answers that nobody waits for, and orders, which have no use (`docs/spec/p2p.md` 14.6).
+            _ => return Vec::new(),
+        };
+        vec![Step::Deliver(delivery)]
     }
 
     /// The peer has the block's parent, whatever becomes of the block (`docs/spec/p2p.md` 16.1).
-    fn take_block(&mut self, new: &NewBlock) -> Option<Step> {
+    fn take_block(&mut self, new: NewBlock) -> Vec<Step> {
         let header = &new.block.header;
-        let total_difficulty = new.total_difficulty.checked_sub(header.difficulty)?;
-        let number = header.number.checked_sub(1)?;
-        if total_difficulty <= self.total_difficulty {
-            return None;
+        let mut steps = Vec::new();
+        if let Some(total_difficulty) = new.total_difficulty.checked_sub(header.difficulty)
+            && let Some(number) = header.number.checked_sub(1)
+            && total_difficulty > self.total_difficulty
+        {
+            self.total_difficulty = total_difficulty;
+            steps.push(Step::NewHead { hash: header.parent_hash, total_difficulty, number });
         }
-        self.total_difficulty = total_difficulty;
-        Some(Step::NewHead { hash: header.parent_hash, total_difficulty, number })
+        steps.push(Step::Deliver(Delivery::Block(Box::new(new.block), new.total_difficulty)));
+        steps
     }
 }
 
@@ -199,10 +188,12 @@ mod tests {
         Conversation::new(version(100).unwrap(), status(50), Duration::ZERO)
     }
 
+    const CLOSED: Gates = Gates { takes_transactions: false, takes_consensus: false };
+
     fn established() -> Conversation {
         let mut conversation = conversation();
-        let steps = conversation.receive(0, &status(50).encode(), Duration::from_secs(1));
-        assert!(matches!(&steps[..], [Step::Established(_), Step::Send { code: 3, .. }]), "{steps:?}");
+        let steps = conversation.receive(0, &status(50).encode(), CLOSED);
+        assert!(matches!(&steps[..], [Step::Established(_)]), "{steps:?}");
         conversation
     }
 
@@ -214,32 +205,32 @@ mod tests {
         let Some(Step::End(ended)) = conversation.tick(Duration::from_secs(5)) else { panic!("it ends") };
         assert_eq!((ended.told, ended.fault), (DisconnectReason::READ_TIMEOUT, Some(Fault::NoAnswer)));
 
-        let steps = conversation.receive(0, &status(51).encode(), Duration::ZERO);
+        let steps = conversation.receive(0, &status(51).encode(), CLOSED);
         let [Step::End(ended)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!((ended.told, ended.fault), (DisconnectReason::SUBPROTOCOL_ERROR, None));
     }
 
     #[test]
-    fn the_head_is_asked_for_and_silence_or_another_header_is_a_fault() {
-        let mut silent = established();
-        assert_eq!(silent.wakes_at(), Some(Duration::from_secs(6)));
-        assert_eq!(silent.tick(Duration::from_secs(6)), Some(Step::Fault(Fault::NoAnswer)));
-        assert_eq!(silent.tick(Duration::from_secs(60)), None);
-        // The late answer is no fault.
-        assert_eq!(silent.receive(4, &[0xc0], Duration::from_secs(61)), []);
-
-        assert_eq!(established().receive(4, &[0xc0], Duration::ZERO), [Step::Fault(Fault::EmptyAnswer)]);
+    fn answers_and_transactions_are_for_the_whole_node() {
+        let mut conversation = established();
+        let nothing = [0xc0];
+        assert_eq!(conversation.receive(4, &nothing, CLOSED), [Step::Deliver(Delivery::Headers(Vec::new()))]);
+        let bodies = Delivery::Bodies { bodies: Vec::new(), bytes: 1 };
+        assert_eq!(conversation.receive(6, &nothing, CLOSED), [Step::Deliver(bodies)]);
+        let open = Gates { takes_transactions: true, ..CLOSED };
+        assert_eq!(conversation.receive(2, &nothing, CLOSED), []);
+        assert_eq!(conversation.receive(2, &nothing, open), [Step::Deliver(Delivery::Transactions(Vec::new()))]);
     }
 
     #[test]
     fn questions_are_served_and_gossip_is_ignored_undecoded() {
         let mut conversation = established();
-        assert_eq!(conversation.receive(5, &[0xc0], Duration::ZERO), [Step::Serve(Question::Bodies(Vec::new()))]);
+        assert_eq!(conversation.receive(5, &[0xc0], CLOSED), [Step::Serve(Question::Bodies(Vec::new()))]);
         for code in [2, 0xe0, 0xe1, 0xe2] {
-            assert_eq!(conversation.receive(code, b"no RLP", Duration::ZERO), []);
+            assert_eq!(conversation.receive(code, b"no RLP", CLOSED), []);
         }
         for wrong in [0x00, 0x03, 0x0a] {
-            let steps = conversation.receive(wrong, b"no RLP", Duration::ZERO);
+            let steps = conversation.receive(wrong, b"no RLP", CLOSED);
             assert!(
                 matches!(&steps[..], [Step::End(Ended { fault: Some(Fault::Malformed), .. })]),
                 "{wrong}: {steps:?}"
@@ -257,7 +248,7 @@ mod tests {
             let mut now = Duration::from_secs(1);
             for (code, payload, wait) in messages {
                 now += Duration::from_secs(wait);
-                let steps = conversation.receive(code, &payload, now);
+                let steps = conversation.receive(code, &payload, CLOSED);
                 prop_assert!(steps.len() <= 2, "{steps:?}");
                 let ends = steps.iter().filter(|step| matches!(step, Step::End(_))).count();
                 prop_assert!(ends == 0 || steps.len() == 1);

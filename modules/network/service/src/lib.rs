@@ -1,8 +1,8 @@
 //! The peer-to-peer network of a running node (`docs/spec/p2p.md` 10 to 12, 15, 23): its sockets, its connections, and the actor
 //! that decides about them.
 //!
-//! [`Network`] starts and stops. The actor owns one `Switchboard` (slots, dialing, standing) and one `Discovery`, which are state
-//! machines; listener, datagrams and connections are thin tasks that tell it what happens. Each connection has a `Conversation`
+//! [`Network`] starts and stops. The actor owns one `Switchboard` (slots, dialing, standing), one `Discovery` and one
+//! [`ChainSync`](tenon_network_sync::ChainSync) (whom to ask for which blocks), which are state machines; listener, datagrams and connections are thin tasks that tell it what happens. Each connection has a `Conversation`
 //! of its own, and answers what its peer asks for from a [`ChainReader`](tenon_api::ChainReader).
 //!
 //! Invariants: no decision stands in a task that owns a socket; everything that comes from outside is bounded, by connection and
@@ -18,11 +18,14 @@ mod connections;
 mod conversation;
 mod doorkeeper;
 mod files;
+mod importing;
+mod local_chain;
 mod network;
 mod serving;
 mod settings;
 mod sockets;
 mod switchboard;
+mod transactions;
 
 pub use network::{Network, NetworkPorts};
 pub use settings::{NetworkSettings, StartError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
-use tenon_api::{ChainReader, Failure};
+use tenon_api::{BlockPort, ChainReader, Failure, PeerTransactions};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::ReceiveBudget;
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
@@ -30,6 +30,7 @@ use crate::files::NetworkFolder;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, Door, Timer};
 use crate::switchboard::Switchboard;
+use crate::transactions;
 
 /// The actor's name.
 const ACTOR: &str = "network";
@@ -54,6 +55,10 @@ const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) tu
 pub struct NetworkPorts {
     /// What is served.
     pub chain: Arc<dyn ChainReader>,
+    /// Where the blocks of peers go.
+    pub blocks: Arc<dyn BlockPort>,
+    /// Where the transactions of peers go, and come from.
+    pub pool: Arc<dyn PeerTransactions>,
     /// Where events go.
     pub bus: Bus,
 }
@@ -135,6 +140,8 @@ impl Network {
             udp: udp.clone(),
             board: self.board.clone(),
             bus: ports.bus.clone(),
+            blocks: Arc::clone(&ports.blocks),
+            pool: Arc::clone(&ports.pool),
             runtime: Handle::current(),
             context: context(settings, &key, ports),
             timer,
@@ -152,6 +159,7 @@ impl Network {
         let mut tasks = vec![
             tokio::spawn(sockets::accept(tcp, door, timer, sender.clone())),
             tokio::spawn(sockets::tick(timer, watched, sender.clone())),
+            tokio::spawn(transactions::follow_pool(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
         ];
         tasks.extend(udp.map(|socket| tokio::spawn(sockets::receive(socket, sender.clone()))));
         self.board.show_node(Some(shown_node(settings, key.id(), address)));
@@ -271,6 +279,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts)
         genesis: settings.genesis,
         budget: ReceiveBudget::default(),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
+        gates: Arc::default(),
     }
 }
 

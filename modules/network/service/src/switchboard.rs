@@ -137,13 +137,38 @@ impl Switchboard {
     /// A peer belongs to the same chain.
     pub(crate) fn established(&mut self, connection: ConnectionId, status: &Status) {
         self.is_changed = true;
+        let node = self.rows.get(&connection).and_then(|row| row.node);
+        // A node is asked once for its head, whatever its connections.
+        let mut chains = self.rows.values().filter(|row| row.node == node).filter_map(|row| row.chain.as_ref());
+        let number = chains.find(|chain| chain.head == status.head).and_then(|chain| chain.number);
         let Some(row) = self.rows.get_mut(&connection) else { return };
         row.chain = Some(PeerChain {
             version: status.version,
             total_difficulty: status.total_difficulty,
             head: status.head,
-            number: None,
+            number,
         });
+    }
+
+    /// The node of a connection whose peer belongs to the same chain.
+    pub(crate) fn established_node(&self, connection: ConnectionId) -> Option<NodeId> {
+        let row = self.rows.get(&connection)?;
+        row.chain.as_ref()?;
+        row.node
+    }
+
+    /// The connections over which a node speaks `eth`, the oldest first: one or two.
+    pub(crate) fn established_connections(&self, node: &NodeId) -> impl Iterator<Item = ConnectionId> {
+        let of_node = self.rows.iter().filter(move |(_, row)| row.node.as_ref() == Some(node) && row.chain.is_some());
+        of_node.map(|(connection, _)| *connection)
+    }
+
+    /// As [`Switchboard::fault`], by node.
+    pub(crate) fn fault_of(&mut self, node: &NodeId, fault: Fault, clock: Clock) {
+        let connection = self.rows.iter().find(|(_, row)| row.node.as_ref() == Some(node)).map(|(id, _)| *id);
+        if let Some(connection) = connection {
+            self.fault(connection, fault, clock);
+        }
     }
 
     /// A peer has another head.
@@ -154,11 +179,14 @@ impl Switchboard {
     }
 
     /// A peer has shown the header of a head of its.
-    pub(crate) fn height(&mut self, connection: ConnectionId, head: B256, number: u64) {
+    pub(crate) fn height(&mut self, node: &NodeId, head: B256, number: u64) {
         self.is_changed = true;
-        let Some(chain) = self.rows.get_mut(&connection).and_then(|row| row.chain.as_mut()) else { return };
-        if chain.head == head {
-            chain.number = Some(BlockNumber(number));
+        for row in self.rows.values_mut().filter(|row| row.node.as_ref() == Some(node)) {
+            if let Some(chain) = &mut row.chain
+                && chain.head == head
+            {
+                chain.number = Some(BlockNumber(number));
+            }
         }
     }
 

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
-use tenon_api::{B256, BlockNumber, ChainReader, Header, NativeSeal, U256};
+use tenon_api::{
+    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH,
+    FailedBlock, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, U256,
+};
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
 use tenon_network_identity::Enode;
@@ -21,6 +24,49 @@ use tokio::time::{sleep, timeout};
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Far more than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Takes every block whose parent is the head.
+struct Taker(Arc<MemoryChain>);
+
+impl BlockPort for Taker {
+    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
+        let is_next = header.parent_hash == self.0.head().header.hash();
+        if is_next { BlockVerdict::Head } else { BlockVerdict::ParentUnknown }
+    }
+
+    fn insert(&self, block: Block) -> BlockVerdict {
+        let verdict = self.verify_header(&block.header);
+        if verdict == BlockVerdict::Head {
+            self.0.push_header(block.header);
+        }
+        verdict
+    }
+
+    fn import(
+        &self,
+        blocks: Box<dyn Iterator<Item = Block> + Send>,
+        observer: &mut dyn BatchObserver,
+    ) -> Result<(), FailedBlock> {
+        for block in blocks {
+            let (number, hash) = (block.number(), block.hash());
+            match self.insert(block) {
+                BlockVerdict::Head => observer.passed(number, hash),
+                verdict => return Err(FailedBlock { number: Some(number), hash: Some(hash), verdict }),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct NoPool;
+
+impl PeerTransactions for NoPool {
+    fn offer(&self, _raw: &[Bytes]) {}
+
+    fn pending(&self) -> Vec<RecoveredTransaction> {
+        Vec::new()
+    }
+}
 
 /// A node with nothing but a network.
 struct Node {
@@ -40,6 +86,8 @@ fn chain(blocks: u64) -> Arc<MemoryChain> {
             parent_hash: parent,
             number,
             difficulty: U256::from(1),
+            ommers_hash: EMPTY_OMMERS_HASH,
+            transactions_root: EMPTY_ROOT_HASH,
             native_seal: Some(NativeSeal::default()),
             ..Header::default()
         });
@@ -84,7 +132,12 @@ impl Node {
     }
 
     async fn begin(&self) {
-        let ports = NetworkPorts { chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>, bus: self.bus.clone() };
+        let ports = NetworkPorts {
+            chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
+            blocks: Arc::new(Taker(Arc::clone(&self.chain))),
+            pool: Arc::new(NoPool),
+            bus: self.bus.clone(),
+        };
         self.network.start(&self.supervisor, &self.settings, &ports).await.unwrap();
     }
 
@@ -152,6 +205,21 @@ async fn a_peer_that_is_added_shows_its_head_to_both_and_is_gone_when_it_is_remo
         assert_eq!((event.is_connected, event.peer), (is_connected, one.enode().id.to_string()));
     }
     assert!(one.change("enode://7", PeerChange::Add).await.unwrap_err().starts_with("invalid enode: "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_behind_takes_the_blocks_of_its_peer() {
+    let (one, other) = (Node::start(5_000, |_| {}).await, Node::start(5, |_| {}).await);
+
+    other.change(&one.enode().to_string(), PeerChange::Add).await.unwrap();
+
+    let following = async {
+        while other.chain.head().header.hash() != one.chain.head().header.hash() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, following).await.unwrap();
+    assert_eq!(one.peers().len(), 1, "nobody was cut");
 }
 
 #[tokio::test(flavor = "multi_thread")]

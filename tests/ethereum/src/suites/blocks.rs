@@ -207,7 +207,7 @@ impl BlockFile {
             (Err(_), Some(block)) if refusal.words.contains(WRONG_TRANSACTIONS_ROOT) => {
                 match importer.insert(mended(*block)) {
                     // A side block whose parent's state is missing is executed when its branch wins.
-                    Ok(InsertOutcome::SideBranch) => Ok(Passed { not_compared: 1 }),
+                    Ok(InsertOutcome::SideBranch { .. }) => Ok(Passed { not_compared: 1 }),
                     Ok(_) => Err(Difference::new("import with a mended header", "accepted", exception).into()),
                     Err(error) => judge_refusal(exception, &error.to_string()),
                 }

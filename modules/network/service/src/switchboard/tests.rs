@@ -62,7 +62,7 @@ fn a_peer_is_shown_once_with_both_connections_until_the_last_ends() {
         fork_id: None,
     };
     board.established(2, &status);
-    board.height(2, B256::repeat_byte(1), 8);
+    board.height(&id(1), B256::repeat_byte(1), 8);
 
     let peers = board.peers();
 

@@ -1,0 +1,138 @@
+//! Blocks from other nodes: what becomes of each, by type.
+
+use std::convert::Infallible;
+
+use tenon_api::{
+    BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, ConsensusError, FailedBlock, InsertOutcome, RefusalCause,
+    SealedHeader,
+};
+
+use super::{Importer, ImportObserver, ImportedBlock};
+use crate::{ExecutionError, ImportError};
+
+impl BlockPort for Importer {
+    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
+        match self.chain.header(header.hash()) {
+            Ok(None) => {}
+            Ok(Some(_)) => return BlockVerdict::Known,
+            Err(error) => return BlockVerdict::OwnFailure { reason: error.to_string() },
+        }
+        let parent = match self.chain.header(header.parent_hash) {
+            Ok(Some(parent)) => parent,
+            Ok(None) => return BlockVerdict::ParentUnknown,
+            Err(error) => return BlockVerdict::OwnFailure { reason: error.to_string() },
+        };
+        match self.engine.verify_header(header, &parent, &*self.chain) {
+            Ok(()) => BlockVerdict::Head,
+            Err(error) => of_refusal(&error),
+        }
+    }
+
+    fn insert(&self, block: Block) -> BlockVerdict {
+        match Self::insert(self, block) {
+            Ok(InsertOutcome::Head { .. }) => BlockVerdict::Head,
+            Ok(InsertOutcome::SideBranch { is_executed: true }) => BlockVerdict::ExecutedOnSideBranch,
+            Ok(InsertOutcome::SideBranch { is_executed: false }) => BlockVerdict::StoredOnSideBranch,
+            Ok(InsertOutcome::Known) => BlockVerdict::Known,
+            Err(error) => error.verdict(),
+        }
+    }
+
+    fn import(
+        &self,
+        blocks: Box<dyn Iterator<Item = Block> + Send>,
+        observer: &mut dyn BatchObserver,
+    ) -> Result<(), FailedBlock> {
+        let blocks = blocks.map(Ok::<_, Infallible>);
+        match Self::import(self, blocks, &mut Observed(observer)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(FailedBlock { number: error.block(), hash: error.hash(), verdict: error.verdict() }),
+        }
+    }
+}
+
+/// An observer of a batch as one of an import.
+struct Observed<'a>(&'a mut dyn BatchObserver);
+
+impl ImportObserver for Observed<'_> {
+    fn passed(&mut self, block: &ImportedBlock) {
+        self.0.passed(block.number, block.hash);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+fn of_refusal(error: &ConsensusError) -> BlockVerdict {
+    let reason = error.reason.clone();
+    match error.cause {
+        RefusalCause::BrokenRule => BlockVerdict::Wrong { reason },
+        RefusalCause::NotYetDue => BlockVerdict::NotYetDue,
+        RefusalCause::OwnFailure => BlockVerdict::OwnFailure { reason },
+    }
+}
+
+impl ImportError {
+    /// What the error says about the block.
+    fn verdict(&self) -> BlockVerdict {
+        match self {
+            Self::UnknownParent { .. } => BlockVerdict::ParentUnknown,
+            Self::Consensus(error) | Self::Execution(ExecutionError::Consensus(error)) => of_refusal(error),
+            Self::Sender { .. } | Self::OtherChain { .. } => BlockVerdict::Wrong { reason: self.to_string() },
+            Self::Execution(error) if error.condemns_the_block() => BlockVerdict::Wrong { reason: self.to_string() },
+            Self::Execution(_)
+            | Self::Source { .. }
+            | Self::Store(_)
+            | Self::LargeReorganisation { .. }
+            | Self::Thread(_) => BlockVerdict::OwnFailure { reason: self.to_string() },
+        }
+    }
+
+    /// Hash of the refused block, where the error knows it.
+    const fn hash(&self) -> Option<tenon_api::B256> {
+        match self {
+            Self::UnknownParent { hash, .. } => Some(*hash),
+            Self::OtherChain { found, .. } => Some(*found),
+            Self::Consensus(error) | Self::Execution(ExecutionError::Consensus(error)) => Some(error.hash),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::{B256, StoreError};
+
+    use super::*;
+    use crate::error::TransactionRejection;
+
+    fn refused(cause: RefusalCause) -> ImportError {
+        let (number, hash) = (BlockNumber(7), B256::repeat_byte(1));
+        ImportError::Consensus(ConsensusError { number, hash, cause, reason: "why".to_owned() })
+    }
+
+    #[test]
+    fn only_what_proves_a_block_wrong_is_held_against_it() {
+        let wrong = |error: ImportError| matches!(error.verdict(), BlockVerdict::Wrong { .. });
+        let number = BlockNumber(7);
+        assert!(wrong(refused(RefusalCause::BrokenRule)));
+        assert!(wrong(ImportError::Sender { number, reason: "high s".to_owned() }));
+        let mismatch = ExecutionError::Mismatch {
+            number,
+            what: "state root",
+            computed: "1".to_owned(),
+            expected: "2".to_owned(),
+        };
+        assert!(wrong(mismatch.into()));
+        let failed = StoreError::Engine("disk full".to_owned());
+        assert!(!wrong(failed.clone().into()));
+        let unread = TransactionRejection::Store(failed);
+        let unread = ExecutionError::Transaction { number, index: 0, hash: B256::ZERO, reason: unread };
+        assert!(!wrong(unread.into()));
+        assert_eq!(refused(RefusalCause::NotYetDue).verdict(), BlockVerdict::NotYetDue);
+        let parent = B256::ZERO;
+        let orphan = ImportError::UnknownParent { number, hash: B256::repeat_byte(1), parent };
+        assert_eq!((orphan.hash(), orphan.verdict()), (Some(B256::repeat_byte(1)), BlockVerdict::ParentUnknown));
+    }
+}

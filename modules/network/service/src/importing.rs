@@ -1,0 +1,118 @@
+//! Hands the blocks of peers to the import, on threads that may block.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::B256;
+use tenon_api::{BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, FailedBlock, FailureCode};
+use tenon_supervisor::Mailbox;
+use tokio::runtime::Handle;
+
+use crate::actor::Input;
+
+/// Time between two attempts to tell a busy actor.
+const TELL_PAUSE: Duration = Duration::from_millis(5);
+
+/// A running import. Dropping it ends the import with the blocks that it has.
+pub(crate) struct Importing {
+    /// `None` once there are no more.
+    blocks: Option<Sender<Block>>,
+    reports: Arc<Reports>,
+}
+
+/// The last block that the import has taken.
+#[derive(Debug, Default)]
+struct Reports {
+    last: Mutex<Option<B256>>,
+    /// Whether the actor was told that there is one.
+    is_told: AtomicBool,
+    is_cancelled: AtomicBool,
+}
+
+impl Importing {
+    /// Starts an import.
+    pub(crate) fn start(port: Arc<dyn BlockPort>, mailbox: Mailbox<Input>, runtime: &Handle) -> Self {
+        let (blocks, source) = mpsc::channel();
+        let reports = Arc::<Reports>::default();
+        let mut observer = Observer { reports: Arc::clone(&reports), mailbox: mailbox.clone() };
+        runtime.spawn_blocking(move || {
+            let outcome = port.import(Box::new(source.into_iter()), &mut observer);
+            tell(&mailbox, || Input::ImportEnded(outcome.clone()));
+        });
+        Self { blocks: Some(blocks), reports }
+    }
+
+    /// The next block. An import that is over takes none, and has said so.
+    pub(crate) fn push(&self, block: Block) {
+        if let Some(blocks) = &self.blocks {
+            let _ = blocks.send(block);
+        }
+    }
+
+    /// There are no more blocks.
+    pub(crate) fn end(&mut self) {
+        self.blocks = None;
+    }
+
+    /// The last block that it has taken.
+    pub(crate) fn last(&self) -> Option<B256> {
+        self.reports.is_told.store(false, Ordering::Release);
+        self.reports.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends it at the next block.
+    pub(crate) fn cancel(&self) {
+        self.reports.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Observer {
+    reports: Arc<Reports>,
+    mailbox: Mailbox<Input>,
+}
+
+impl BatchObserver for Observer {
+    fn passed(&mut self, _number: BlockNumber, hash: B256) {
+        *self.reports.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(hash);
+        if !self.reports.is_told.swap(true, Ordering::AcqRel) && self.mailbox.try_send(Input::Imported).is_err() {
+            self.reports.is_told.store(false, Ordering::Release);
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.reports.is_cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Checks a header, says so, inserts the block if the header is right, and says what became of it.
+pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbox<Input>, runtime: &Handle) {
+    runtime.spawn_blocking(move || {
+        let hash = block.hash();
+        let header = port.verify_header(&block.header);
+        tell(&mailbox, || Input::HeaderJudged { hash, verdict: header.clone() });
+        let verdict = match header {
+            BlockVerdict::Head => port.insert(Arc::unwrap_or_clone(block)),
+            other => other,
+        };
+        tell(&mailbox, || Input::Inserted { hash, verdict: verdict.clone() });
+    });
+}
+
+/// Tells the actor what it must learn, on a thread that may block.
+fn tell(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
+    while let Err(failure) = mailbox.try_send(input()) {
+        // An actor that is gone has nothing to learn.
+        if failure.code != FailureCode::LIMIT_EXCEEDED {
+            return;
+        }
+        std::thread::sleep(TELL_PAUSE);
+    }
+}
+
+/// What an import that could not be started amounts to.
+pub(crate) fn not_started() -> Result<(), FailedBlock> {
+    let verdict = BlockVerdict::OwnFailure { reason: "the network is not ready".to_owned() };
+    Err(FailedBlock { number: None, hash: None, verdict })
+}

@@ -1,0 +1,155 @@
+//! Transactions between peers and the pool (`docs/spec/p2p.md` 16.2).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes};
+use futures_util::FutureExt as _;
+use tenon_api::messages::TransactionPending;
+use tenon_api::{PeerTransactions, RecoveredTransaction, Transaction};
+use tenon_bus::{Bus, Delivery};
+use tenon_chain::encode_transaction;
+use tenon_network_identity::NodeId;
+use tenon_network_sync::BoundedSet;
+use tenon_network_wire::{Kind, encode_list};
+use tenon_supervisor::Mailbox;
+
+use crate::actor::Input;
+use crate::connections::Outgoing;
+
+/// A message ends once its transactions have so many bytes.
+const PACK_BYTES: usize = 102_400;
+/// Transactions that a peer is remembered to know.
+const MAX_KNOWN: usize = 32_768;
+/// Transactions that are told together.
+const MAX_TOLD: usize = 1024;
+
+/// A transaction for peers, in the form of a list's item.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    hash: B256,
+    item: Arc<Vec<u8>>,
+}
+
+impl Told {
+    pub(crate) fn new(transaction: &Transaction) -> Self {
+        let mut item = Vec::new();
+        tenon_chain::encode_list_transaction(transaction, &mut item);
+        Self { hash: transaction.hash, item: Arc::new(item) }
+    }
+}
+
+/// What each peer knows.
+#[derive(Debug, Default)]
+pub(crate) struct TransactionGossip {
+    known: HashMap<NodeId, BoundedSet<B256>>,
+}
+
+impl TransactionGossip {
+    pub(crate) fn joined(&mut self, peer: NodeId) {
+        self.known.entry(peer).or_insert_with(|| BoundedSet::new(MAX_KNOWN));
+    }
+
+    pub(crate) fn left(&mut self, peer: &NodeId) {
+        self.known.remove(peer);
+    }
+
+    /// A peer has sent transactions: it knows them.
+    pub(crate) fn received(&mut self, peer: &NodeId, transactions: &[Arc<Transaction>]) {
+        if let Some(known) = self.known.get_mut(peer) {
+            for transaction in transactions {
+                known.insert(transaction.hash);
+            }
+        }
+    }
+
+    /// The messages that tell every peer what it does not know yet.
+    pub(crate) fn tell_all(&mut self, told: &[Told]) -> Vec<(NodeId, Vec<Outgoing>)> {
+        self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, told))).collect()
+    }
+
+    /// The messages that tell one peer what it does not know yet.
+    pub(crate) fn tell(&mut self, peer: &NodeId, told: &[Told]) -> Vec<Outgoing> {
+        self.known.get_mut(peer).map_or_else(Vec::new, |known| packs(known, told))
+    }
+}
+
+/// Messages of at least 102,400 bytes each, but for the last.
+fn packs(known: &mut BoundedSet<B256>, told: &[Told]) -> Vec<Outgoing> {
+    let mut packs = Vec::new();
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let mut close = |items: &mut Vec<&[u8]>| {
+        let payload = Arc::new(encode_list(items.drain(..).collect::<Vec<_>>()));
+        packs.push(Outgoing { kind: Kind::Transactions, payload });
+    };
+    for transaction in told {
+        if !known.insert(transaction.hash) {
+            continue;
+        }
+        bytes += transaction.item.len();
+        items.push(transaction.item.as_slice());
+        if bytes >= PACK_BYTES {
+            bytes = 0;
+            close(&mut items);
+        }
+    }
+    if !items.is_empty() {
+        close(&mut items);
+    }
+    packs
+}
+
+/// Offers transactions of a peer to the pool, on a thread that may block.
+pub(crate) fn offer(pool: &dyn PeerTransactions, transactions: &[Arc<Transaction>]) {
+    let raw: Vec<Bytes> =
+        transactions.iter().map(|transaction| Bytes::from(encode_transaction(transaction))).collect();
+    pool.offer(&raw);
+}
+
+/// Tells the actor what became pending, until it is aborted.
+pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailbox: Mailbox<Input>) {
+    let mut pending = bus.subscribe::<TransactionPending>();
+    while let Some(delivery) = pending.next().await {
+        let mut told: Vec<RecoveredTransaction> = Vec::new();
+        let mut next = Some(delivery);
+        while let Some(delivery) = next {
+            match delivery {
+                Delivery::Event(event) => told.push(event.transaction.clone()),
+                // What was missed is in the pool.
+                Delivery::Missed(_) => told.extend(pool.pending()),
+            }
+            next = if told.len() < MAX_TOLD { pending.next().now_or_never().flatten() } else { None };
+        }
+        let told = told.iter().map(|pending| Told::new(&pending.transaction)).collect();
+        // A busy actor tells nobody; peers hear of them from others.
+        drop(mailbox.try_send(Input::Pending(told)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(number: u8, bytes: usize) -> Told {
+        Told { hash: B256::repeat_byte(number), item: Arc::new(vec![0; bytes]) }
+    }
+
+    #[test]
+    fn each_peer_is_told_once_what_it_does_not_know_in_packs() {
+        let mut gossip = TransactionGossip::default();
+        let (first, second) = (NodeId([1; 64]), NodeId([2; 64]));
+        gossip.joined(first);
+        gossip.joined(second);
+        assert!(gossip.known.get_mut(&second).unwrap().insert(B256::repeat_byte(1)));
+
+        let news = [told(1, 60_000), told(2, 60_000), told(3, 10)];
+        let count = |peer: NodeId, all: &[(NodeId, Vec<Outgoing>)]| {
+            all.iter().find(|(id, _)| *id == peer).map(|(_, packs)| packs.iter().map(|pack| pack.payload.len()).collect())
+        };
+        let all = gossip.tell_all(&news);
+        assert_eq!(count(first, &all), Some(vec![120_004, 11]));
+        assert_eq!(count(second, &all), Some(vec![60_013]));
+        assert!(gossip.tell_all(&news).iter().all(|(_, packs)| packs.is_empty()));
+        assert!(gossip.tell(&NodeId([3; 64]), &news).is_empty(), "not a peer");
+    }
+}

@@ -1,0 +1,197 @@
+//! The blocks of a cycle in order: headers that wait for their bodies, and blocks that wait for the import
+//! (`docs/spec/p2p.md` 19.2, steps 4 and 5; 19.3).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use alloy_primitives::B256;
+use tenon_api::{Block, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, SealedHeader};
+use tenon_network_identity::NodeId;
+use tenon_network_wire::BlockBody;
+
+use crate::sync::CheckedBody;
+
+/// Bytes of bodies that wait for their turn at most; the last answers may go beyond it.
+const MAX_BODY_BYTES: u64 = 32 << 20;
+/// Blocks that are with the import at most.
+const MAX_IMPORTING: usize = 2048;
+/// Bytes of the blocks that are with the import at most.
+const MAX_IMPORTING_BYTES: u64 = 16 << 20;
+/// Bytes that a header takes beside its certificates, about.
+const HEADER_BYTES: u64 = 1024;
+
+#[derive(Debug)]
+enum Body {
+    Missing,
+    Asked { by: NodeId, at: Duration },
+    Here(BlockBody),
+}
+
+#[derive(Debug)]
+struct Slot {
+    header: SealedHeader,
+    body: Body,
+    bytes: u64,
+}
+
+/// A block that is with the import.
+#[derive(Clone, Copy, Debug)]
+struct Importing {
+    hash: B256,
+    bytes: u64,
+}
+
+/// Blocks from the oldest on.
+#[derive(Debug, Default)]
+pub(crate) struct BlockQueue {
+    slots: VecDeque<Slot>,
+    body_bytes: u64,
+    importing: VecDeque<Importing>,
+    importing_bytes: u64,
+}
+
+/// What an answer with bodies was worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Matched {
+    /// Bodies that were asked for.
+    pub(crate) fitting: usize,
+    /// Whether there was one that nothing was asked for fits.
+    pub(crate) has_foreign: bool,
+}
+
+impl BlockQueue {
+    /// Headers that wait for their bodies, or for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether every block was handed to the import.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Adds headers that follow those that are here.
+    pub(crate) fn push(&mut self, headers: Vec<SealedHeader>) {
+        self.slots.extend(headers.into_iter().map(|header| {
+            let is_empty = header.transactions_root == EMPTY_ROOT_HASH && header.ommers_hash == EMPTY_OMMERS_HASH;
+            let nothing = BlockBody { transactions: Vec::new(), ommers: Vec::new() };
+            let body = if is_empty { Body::Here(nothing) } else { Body::Missing };
+            Slot { header, body, bytes: 0 }
+        }));
+    }
+
+    /// Blocks whose bodies are to be asked of a peer, at most `most`: the first that nobody was asked for. Once the first block of
+    /// all waits longer than `patience` for another peer, it and the missing ones after it are asked again.
+    pub(crate) fn assign(
+        &mut self,
+        peer: NodeId,
+        most: usize,
+        now: Duration,
+        patience: Duration,
+        is_usable: impl Fn(&SealedHeader) -> bool,
+    ) -> Vec<(u64, B256)> {
+        let first_wait = self.slots.iter().find_map(|slot| match slot.body {
+            Body::Asked { by, at } => Some((by, at)),
+            Body::Missing => Some((peer, now)),
+            Body::Here(_) => None,
+        });
+        let late = first_wait.filter(|(by, at)| *by != peer && now >= *at + patience).map(|(by, _)| by);
+        if late.is_none() && self.body_bytes >= MAX_BODY_BYTES {
+            return Vec::new();
+        }
+        let mut hashes = Vec::new();
+        for slot in &mut self.slots {
+            if hashes.len() >= most {
+                break;
+            }
+            let is_wanted = match slot.body {
+                Body::Missing => true,
+                Body::Asked { by, .. } => late == Some(by),
+                Body::Here(_) => false,
+            };
+            if is_wanted && is_usable(&slot.header) {
+                slot.body = Body::Asked { by: peer, at: now };
+                hashes.push((slot.header.number, slot.header.hash()));
+            }
+        }
+        hashes
+    }
+
+    /// Puts the bodies of an answer where they belong. What is not here afterwards is missing again.
+    pub(crate) fn take(&mut self, peer: NodeId, asked: &[(u64, B256)], bodies: Vec<CheckedBody>) -> Matched {
+        let mut matched = Matched { fitting: 0, has_foreign: false };
+        let mut bodies = bodies.into_iter().peekable();
+        let first = self.slots.front().map_or(u64::MAX, |slot| slot.header.number);
+        // Blocks that came from another peer meanwhile are with the import: their bodies cannot be matched any more.
+        let mut are_all_here = true;
+        for (number, hash) in asked {
+            let index = number.checked_sub(first).and_then(|index| usize::try_from(index).ok());
+            let slot = index.and_then(|index| self.slots.get_mut(index)).filter(|slot| slot.header.hash() == *hash);
+            let Some(slot) = slot else {
+                are_all_here = false;
+                continue;
+            };
+            if !are_all_here {
+                while bodies.peek().is_some_and(|body| !body.belongs_to(&slot.header)) && bodies.len() > 1 {
+                    bodies.next();
+                }
+            }
+            if bodies.peek().is_some_and(|body| body.belongs_to(&slot.header))
+                && let Some(body) = bodies.next()
+            {
+                matched.fitting += 1;
+                if !matches!(slot.body, Body::Here(_)) {
+                    slot.bytes = body.bytes;
+                    self.body_bytes += body.bytes;
+                    slot.body = Body::Here(body.body);
+                }
+            } else if matches!(slot.body, Body::Asked { by, .. } if by == peer) {
+                slot.body = Body::Missing;
+            }
+        }
+        matched.has_foreign = are_all_here && bodies.next().is_some();
+        matched
+    }
+
+    /// What a peer was asked for is missing again.
+    pub(crate) fn release(&mut self, peer: NodeId) {
+        for slot in &mut self.slots {
+            if matches!(slot.body, Body::Asked { by, .. } if by == peer) {
+                slot.body = Body::Missing;
+            }
+        }
+    }
+
+    /// The first block whose body is missing and that nobody was asked for.
+    pub(crate) fn first_missing(&self) -> Option<(u64, B256)> {
+        let slot = self.slots.iter().find(|slot| matches!(slot.body, Body::Missing))?;
+        Some((slot.header.number, slot.header.hash()))
+    }
+
+    /// The next block for the import, while it has room.
+    pub(crate) fn next_block(&mut self) -> Option<Block> {
+        let is_full = self.importing.len() >= MAX_IMPORTING || self.importing_bytes >= MAX_IMPORTING_BYTES;
+        if is_full || !matches!(self.slots.front()?.body, Body::Here(_)) {
+            return None;
+        }
+        let Slot { header, body: Body::Here(body), bytes } = self.slots.pop_front()? else { return None };
+        self.body_bytes -= bytes;
+        let bytes = bytes + HEADER_BYTES + header.extra_data.len() as u64;
+        self.importing.push_back(Importing { hash: header.hash(), bytes });
+        self.importing_bytes += bytes;
+        Some(tenon_chain::assemble_block(header, body.transactions, body.ommers, None))
+    }
+
+    /// The import has taken a block, and with it those before it.
+    pub(crate) fn imported(&mut self, hash: B256) {
+        if !self.importing.iter().any(|block| block.hash == hash) {
+            return;
+        }
+        while let Some(block) = self.importing.pop_front() {
+            self.importing_bytes -= block.bytes;
+            if block.hash == hash {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A set that forgets what was added first.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
+
+/// A set with at most so many items.
+#[derive(Clone, Debug)]
+pub struct BoundedSet<T> {
+    items: HashSet<T>,
+    order: VecDeque<T>,
+    most: usize,
+}
+
+impl<T: Copy + Eq + Hash> BoundedSet<T> {
+    /// An empty set for at most `most` items.
+    pub fn new(most: usize) -> Self {
+        Self { items: HashSet::new(), order: VecDeque::new(), most }
+    }
+
+    /// Adds an item; false if it was there.
+    pub fn insert(&mut self, item: T) -> bool {
+        if !self.items.insert(item) {
+            return false;
+        }
+        self.order.push_back(item);
+        if self.order.len() > self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.items.remove(&oldest);
+        }
+        true
+    }
+
+    /// Whether it is there.
+    pub fn contains(&self, item: &T) -> bool {
+        self.items.contains(item)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.order.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_item_is_forgotten() {
+        let mut set = BoundedSet::new(2);
+        assert!(set.insert(1) && set.insert(2) && !set.insert(1));
+        assert!(set.insert(3));
+        assert!(!set.contains(&1) && set.contains(&2) && set.contains(&3));
+        assert_eq!((set.items.len(), set.order.len()), (2, 2));
+    }
+}

@@ -1,0 +1,223 @@
+//! One cycle: from the newest common block to the head of one peer (`docs/spec/p2p.md` 19.2).
+
+use alloy_primitives::B256;
+use tenon_api::SealedHeader;
+use tenon_network_identity::NodeId;
+use tenon_network_peers::Fault;
+use tenon_network_wire::limits::MAX_HEADERS;
+
+use crate::bodies::BlockQueue;
+use crate::headers::{HeaderChain, Mismatch, check_links};
+use crate::peers::HeaderPurpose;
+use crate::sync::{LocalChain, LocalHead};
+
+/// Where a cycle stands.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The height of the peer's head is asked for.
+    Height,
+    /// The newest common block is looked for.
+    Ancestor(Search),
+    /// Headers and bodies come.
+    Download(HeaderChain),
+    /// All blocks were handed to the import, or it has refused one: its last word is awaited.
+    End,
+}
+
+/// The search for the newest common block below a peer's head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    /// Height of the peer's head.
+    goal: u64,
+    /// The highest block that is known to be common, or assumed to be.
+    low: (u64, B256),
+    /// Whether `low` was seen to be common.
+    is_confirmed: bool,
+    /// A height that is known not to be common, or the one above all that can be.
+    high: u64,
+    next: HeaderPurpose,
+}
+
+/// What an answer of the source of a cycle leads to.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The next stage, or the same with another question.
+    Continue,
+    /// The local chain has all blocks of the peer.
+    NothingNew,
+    /// The cycle is over, because of this.
+    Fail(Fault, &'static str),
+}
+
+/// A running cycle.
+#[derive(Debug)]
+pub(crate) struct Cycle {
+    /// The source: the peer whose head is the goal.
+    pub(crate) source: NodeId,
+    pub(crate) stage: Stage,
+    pub(crate) blocks: BlockQueue,
+    /// Height of the first block that is asked for.
+    pub(crate) starting: u64,
+    /// Whether an import runs.
+    pub(crate) is_importing: bool,
+}
+
+impl Cycle {
+    pub(crate) fn new(source: NodeId, head: u64) -> Self {
+        Self { source, stage: Stage::Height, blocks: BlockQueue::default(), starting: head, is_importing: false }
+    }
+
+    /// The height that the cycle leads to, once it is known.
+    pub(crate) const fn goal(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Height | Stage::End => None,
+            Stage::Ancestor(search) => Some(search.goal),
+            Stage::Download(headers) => Some(headers.goal()),
+        }
+    }
+
+    /// The next question to the source.
+    pub(crate) fn next_question(&self) -> Option<HeaderPurpose> {
+        match &self.stage {
+            Stage::Height => Some(HeaderPurpose::Height),
+            Stage::Ancestor(search) => Some(search.next),
+            Stage::Download(headers) => headers.next_question(self.blocks.waiting()),
+            Stage::End => None,
+        }
+    }
+
+    /// Takes the source's answer. `head` is the hash of the peer's head as it was asked for.
+    pub(crate) fn take(
+        &mut self,
+        purpose: HeaderPurpose,
+        headers: Vec<SealedHeader>,
+        head: B256,
+        (local, chain): (LocalHead, &dyn LocalChain),
+    ) -> Step {
+        match (purpose, &mut self.stage) {
+            (HeaderPurpose::Height, Stage::Height) => self.begin_search(&headers, head, (local, chain.committed())),
+            (HeaderPurpose::Recent { first, amount }, Stage::Ancestor(search)) => {
+                let step = search.take_recent(first, amount, &headers, chain);
+                self.follow(step)
+            }
+            (HeaderPurpose::Halving { number }, Stage::Ancestor(search)) => {
+                let step = search.take_one(number, &headers, chain);
+                self.follow(step)
+            }
+            (HeaderPurpose::Skeleton { first, amount }, Stage::Download(wanted)) => {
+                of(wanted.take_skeleton(first, amount, &headers))
+            }
+            (HeaderPurpose::Tail { first }, Stage::Download(wanted)) if headers.is_empty() && first <= wanted.goal() => {
+                Step::Fail(Fault::EmptyAnswer, "no header below its head")
+            }
+            (HeaderPurpose::Tail { first }, Stage::Download(wanted)) => of(wanted.take_tail(first, headers)),
+            _ => Step::Continue,
+        }
+    }
+
+    fn begin_search(
+        &mut self,
+        headers: &[SealedHeader],
+        head: B256,
+        (local, committed): (LocalHead, (u64, B256)),
+    ) -> Step {
+        let header = match headers {
+            [header] if header.hash() == head => header,
+            // It may have moved on, and dropped a block that was not final.
+            [] => return Step::Fail(Fault::EmptyAnswer, "no header of its own head"),
+            _ => return Step::Fail(Fault::WrongAnswer, "another header than that of its head"),
+        };
+        self.stage = Stage::Ancestor(Search::new(header.number, local.number, committed));
+        Step::Continue
+    }
+
+    fn follow(&mut self, found: Result<Option<(u64, B256)>, Step>) -> Step {
+        let Stage::Ancestor(search) = &self.stage else { return Step::Continue };
+        match found {
+            Err(step) => step,
+            Ok(None) => Step::Continue,
+            Ok(Some((ancestor, _))) if ancestor >= search.goal => Step::NothingNew,
+            Ok(Some((ancestor, hash))) => {
+                self.starting = ancestor;
+                self.stage = Stage::Download(HeaderChain::new(ancestor, hash, search.goal));
+                Step::Continue
+            }
+        }
+    }
+}
+
+fn of(taken: Result<(), Mismatch>) -> Step {
+    match taken {
+        Ok(()) => Step::Continue,
+        Err(Mismatch(reason)) => Step::Fail(Fault::WrongAnswer, reason),
+    }
+}
+
+impl Search {
+    fn new(goal: u64, head: u64, (lowest, hash): (u64, B256)) -> Self {
+        let last = head.min(goal).max(lowest);
+        let first = last.saturating_sub(MAX_HEADERS as u64 - 1).max(lowest);
+        let next = HeaderPurpose::Recent { first, amount: last - first + 1 };
+        // Every chain of this genesis block has it.
+        let is_confirmed = lowest == 0;
+        Self { goal, low: (lowest, hash), is_confirmed, high: last.saturating_add(1), next }
+    }
+
+    fn take_recent(
+        &mut self,
+        first: u64,
+        amount: u64,
+        headers: &[SealedHeader],
+        chain: &dyn LocalChain,
+    ) -> Result<Option<(u64, B256)>, Step> {
+        if headers.is_empty() {
+            return Err(Step::Fail(Fault::EmptyAnswer, "no header below its head"));
+        }
+        if headers.len() as u64 > amount {
+            return Err(Step::Fail(Fault::WrongAnswer, "more headers than asked for"));
+        }
+        check_links(first, headers).map_err(|Mismatch(reason)| Step::Fail(Fault::WrongAnswer, reason))?;
+        let is_common = |header: &&SealedHeader| chain.canonical_hash(header.number) == Some(header.hash());
+        if let Some(header) = headers.iter().rev().find(is_common) {
+            return Ok(Some((header.number, header.hash())));
+        }
+        self.high = first;
+        self.halve()
+    }
+
+    fn take_one(
+        &mut self,
+        number: u64,
+        headers: &[SealedHeader],
+        chain: &dyn LocalChain,
+    ) -> Result<Option<(u64, B256)>, Step> {
+        let header = match headers {
+            [header] if header.number == number => header,
+            [] => return Err(Step::Fail(Fault::EmptyAnswer, "no header below its head")),
+            _ => return Err(Step::Fail(Fault::WrongAnswer, "a header of another height")),
+        };
+        if chain.canonical_hash(number) == Some(header.hash()) {
+            (self.low, self.is_confirmed) = ((number, header.hash()), true);
+        } else {
+            self.high = number;
+        }
+        self.halve()
+    }
+
+    /// The next height to ask for, or the newest common block.
+    fn halve(&mut self) -> Result<Option<(u64, B256)>, Step> {
+        let low = self.low.0;
+        if self.high <= low {
+            return Err(Step::Fail(Fault::WrongAnswer, "a chain without the last committed block"));
+        }
+        if self.high - low > 1 {
+            self.next = HeaderPurpose::Halving { number: low + (self.high - low) / 2 };
+            return Ok(None);
+        }
+        if !self.is_confirmed {
+            self.next = HeaderPurpose::Halving { number: low };
+            return Ok(None);
+        }
+        Ok(Some(self.low))
+    }
+}

@@ -1,0 +1,280 @@
+//! Single blocks near the head: sent whole, or announced and then asked for (`docs/spec/p2p.md` 16.1, 18).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{B256, map::HashMap};
+use tenon_api::{Block, BlockVerdict, SealedHeader};
+use tenon_network_identity::NodeId;
+
+use crate::bounded_set::BoundedSet;
+
+/// Blocks so far below the head are not taken.
+const BELOW_HEAD: u64 = 7;
+/// Blocks so far above the head are not taken.
+const ABOVE_HEAD: u64 = 32;
+/// Blocks of one peer that wait.
+const MAX_BLOCKS_OF_PEER: usize = 64;
+/// Blocks that wait, of all peers.
+const MAX_BLOCKS: usize = 256;
+/// Bytes of the blocks that wait.
+const MAX_BLOCK_BYTES: u64 = 32 << 20;
+/// Blocks with the judge at a time.
+const MAX_JUDGED: usize = 8;
+/// Announcements of one peer that wait.
+const MAX_ANNOUNCED_OF_PEER: usize = 256;
+/// Announcements that wait, of all peers.
+const MAX_ANNOUNCED: usize = 4096;
+/// A block that was announced is asked for after so long, unless it came.
+const ANNOUNCE_WAIT: Duration = Duration::from_millis(400);
+/// An announcement is forgotten after so long.
+const ANNOUNCE_LIMIT: Duration = Duration::from_secs(15);
+/// A block whose time has not come is kept if its time comes within so many seconds.
+const MAX_EARLY_SECONDS: u64 = 30;
+/// Hashes of blocks that were taken or refused.
+const MAX_RECENT: usize = 1024;
+
+/// A block that waits, with who sent it.
+#[derive(Clone, Debug)]
+struct Waiting {
+    block: Arc<Block>,
+    from: NodeId,
+    /// Unix seconds before which it is not judged.
+    not_before: u64,
+}
+
+/// An announced block.
+#[derive(Clone, Debug)]
+struct Announcement {
+    number: u64,
+    by: Vec<NodeId>,
+    since: Duration,
+    /// Who was asked for it.
+    asked: Option<NodeId>,
+    /// The header, once it came.
+    header: Option<SealedHeader>,
+}
+
+/// Blocks near the head.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    /// By height and hash.
+    waiting: BTreeMap<(u64, B256), Waiting>,
+    waiting_bytes: u64,
+    judged: HashMap<B256, Waiting>,
+    announced: HashMap<B256, Announcement>,
+    recent: BoundedSet<B256>,
+    wrong: BoundedSet<B256>,
+}
+
+impl Default for Fetcher {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            judged: HashMap::default(),
+            announced: HashMap::default(),
+            recent: BoundedSet::new(MAX_RECENT),
+            wrong: BoundedSet::new(MAX_RECENT),
+        }
+    }
+}
+
+/// A header or body to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Header { hash: B256, number: u64 },
+    Body { hash: B256 },
+}
+
+fn is_near(number: u64, head: u64) -> bool {
+    number.saturating_add(BELOW_HEAD) >= head && number <= head.saturating_add(ABOVE_HEAD)
+}
+
+impl Fetcher {
+    /// Whether a block was refused as wrong.
+    pub(crate) fn is_wrong(&self, hash: &B256) -> bool {
+        self.wrong.contains(hash)
+    }
+
+    /// Remembers a block that is wrong.
+    pub(crate) fn note_wrong(&mut self, hash: B256) {
+        self.wrong.insert(hash);
+    }
+
+    /// Takes a whole block; false if it is not wanted.
+    pub(crate) fn take_block(&mut self, block: Arc<Block>, from: NodeId, head: u64) -> bool {
+        let (number, hash, size) = (block.header.number, block.hash(), block.size);
+        self.announced.remove(&hash);
+        if !is_near(number, head) || self.recent.contains(&hash) {
+            return false;
+        }
+        let of_peer = self.waiting.values().filter(|waiting| waiting.from == from).count();
+        if of_peer >= MAX_BLOCKS_OF_PEER
+            || self.waiting.len() >= MAX_BLOCKS
+            || self.waiting_bytes.saturating_add(size) > MAX_BLOCK_BYTES
+        {
+            return false;
+        }
+        self.recent.insert(hash);
+        self.waiting_bytes += size;
+        self.waiting.insert((number, hash), Waiting { block, from, not_before: 0 });
+        true
+    }
+
+    /// Takes an announcement.
+    pub(crate) fn announce(&mut self, hash: B256, number: u64, by: NodeId, head: u64, now: Duration) {
+        if (number > 0 && !is_near(number, head)) || self.recent.contains(&hash) {
+            return;
+        }
+        let of_peer = self.announced.values().filter(|announcement| announcement.by.contains(&by)).count();
+        if of_peer >= MAX_ANNOUNCED_OF_PEER {
+            return;
+        }
+        if let Some(announcement) = self.announced.get_mut(&hash) {
+            if !announcement.by.contains(&by) {
+                announcement.by.push(by);
+            }
+        } else if self.announced.len() < MAX_ANNOUNCED {
+            let announcement = Announcement { number, by: vec![by], since: now, asked: None, header: None };
+            self.announced.insert(hash, announcement);
+        }
+    }
+
+    /// What to ask of whom now; `is_free` says whom.
+    pub(crate) fn next_wanted(
+        &mut self,
+        now: Duration,
+        is_free: impl Fn(&NodeId, bool) -> bool,
+    ) -> Option<(NodeId, Wanted)> {
+        self.announced.retain(|_, announcement| now < announcement.since + ANNOUNCE_LIMIT);
+        for (hash, announcement) in &mut self.announced {
+            if announcement.asked.is_some() || now < announcement.since + ANNOUNCE_WAIT {
+                continue;
+            }
+            let needs_body = announcement.header.is_some();
+            if let Some(peer) = announcement.by.iter().find(|peer| is_free(peer, needs_body)) {
+                announcement.asked = Some(*peer);
+                let (hash, number) = (*hash, announcement.number);
+                let wanted = if needs_body { Wanted::Body { hash } } else { Wanted::Header { hash, number } };
+                return Some((*peer, wanted));
+            }
+        }
+        None
+    }
+
+    /// Takes the answer to a question for a header. False: it is another header than announced.
+    pub(crate) fn take_header(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) -> bool {
+        let Some(announcement) = self.announced.get_mut(&hash) else { return true };
+        announcement.asked = None;
+        match headers {
+            [header] if header.hash() == hash && [0, header.number].contains(&announcement.number) => {
+                announcement.header = Some(header.clone());
+                true
+            }
+            [] => {
+                announcement.by.retain(|by| *by != peer);
+                true
+            }
+            _ => {
+                self.announced.remove(&hash);
+                false
+            }
+        }
+    }
+
+    /// The header of a block whose body was asked for.
+    pub(crate) fn header_of(&self, hash: &B256) -> Option<SealedHeader> {
+        self.announced.get(hash)?.header.clone()
+    }
+
+    /// A question was not answered, or not with what was asked for.
+    pub(crate) fn missed(&mut self, peer: NodeId, hash: &B256) {
+        if let Some(announcement) = self.announced.get_mut(hash) {
+            announcement.asked = None;
+            announcement.by.retain(|by| *by != peer);
+        }
+    }
+
+    /// A peer is gone: what it was asked for is asked of others.
+    pub(crate) fn left(&mut self, peer: NodeId) {
+        for announcement in self.announced.values_mut() {
+            announcement.by.retain(|by| *by != peer);
+            if announcement.asked == Some(peer) {
+                announcement.asked = None;
+            }
+        }
+        self.announced.retain(|_, announcement| !announcement.by.is_empty());
+    }
+
+    /// The next block to judge: one whose parent is there and whose time has come. Those that are too old now are dropped.
+    pub(crate) fn next_block(&mut self, head: u64, unix: u64, is_stored: impl Fn(&B256) -> bool) -> Option<Arc<Block>> {
+        if self.judged.len() >= MAX_JUDGED {
+            return None;
+        }
+        let old: Vec<_> = self.waiting.keys().filter(|(number, _)| !is_near(*number, head)).copied().collect();
+        for key in old {
+            self.drop_waiting(&key);
+        }
+        let ready = self.waiting.iter().find(|(_, waiting)| {
+            waiting.not_before <= unix && is_stored(&waiting.block.header.parent_hash)
+        });
+        let key = *ready?.0;
+        let waiting = self.drop_waiting(&key)?;
+        let block = Arc::clone(&waiting.block);
+        self.judged.insert(key.1, waiting);
+        Some(block)
+    }
+
+    fn drop_waiting(&mut self, key: &(u64, B256)) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        self.waiting_bytes -= waiting.block.size;
+        Some(waiting)
+    }
+
+    /// Whether a block waits for its time, and its peers are to be asked again.
+    pub(crate) fn has_early(&self) -> bool {
+        self.waiting.values().any(|waiting| waiting.not_before > 0)
+    }
+
+    /// The block that is being judged.
+    pub(crate) fn judged(&self, hash: &B256) -> Option<Arc<Block>> {
+        self.judged.get(hash).map(|waiting| Arc::clone(&waiting.block))
+    }
+
+    /// Takes what became of a block; returns who sent it if it is wrong.
+    pub(crate) fn judge(&mut self, hash: &B256, verdict: &BlockVerdict, unix: u64) -> Option<NodeId> {
+        let waiting = self.judged.remove(hash)?;
+        match verdict {
+            BlockVerdict::Wrong { .. } => {
+                self.wrong.insert(*hash);
+                Some(waiting.from)
+            }
+            BlockVerdict::NotYetDue | BlockVerdict::ParentUnknown => {
+                let due = waiting.block.header.timestamp.max(unix + 1);
+                if due <= unix.saturating_add(MAX_EARLY_SECONDS) && self.waiting.len() < MAX_BLOCKS {
+                    self.waiting_bytes += waiting.block.size;
+                    let key = (waiting.block.header.number, *hash);
+                    self.waiting.insert(key, Waiting { not_before: due, ..waiting });
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// When something is to be done without news: announcements to ask for, blocks whose time comes.
+    pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
+        let announced = self.announced.values().filter(|announcement| announcement.asked.is_none());
+        let asks = announced.map(|announcement| (announcement.since + ANNOUNCE_WAIT).max(now + Duration::from_millis(50)));
+        let early = self.has_early().then_some(now + Duration::from_millis(250));
+        asks.chain(early).min()
+    }
+
+    /// Orders kept apart: nothing of a peer is left.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, usize) {
+        (self.waiting.len(), self.judged.len(), self.announced.len())
+    }
+}

@@ -1,0 +1,228 @@
+//! What is known of each peer's chain, and what it was asked for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use alloy_primitives::{B256, U256};
+use tenon_network_identity::NodeId;
+use tenon_network_wire::{HeaderRequest, limits};
+
+use crate::bounded_set::BoundedSet;
+
+/// Time for an answer (`docs/spec/p2p.md` 19.4).
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// A peer that did not answer is not asked for so long.
+const PAUSE: Duration = Duration::from_secs(10);
+/// A peer that failed as the source of a cycle is no source for so long.
+const DISTRUST: Duration = Duration::from_secs(60);
+/// Bodies that a peer is asked for first.
+const FIRST_BODIES: usize = 16;
+/// An answer within this time lets the next question be twice as large.
+const QUICK: Duration = Duration::from_millis(500);
+/// An answer that takes longer makes the next question half as large.
+const SLOW: Duration = Duration::from_secs(2);
+/// Blocks that a peer is remembered not to have.
+const MAX_LACKING: usize = 4096;
+/// Blocks that a peer is remembered to know.
+const MAX_KNOWN_BLOCKS: usize = 1024;
+
+/// What headers were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderPurpose {
+    /// The header of the head that the peer said it has when it came.
+    Head { hash: B256 },
+    /// The header of the head of the source of a cycle.
+    Height,
+    /// The newest common block, among the headers below the local head.
+    Recent { first: u64, amount: u64 },
+    /// The newest common block, by halving.
+    Halving { number: u64 },
+    /// Every 192nd header from here on.
+    Skeleton { first: u64, amount: u64 },
+    /// The headers of a segment, named by its first height.
+    Fill { first: u64 },
+    /// The headers up to the peer's head.
+    Tail { first: u64 },
+    /// The header of an announced block.
+    Announced { hash: B256, number: u64 },
+    /// What a cycle wanted that is over.
+    Nothing,
+}
+
+/// An open question.
+#[derive(Clone, Debug)]
+pub(crate) struct Open<T> {
+    pub(crate) what: T,
+    pub(crate) asked_at: Duration,
+}
+
+impl<T> Open<T> {
+    fn is_due(&self, now: Duration) -> bool {
+        now >= self.asked_at + ANSWER_LIMIT
+    }
+}
+
+/// A peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) head: B256,
+    pub(crate) total_difficulty: U256,
+    /// Height of its head, once it has shown the header or sent a block.
+    pub(crate) number: Option<u64>,
+    /// Whether it was asked for the header of its head.
+    pub(crate) is_head_asked: bool,
+    pub(crate) headers: Option<Open<HeaderPurpose>>,
+    pub(crate) bodies: Option<Open<Vec<(u64, B256)>>>,
+    /// Bodies of the next question.
+    pub(crate) body_count: usize,
+    /// Moving average of the time to an answer.
+    pub(crate) round_trip: Duration,
+    /// It is not asked before.
+    paused_until: Duration,
+    /// It is no source of a cycle before.
+    distrusted_until: Duration,
+    /// Blocks whose bodies it did not have.
+    pub(crate) lacking: BoundedSet<B256>,
+    /// Blocks that it sent, announced or was sent.
+    pub(crate) known_blocks: BoundedSet<B256>,
+}
+
+impl Peer {
+    fn new(head: B256, total_difficulty: U256) -> Self {
+        Self {
+            head,
+            total_difficulty,
+            number: None,
+            is_head_asked: false,
+            headers: None,
+            bodies: None,
+            body_count: FIRST_BODIES,
+            round_trip: Duration::from_millis(200),
+            paused_until: Duration::ZERO,
+            distrusted_until: Duration::ZERO,
+            lacking: BoundedSet::new(MAX_LACKING),
+            known_blocks: BoundedSet::new(MAX_KNOWN_BLOCKS),
+        }
+    }
+
+    /// Whether it may be asked for headers now.
+    pub(crate) fn is_free_for_headers(&self, now: Duration) -> bool {
+        self.headers.is_none() && now >= self.paused_until
+    }
+
+    /// Whether it may be asked for bodies now.
+    pub(crate) fn is_free_for_bodies(&self, now: Duration) -> bool {
+        self.bodies.is_none() && now >= self.paused_until
+    }
+
+    /// The open question for headers with the answer's time counted.
+    pub(crate) fn take_headers(&mut self, now: Duration) -> Option<HeaderPurpose> {
+        let open = self.headers.take()?;
+        self.count(now.saturating_sub(open.asked_at));
+        Some(open.what)
+    }
+
+    /// The open question for bodies with the answer's time counted, and the size of the next question.
+    pub(crate) fn take_bodies(&mut self, now: Duration, answered: usize) -> Option<Vec<(u64, B256)>> {
+        let open = self.bodies.take()?;
+        let took = now.saturating_sub(open.asked_at);
+        self.count(took);
+        if took <= QUICK && answered >= open.what.len() {
+            self.body_count = (self.body_count * 2).min(limits::MAX_BODIES);
+        } else if took >= SLOW || answered < open.what.len() {
+            self.body_count = (self.body_count / 2).max(answered.min(self.body_count)).max(2);
+        }
+        Some(open.what)
+    }
+
+    fn count(&mut self, took: Duration) {
+        self.round_trip = (self.round_trip * 7 + took) / 8;
+    }
+
+    /// It is no source of a cycle for a while.
+    pub(crate) fn distrust(&mut self, now: Duration) {
+        self.distrusted_until = now + DISTRUST;
+    }
+
+    /// It is left alone for a while.
+    pub(crate) fn pause(&mut self, now: Duration) {
+        self.paused_until = now + PAUSE;
+        self.body_count = FIRST_BODIES;
+    }
+}
+
+/// An overdue question.
+#[derive(Clone, Debug)]
+pub(crate) enum Overdue {
+    Headers(HeaderPurpose),
+    Bodies(Vec<(u64, B256)>),
+}
+
+/// All peers whose chain is known.
+#[derive(Debug, Default)]
+pub(crate) struct Peers(pub(crate) BTreeMap<NodeId, Peer>);
+
+impl Peers {
+    pub(crate) fn joined(&mut self, id: NodeId, head: B256, total_difficulty: U256) {
+        self.0.entry(id).or_insert_with(|| Peer::new(head, total_difficulty));
+    }
+
+    /// The peer with the most total difficulty among those that may be asked.
+    pub(crate) fn best(&self, now: Duration) -> Option<(NodeId, U256)> {
+        let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.distrusted_until;
+        let free = self.0.iter().filter(|(_, peer)| is_usable(peer));
+        free.max_by_key(|(_, peer)| peer.total_difficulty).map(|(id, peer)| (*id, peer.total_difficulty))
+    }
+
+    /// The questions whose answers did not come in time.
+    pub(crate) fn take_overdue(&mut self, now: Duration) -> Vec<(NodeId, Overdue)> {
+        let mut overdue = Vec::new();
+        for (id, peer) in &mut self.0 {
+            if peer.headers.as_ref().is_some_and(|open| open.is_due(now))
+                && let Some(open) = peer.headers.take()
+            {
+                peer.pause(now);
+                overdue.push((*id, Overdue::Headers(open.what)));
+            }
+            if peer.bodies.as_ref().is_some_and(|open| open.is_due(now))
+                && let Some(open) = peer.bodies.take()
+            {
+                peer.pause(now);
+                overdue.push((*id, Overdue::Bodies(open.what)));
+            }
+        }
+        overdue
+    }
+
+    /// A cycle is over: answers to its questions serve nothing.
+    pub(crate) fn forget_cycle(&mut self, is_of_fetcher: impl Fn(&B256) -> bool) {
+        for peer in self.0.values_mut() {
+            if let Some(open) = &mut peer.headers
+                && !matches!(open.what, HeaderPurpose::Announced { .. } | HeaderPurpose::Head { .. })
+            {
+                open.what = HeaderPurpose::Nothing;
+            }
+            if let Some(open) = &mut peer.bodies
+                && !matches!(open.what[..], [(_, hash)] if is_of_fetcher(&hash))
+            {
+                open.what.clear();
+            }
+        }
+    }
+
+    /// When the next answer is overdue, or a pause ends.
+    pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
+        let due = |peer: &Peer| {
+            let headers = peer.headers.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
+            let bodies = peer.bodies.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
+            let pause = [peer.paused_until, peer.distrusted_until].into_iter().filter(|until| *until > now).min();
+            [headers, bodies, pause].into_iter().flatten().min()
+        };
+        self.0.values().filter_map(due).min()
+    }
+}
+
+/// The request for these headers.
+pub(crate) fn request(origin: tenon_network_wire::HeaderOrigin, amount: u64, skip: u64) -> HeaderRequest {
+    HeaderRequest { origin, amount, skip, is_reverse: false }
+}

@@ -1,0 +1,474 @@
+//! Whole runs against scripted peers: honest, slow, silent, lying, on another branch, gone in the middle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{B256, Bytes, U256};
+use proptest::prelude::*;
+use tenon_api::{Block, BlockVerdict, FailedBlock, Header, SealedHeader};
+use tenon_network_identity::NodeId;
+use tenon_network_peers::Fault;
+use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
+
+use crate::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, Question};
+
+/// How a peer behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Honest,
+    /// Shows the header of its head, and answers nothing after that.
+    Silent,
+    /// Answers after this many milliseconds.
+    Slow(u64),
+    /// Answers with headers that do not follow one another, and foreign bodies.
+    Liar,
+    /// Has no bodies.
+    Bodiless,
+    /// Is gone at this millisecond.
+    Leaves(u64),
+}
+
+/// A chain: block `n` at index `n`.
+#[derive(Clone)]
+struct Chain(Arc<Vec<Block>>);
+
+impl Chain {
+    /// `length` blocks above genesis; from `fork` on another branch than those with another `salt`.
+    fn new(length: u64, fork: u64, salt: u8) -> Self {
+        let mut blocks: Vec<Block> = Vec::new();
+        for number in 0..=length {
+            let parent_hash = blocks.last().map_or(B256::ZERO, Block::hash);
+            let salt = if number >= fork { salt } else { 0 };
+            // Every third block has no body.
+            let ommers = match number % 3 {
+                0 => Vec::new(),
+                _ => vec![Header { number, extra_data: Bytes::from(vec![salt]), ..Header::default() }],
+            };
+            let header = tenon_chain::seal(Header {
+                number,
+                parent_hash,
+                ommers_hash: tenon_chain::ommers_hash(&ommers),
+                transactions_root: tenon_api::EMPTY_ROOT_HASH,
+                difficulty: U256::from(1),
+                extra_data: Bytes::from(vec![salt]),
+                ..Header::default()
+            });
+            blocks.push(tenon_chain::assemble_block(header, Vec::new(), ommers, None));
+        }
+        Self(Arc::new(blocks))
+    }
+
+    fn at(&self, number: u64) -> Option<&Block> {
+        self.0.get(usize::try_from(number).ok()?)
+    }
+
+    fn head(&self) -> &Block {
+        self.0.last().expect("a genesis block")
+    }
+
+    fn headers(&self, request: &HeaderRequest) -> Vec<SealedHeader> {
+        let first = match request.origin {
+            HeaderOrigin::Number(number) => Some(number),
+            HeaderOrigin::Hash(hash) => self.0.iter().find(|block| block.hash() == hash).map(|block| block.header.number),
+        };
+        let Some(first) = first else { return Vec::new() };
+        let numbers = (0..request.amount.min(192)).map(|index| first + index * (request.skip + 1));
+        numbers.map_while(|number| self.at(number)).map(|block| block.header.clone()).collect()
+    }
+
+    fn body(&self, hash: &B256) -> Option<CheckedBody> {
+        let block = self.0.iter().find(|block| block.hash() == *hash)?;
+        Some(checked(&block.ommers))
+    }
+}
+
+fn checked(ommers: &[Header]) -> CheckedBody {
+    CheckedBody {
+        transactions_root: tenon_api::EMPTY_ROOT_HASH,
+        ommers_hash: tenon_chain::ommers_hash(ommers),
+        body: BlockBody { transactions: Vec::new(), ommers: ommers.to_vec() },
+        bytes: 500,
+    }
+}
+
+/// The local chain: canonical blocks only.
+struct Local {
+    canonical: Vec<SealedHeader>,
+    stored: BTreeSet<B256>,
+}
+
+impl LocalChain for Local {
+    fn head(&self) -> LocalHead {
+        let head = self.canonical.last().expect("genesis");
+        LocalHead {
+            number: head.number,
+            hash: head.hash(),
+            total_difficulty: U256::from(head.number + 1),
+        }
+    }
+
+    fn committed(&self) -> (u64, B256) {
+        (0, self.canonical.first().expect("genesis").hash())
+    }
+
+    fn canonical_hash(&self, number: u64) -> Option<B256> {
+        self.canonical.get(usize::try_from(number).ok()?).map(SealedHeader::hash)
+    }
+
+    fn is_stored(&self, hash: &B256) -> bool {
+        self.stored.contains(hash)
+    }
+
+    fn total_difficulty(&self, hash: &B256) -> Option<U256> {
+        self.stored.contains(hash).then_some(U256::from(1))
+    }
+}
+
+/// What arrives, and when.
+enum Arrival {
+    Headers(NodeId, Vec<SealedHeader>),
+    Bodies(NodeId, Vec<CheckedBody>),
+    Imported(B256),
+    Ended(Result<(), FailedBlock>),
+}
+
+struct World {
+    sync: ChainSync,
+    local: Local,
+    peers: BTreeMap<NodeId, (Manner, Chain)>,
+    arrivals: BTreeMap<(Duration, u64), Arrival>,
+    serial: u64,
+    now: Duration,
+    faults: Vec<(NodeId, Fault)>,
+    importing: Vec<Block>,
+    /// A block that the import refuses.
+    wrong: Option<B256>,
+    relayed: Vec<(B256, Vec<NodeId>)>,
+    /// The most blocks that were handed over and not imported.
+    most_importing: usize,
+}
+
+fn node(index: u8) -> NodeId {
+    NodeId([index; 64])
+}
+
+impl World {
+    fn new(own: &Chain, peers: &[(Manner, Chain)]) -> Self {
+        let canonical: Vec<_> = own.0.iter().map(|block| block.header.clone()).collect();
+        let stored = canonical.iter().map(SealedHeader::hash).collect();
+        let mut world = Self {
+            sync: ChainSync::new(),
+            local: Local { canonical, stored },
+            peers: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
+            serial: 0,
+            now: Duration::ZERO,
+            faults: Vec::new(),
+            importing: Vec::new(),
+            wrong: None,
+            relayed: Vec::new(),
+            most_importing: 0,
+        };
+        for (index, (manner, chain)) in peers.iter().enumerate() {
+            let id = node(u8::try_from(index + 1).expect("few peers"));
+            let head = chain.head();
+            world.sync.joined(id, head.hash(), U256::from(head.header.number + 1));
+            world.peers.insert(id, (*manner, chain.clone()));
+        }
+        world
+    }
+
+    fn later(&mut self, wait: u64, arrival: Arrival) {
+        self.serial += 1;
+        self.arrivals.insert((self.now + Duration::from_millis(wait), self.serial), arrival);
+    }
+
+    fn answer(&mut self, peer: NodeId, question: &Question) {
+        let Some((manner, chain)) = self.peers.get(&peer).cloned() else { return };
+        let is_for_head =
+            matches!(question, Question::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
+        let wait = match manner {
+            Manner::Silent if !is_for_head => return,
+            Manner::Slow(wait) => wait,
+            _ => 50,
+        };
+        match question {
+            Question::Headers(request) => {
+                let mut headers = chain.headers(request);
+                if manner == Manner::Liar && headers.len() > 2 {
+                    headers.swap(0, 1);
+                }
+                self.later(wait, Arrival::Headers(peer, headers));
+            }
+            Question::Bodies(hashes) => {
+                let bodies = match manner {
+                    Manner::Bodiless => Vec::new(),
+                    Manner::Liar => vec![checked(&[Header::default(), Header::default()])],
+                    // An honest answer has a limit in bytes as well.
+                    _ => hashes.iter().filter_map(|hash| chain.body(hash)).take(100).collect(),
+                };
+                self.later(wait, Arrival::Bodies(peer, bodies));
+            }
+        }
+    }
+
+    fn import(&mut self, block: Block) {
+        self.importing.push(block);
+        self.most_importing = self.most_importing.max(self.importing.len());
+        if self.importing.len() == 1 {
+            self.later(1, Arrival::Imported(B256::ZERO));
+        }
+    }
+
+    /// Takes what was handed over, as the importer does.
+    fn take_blocks(&mut self) {
+        for block in std::mem::take(&mut self.importing) {
+            let (number, hash) = (block.number(), block.hash());
+            if self.wrong == Some(hash) {
+                let verdict = BlockVerdict::Wrong { reason: "for the test".to_owned() };
+                let failed = FailedBlock { number: Some(number), hash: Some(hash), verdict };
+                self.sync.import_ended(Err(failed), self.now);
+                self.arrivals.retain(|_, arrival| !matches!(arrival, Arrival::Ended(_)));
+                return;
+            }
+            let length = usize::try_from(number.0).expect("small");
+            assert_eq!(self.local.canonical_hash(number.0 - 1), Some(block.header.parent_hash), "in order");
+            self.local.canonical.truncate(length);
+            self.local.canonical.push(block.header.clone());
+            self.local.stored.insert(hash);
+            self.sync.imported(hash);
+        }
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.sync.next_action() {
+            match action {
+                Action::Ask { peer, question } => self.answer(peer, &question),
+                Action::Fault { peer, fault, .. } => self.faults.push((peer, fault)),
+                Action::BeginImport | Action::Height { .. } => {}
+                Action::Import(block) => self.import(*block),
+                Action::EndImport => self.later(2, Arrival::Ended(Ok(()))),
+                Action::Judge(block) => {
+                    let hash = block.hash();
+                    self.sync.header_judged(hash, &BlockVerdict::Head, &self.local);
+                    self.local.stored.insert(hash);
+                    if block.header.number == self.local.head().number + 1 {
+                        self.local.canonical.push(block.header.clone());
+                    }
+                    self.sync.inserted(hash, &BlockVerdict::Head, self.now.as_secs());
+                }
+                Action::Relay { block, to, .. } => self.relayed.push((block.hash(), to)),
+            }
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        self.sync.advance(&self.local, self.now, self.now.as_secs());
+        self.act();
+        let next = self.arrivals.keys().next().map(|(at, _)| *at);
+        let wakes = self.sync.wakes_at(self.now);
+        let Some(at) = next.into_iter().chain(wakes).min() else { return false };
+        self.now = at.max(self.now + Duration::from_micros(1));
+        let leaving: Vec<_> = self
+            .peers
+            .iter()
+            .filter(|(_, (manner, _))| matches!(manner, Manner::Leaves(at) if Duration::from_millis(*at) <= self.now))
+            .map(|(id, _)| *id)
+            .collect();
+        for peer in leaving {
+            self.peers.remove(&peer);
+            self.sync.left(peer);
+        }
+        while let Some(entry) = self.arrivals.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            match entry.remove() {
+                Arrival::Headers(peer, headers) => self.sync.headers(peer, headers, &self.local, self.now),
+                Arrival::Bodies(peer, bodies) => self.sync.bodies(peer, bodies, &self.local, self.now),
+                Arrival::Imported(_) => self.take_blocks(),
+                Arrival::Ended(outcome) => {
+                    self.take_blocks();
+                    self.sync.import_ended(outcome, self.now);
+                }
+            }
+            self.act();
+        }
+        true
+    }
+
+    /// Runs until the head is this one, or for so many seconds.
+    fn run(&mut self, goal: B256, seconds: u64) -> bool {
+        let until = self.now + Duration::from_secs(seconds);
+        while self.now < until {
+            if self.local.head().hash == goal && !self.sync.is_running() {
+                return true;
+            }
+            if !self.step() {
+                break;
+            }
+        }
+        self.local.head().hash == goal
+    }
+}
+
+#[test]
+fn a_long_chain_comes_from_one_peer_in_bounded_pieces() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(9_000, 1, 0));
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
+    assert!(world.sync.is_synced() && world.faults.is_empty(), "{:?}", world.faults);
+    assert!(world.most_importing <= 2_048, "{}", world.most_importing);
+}
+
+#[test]
+fn silent_and_lying_peers_cost_their_own_questions_only() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(6_000, 1, 0));
+    let good = (Manner::Honest, theirs.clone());
+    let mut alone = World::new(&own, std::slice::from_ref(&good));
+    assert!(alone.run(theirs.head().hash(), 300));
+    // The highest identifier is the source among equals: the liar gets its turn.
+    let bad = [Manner::Silent, Manner::Silent, Manner::Liar].map(|manner| (manner, theirs.clone()));
+    let mut world = World::new(&own, &[vec![good; 5], bad.to_vec()].concat());
+    assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
+    let blamed: BTreeSet<_> = world.faults.iter().map(|(peer, _)| *peer).collect();
+    assert_eq!(blamed, BTreeSet::from([node(6), node(7), node(8)]));
+    assert!(world.now < alone.now * 2 + Duration::from_secs(12), "{:?}, alone {:?}", world.now, alone.now);
+}
+
+#[test]
+fn a_branch_is_left_for_a_better_one_at_its_newest_common_block() {
+    for fork in [1, 50, 299, 300] {
+        let own = Chain::new(300, fork, 1);
+        let theirs = Chain::new(700, fork, 2);
+        let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+        assert!(world.run(theirs.head().hash(), 60), "fork at {fork}: {:?}", world.local.head());
+        assert!(world.faults.is_empty(), "{:?}", world.faults);
+    }
+}
+
+#[test]
+fn a_source_that_leaves_is_replaced() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(5_000, 1, 0));
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Leaves(900), theirs.clone())]);
+    assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
+    assert!(world.faults.is_empty(), "{:?}", world.faults);
+}
+
+#[test]
+fn headers_whose_bodies_are_nowhere_cost_their_source() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(1_000, 1, 0));
+    let invented = Chain::new(2_000, 1, 9);
+    let peers = [(Manner::Honest, theirs.clone()), (Manner::Bodiless, invented)];
+    let mut world = World::new(&own, &peers);
+    assert!(world.run(theirs.head().hash(), 120), "at {:?} {:?}", world.local.head(), world.faults);
+    assert!(world.faults.contains(&(node(2), Fault::EmptyAnswer)), "{:?}", world.faults);
+    assert!(world.faults.iter().all(|(peer, _)| *peer == node(2)), "{:?}", world.faults);
+}
+
+#[test]
+fn a_wrong_block_costs_its_source_and_is_remembered() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(400, 1, 0));
+    let bad = Chain::new(800, 200, 3);
+    let peers = [(Manner::Honest, theirs.clone()), (Manner::Honest, bad.clone()), (Manner::Honest, bad.clone())];
+    let mut world = World::new(&own, &peers);
+    world.wrong = bad.at(210).map(Block::hash);
+    // The blocks below the wrong one are taken; total difficulty decides afterwards.
+    world.run(theirs.head().hash(), 60);
+    assert_eq!(world.local.canonical_hash(400), theirs.at(400).map(Block::hash));
+    let blamed: BTreeSet<_> = world.faults.iter().copied().map(|(peer, _)| peer).collect();
+    assert_eq!(blamed, BTreeSet::from([node(2), node(3)]), "{:?}", world.faults);
+    assert!(world.faults.iter().all(|(_, fault)| *fault == Fault::InvalidBlock), "{:?}", world.faults);
+}
+
+#[test]
+fn claims_without_blocks_and_chains_below_the_commit_lead_to_a_fault() {
+    let own = Chain::new(100, 1, 0);
+    let mut world = World::new(&own, &[(Manner::Honest, own.clone())]);
+    world.sync.left(node(1));
+    world.sync.joined(node(1), own.head().hash(), U256::MAX);
+    world.run(B256::ZERO, 20);
+    assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
+}
+
+#[test]
+fn a_head_without_a_header_is_a_fault() {
+    let own = Chain::new(100, 1, 0);
+    for (head, fault) in [(B256::repeat_byte(9), Fault::EmptyAnswer)] {
+        let mut world = World::new(&own, &[(Manner::Honest, own.clone())]);
+        world.sync.left(node(1));
+        world.sync.joined(node(1), head, U256::from(1));
+        world.run(B256::ZERO, 20);
+        assert_eq!(world.faults, [(node(1), fault)]);
+    }
+}
+
+#[test]
+fn a_block_that_a_peer_sends_is_relayed_to_the_others_and_taken() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(12, 1, 0));
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Honest, theirs.clone())]);
+    for peer in [node(1), node(2)] {
+        world.sync.left(peer);
+        world.sync.joined(peer, own.head().hash(), U256::from(11));
+    }
+    let block = |number| Arc::new(theirs.at(number).cloned().expect("in the chain"));
+    let local = world.local.head();
+    // The second block comes first: it waits for its parent.
+    world.sync.new_block(node(1), block(12), U256::from(13), local);
+    world.sync.new_block(node(1), block(11), U256::from(12), local);
+    world.sync.new_block(node(2), block(11), U256::from(12), local);
+    assert!(world.run(theirs.head().hash(), 5));
+    assert_eq!(world.relayed, [(theirs.head().hash(), vec![node(2)])]);
+    assert!(world.faults.is_empty());
+}
+
+#[test]
+fn an_announced_block_is_asked_for_after_a_while() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    world.sync.left(node(1));
+    world.sync.joined(node(1), own.head().hash(), U256::from(11));
+    let (hash, number) = (theirs.head().hash(), 11);
+    let (local, now) = (&world.local, world.now);
+    world.sync.announced(node(1), &[Announced { hash, number }], local, now);
+    assert!(world.run(hash, 5));
+    assert!(world.now >= Duration::from_millis(400), "{:?}", world.now);
+
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    world.sync.left(node(1));
+    world.sync.joined(node(1), own.head().hash(), U256::from(11));
+    let (local, now) = (&world.local, world.now);
+    world.sync.announced(node(1), &[Announced { hash, number: 12 }], local, now);
+    world.run(hash, 3);
+    assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
+}
+
+fn manner() -> impl Strategy<Value = Manner> {
+    prop_oneof![
+        Just(Manner::Honest),
+        Just(Manner::Silent),
+        (0_u64..9_000).prop_map(Manner::Slow),
+        Just(Manner::Liar),
+        Just(Manner::Bodiless),
+        (0_u64..5_000).prop_map(Manner::Leaves),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn one_honest_peer_among_any_others_is_enough(
+        others in proptest::collection::vec((manner(), 0_u64..1_500, 1_u64..1_500, 0_u8..3), 0..5),
+        own in 0_u64..800,
+        fork in 1_u64..800,
+    ) {
+        let theirs = Chain::new(1_500, 2_000, 0);
+        let mut peers = vec![(Manner::Honest, theirs.clone())];
+        // The others are behind, or claim another branch of the same length.
+        peers.extend(others.into_iter().map(|(manner, length, fork, salt)| (manner, Chain::new(length, fork, salt))));
+        let mut world = World::new(&Chain::new(own, fork, 7), &peers);
+        prop_assert!(world.run(theirs.head().hash(), 900), "at {:?} after {:?} {:?}", world.local.head(), world.now, world.faults);
+        prop_assert!(world.faults.iter().all(|(peer, _)| *peer != node(1)), "{:?}", world.faults);
+    }
+}

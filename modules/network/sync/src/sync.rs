@@ -1,0 +1,667 @@
+//! The machine's surface: what happens goes in, what is to be done comes out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{Block, BlockVerdict, FailedBlock, SealedHeader};
+use tenon_network_identity::NodeId;
+use tenon_network_peers::Fault;
+use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
+
+use crate::cycle::{Cycle, Stage, Step};
+use crate::fetcher::{Fetcher, Wanted};
+use crate::headers::{FillProblem, Mismatch, SEGMENT};
+use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
+
+/// After a failure of this node's own, the next cycle waits so long.
+const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
+/// A question that takes longer than this many round trips is asked of another peer as well.
+const PATIENCE_ROUND_TRIPS: u32 = 4;
+/// Shortest time before a question is asked of another peer as well.
+const MIN_PATIENCE: Duration = Duration::from_millis(400);
+
+/// The stored chain. Every method is a point read.
+pub trait LocalChain {
+    /// The head.
+    fn head(&self) -> LocalHead;
+    /// The last block that consensus will not undo: height and hash. The genesis block, if the engine knows no other.
+    fn committed(&self) -> (u64, B256);
+    /// Hash of the canonical block of this height.
+    fn canonical_hash(&self, number: u64) -> Option<B256>;
+    /// Whether this block is stored, on any branch.
+    fn is_stored(&self, hash: &B256) -> bool;
+    /// Sum of difficulties up to and including a stored block.
+    fn total_difficulty(&self, hash: &B256) -> Option<U256>;
+}
+
+/// The stored chain's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalHead {
+    /// Its height.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Sum of difficulties up to and including it.
+    pub total_difficulty: U256,
+}
+
+/// What to ask a peer for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Headers.
+    Headers(HeaderRequest),
+    /// Bodies of these blocks.
+    Bodies(Vec<B256>),
+}
+
+/// A body with what binds it to its header, computed where it was decoded.
+#[derive(Clone, Debug)]
+pub struct CheckedBody {
+    /// Root of the transactions.
+    pub transactions_root: B256,
+    /// Hash of the uncles.
+    pub ommers_hash: B256,
+    /// The body.
+    pub body: BlockBody,
+    /// About how many bytes it has.
+    pub bytes: u64,
+}
+
+impl CheckedBody {
+    /// Whether it is the body of this header.
+    pub fn belongs_to(&self, header: &SealedHeader) -> bool {
+        self.transactions_root == header.transactions_root && self.ommers_hash == header.ommers_hash
+    }
+}
+
+/// What the owner has to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Ask a peer.
+    Ask {
+        /// The peer.
+        peer: NodeId,
+        /// What for.
+        question: Question,
+    },
+    /// A peer has shown the header of its head.
+    Height {
+        /// The peer.
+        peer: NodeId,
+        /// The head's hash.
+        head: B256,
+        /// Its height.
+        number: u64,
+    },
+    /// A peer did something wrong.
+    Fault {
+        /// The peer.
+        peer: NodeId,
+        /// How bad it is.
+        fault: Fault,
+        /// What it did.
+        reason: &'static str,
+    },
+    /// Start an import. Its end is told by [`ChainSync::import_ended`].
+    BeginImport,
+    /// The next block of the import.
+    Import(Box<Block>),
+    /// The import has all blocks.
+    EndImport,
+    /// Check the header ([`ChainSync::header_judged`]), and insert the block if it is right ([`ChainSync::inserted`]).
+    Judge(Arc<Block>),
+    /// Send a block to these peers: its header is right.
+    Relay {
+        /// The block.
+        block: Arc<Block>,
+        /// Sum of difficulties up to and including it.
+        total_difficulty: U256,
+        /// Peers that do not have it.
+        to: Vec<NodeId>,
+    },
+}
+
+/// How far a cycle is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Height at which it began.
+    pub starting: u64,
+    /// Height that it leads to.
+    pub highest: u64,
+}
+
+/// Follows the chain of the peers.
+pub struct ChainSync {
+    pub(crate) peers: Peers,
+    cycle: Option<Cycle>,
+    fetcher: Fetcher,
+    actions: VecDeque<Action>,
+    /// No cycle begins before.
+    not_before: Duration,
+    is_synced: bool,
+    /// The clock at the last news.
+    now: Duration,
+}
+
+impl Default for ChainSync {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ChainSync {
+    /// Without peers.
+    pub fn new() -> Self {
+        Self {
+            peers: Peers::default(),
+            cycle: None,
+            fetcher: Fetcher::default(),
+            actions: VecDeque::new(),
+            not_before: Duration::ZERO,
+            is_synced: false,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// The next thing to do.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether a cycle runs: votes and timeouts are not looked at then (`docs/spec/p2p.md` 16.4).
+    pub const fn is_running(&self) -> bool {
+        self.cycle.is_some()
+    }
+
+    /// Whether a cycle succeeded, or a single block was taken: transactions are taken from then on (`docs/spec/p2p.md` 16.2).
+    pub const fn is_synced(&self) -> bool {
+        self.is_synced
+    }
+
+    /// How far the cycle is, once its goal is known.
+    pub fn progress(&self) -> Option<Progress> {
+        let cycle = self.cycle.as_ref()?;
+        Some(Progress { starting: cycle.starting, highest: cycle.goal()? })
+    }
+
+    /// A peer has said what its head is.
+    pub fn joined(&mut self, peer: NodeId, head: B256, total_difficulty: U256) {
+        self.peers.joined(peer, head, total_difficulty);
+    }
+
+    /// A peer has no connection any more.
+    pub fn left(&mut self, peer: NodeId) {
+        self.peers.0.remove(&peer);
+        self.fetcher.left(peer);
+        let Some(cycle) = &mut self.cycle else { return };
+        cycle.blocks.release(peer);
+        if cycle.source == peer {
+            match &mut cycle.stage {
+                // What is on its way is taken, and another peer leads the next cycle.
+                Stage::Download(headers) => headers.stop_at_the_last_segment(),
+                Stage::Height | Stage::Ancestor(_) => drop(self.drop_cycle()),
+                Stage::End => {}
+            }
+        }
+    }
+
+    /// A peer has sent a block.
+    pub fn new_block(&mut self, peer: NodeId, block: Arc<Block>, total_difficulty: U256, local: LocalHead) {
+        let (header, hash) = (&block.header, block.hash());
+        let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        known.known_blocks.insert(hash);
+        // The peer has the parent, whatever becomes of the block (`docs/spec/p2p.md` 16.1).
+        if let Some(below) = total_difficulty.checked_sub(header.difficulty)
+            && below > known.total_difficulty
+        {
+            (known.head, known.total_difficulty) = (header.parent_hash, below);
+            known.number = header.number.checked_sub(1);
+        }
+        if self.fetcher.is_wrong(&hash) {
+            self.blame(peer, Fault::InvalidBlock, "a block that is known to be wrong");
+            return;
+        }
+        self.fetcher.take_block(block, peer, local.number);
+    }
+
+    /// A peer has announced blocks.
+    pub fn announced(&mut self, peer: NodeId, blocks: &[Announced], chain: &dyn LocalChain, now: Duration) {
+        let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        let head = chain.head().number;
+        for block in blocks {
+            known.known_blocks.insert(block.hash);
+            if !chain.is_stored(&block.hash) {
+                self.fetcher.announce(block.hash, block.number, peer, head, now);
+            }
+        }
+    }
+
+    /// A peer has answered a question for headers, or sent headers unasked.
+    pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
+        self.now = now;
+        let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        let Some(purpose) = known.take_headers(now) else { return };
+        let head = known.head;
+        match purpose {
+            HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain),
+            HeaderPurpose::Fill { first } => self.take_fill(peer, first, headers),
+            HeaderPurpose::Head { hash } => self.take_head(peer, hash, &headers),
+            HeaderPurpose::Nothing => {}
+            purpose => {
+                if let (HeaderPurpose::Height, [header]) = (purpose, &headers[..])
+                    && header.hash() == head
+                {
+                    known.number = Some(header.number);
+                }
+                self.take_from_source(peer, purpose, headers, head, chain);
+            }
+        }
+    }
+
+    fn take_head(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) {
+        match headers {
+            [header] if header.hash() == hash => {
+                let number = header.number;
+                if let Some(known) = self.peers.0.get_mut(&peer)
+                    && known.head == hash
+                {
+                    known.number = Some(number);
+                }
+                self.actions.push_back(Action::Height { peer, head: hash, number });
+            }
+            // It may have moved on, and dropped a block that was not final.
+            [] => self.blame(peer, Fault::EmptyAnswer, "no header of its own head"),
+            _ => self.blame(peer, Fault::WrongAnswer, "another header than that of its head"),
+        }
+    }
+
+    fn take_from_source(
+        &mut self,
+        peer: NodeId,
+        purpose: HeaderPurpose,
+        headers: Vec<SealedHeader>,
+        head: B256,
+        chain: &dyn LocalChain,
+    ) {
+        let total_difficulty = self.peers.0.get(&peer).map_or(U256::ZERO, |peer| peer.total_difficulty);
+        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.source == peer) else { return };
+        if headers.iter().any(|header| self.fetcher.is_wrong(&header.hash())) {
+            self.fail_cycle(Some((Fault::InvalidBlock, "a chain with a block that is known to be wrong")));
+            return;
+        }
+        match cycle.take(purpose, headers, head, (chain.head(), chain)) {
+            Step::Continue => {}
+            // A block may have come by another way since it was asked.
+            Step::NothingNew if total_difficulty <= chain.head().total_difficulty => self.fail_cycle(None),
+            Step::NothingNew => {
+                self.fail_cycle(Some((Fault::WrongAnswer, "more total difficulty than its chain has")));
+            }
+            Step::Fail(fault, reason) => self.fail_cycle(Some((fault, reason))),
+        }
+    }
+
+    fn take_fill(&mut self, peer: NodeId, first: u64, headers: Vec<SealedHeader>) {
+        let Some(Stage::Download(wanted)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) else { return };
+        let Err(problem) = wanted.take_fill(first, headers) else { return };
+        wanted.release(peer, first);
+        if let Some(known) = self.peers.0.get_mut(&peer) {
+            // It is behind what it says, or on another branch.
+            known.number = known.number.map(|number| number.min(first.saturating_sub(1)));
+        }
+        match problem {
+            FillProblem::Mismatch(Mismatch(reason)) => self.blame(peer, Fault::WrongAnswer, reason),
+            // The skeleton is another peer's: this one may have other blocks there, or none.
+            FillProblem::OtherBranch => {}
+        }
+    }
+
+    fn take_announced(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader], chain: &dyn LocalChain) {
+        if !self.fetcher.take_header(peer, hash, headers) {
+            self.blame(peer, Fault::WrongAnswer, "another header than announced");
+            return;
+        }
+        let Some(header) = self.fetcher.header_of(&hash) else { return };
+        let is_empty =
+            header.transactions_root == tenon_api::EMPTY_ROOT_HASH && header.ommers_hash == tenon_api::EMPTY_OMMERS_HASH;
+        if is_empty {
+            let block = tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None);
+            self.fetcher.take_block(Arc::new(block), peer, chain.head().number);
+        }
+    }
+
+    /// A peer has answered a question for bodies, or sent bodies unasked.
+    pub fn bodies(&mut self, peer: NodeId, bodies: Vec<CheckedBody>, chain: &dyn LocalChain, now: Duration) {
+        let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        let Some(asked) = known.take_bodies(now, bodies.len()) else { return };
+        if let [(_, hash)] = asked[..]
+            && let Some(header) = self.fetcher.header_of(&hash)
+        {
+            let fitting = bodies.into_iter().find(|body| body.belongs_to(&header));
+            let Some(CheckedBody { body, .. }) = fitting else {
+                self.fetcher.missed(peer, &hash);
+                return;
+            };
+            let block = tenon_chain::assemble_block(header, body.transactions, body.ommers, None);
+            self.fetcher.take_block(Arc::new(block), peer, chain.head().number);
+            return;
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let Some(cycle) = &mut self.cycle else { return };
+        let matched = cycle.blocks.take(peer, &asked, bodies);
+        if matched.fitting == 0 {
+            for (_, hash) in &asked {
+                known.lacking.insert(*hash);
+            }
+        }
+        if matched.has_foreign {
+            known.pause(now);
+            self.blame(peer, Fault::WrongAnswer, "a body that was not asked for");
+        }
+    }
+
+    /// The import has taken a block, and those before it.
+    pub fn imported(&mut self, hash: B256) {
+        if let Some(cycle) = &mut self.cycle {
+            cycle.blocks.imported(hash);
+        }
+    }
+
+    /// The import is over.
+    pub fn import_ended(&mut self, outcome: Result<(), FailedBlock>, now: Duration) {
+        self.now = now;
+        let Some(cycle) = self.drop_cycle() else { return };
+        match outcome {
+            Ok(()) => {
+                self.is_synced |= cycle.blocks.is_handed_over();
+            }
+            Err(FailedBlock { hash, verdict: BlockVerdict::Wrong { reason }, number }) => {
+                let number = number.map_or(0, |number| number.0);
+                tracing::warn!(number, %reason, peer = cycle.source.short(), "a peer's chain has a wrong block");
+                if let Some(hash) = hash {
+                    self.fetcher.note_wrong(hash);
+                }
+                self.blame(cycle.source, Fault::InvalidBlock, "a chain with a wrong block");
+                self.distrust(cycle.source);
+            }
+            Err(FailedBlock { verdict: BlockVerdict::OwnFailure { reason }, .. }) => {
+                tracing::warn!(%reason, "blocks of peers cannot be imported; trying again");
+                self.not_before = now + OWN_FAILURE_PAUSE;
+            }
+            Err(_) => self.not_before = now + Duration::from_secs(1),
+        }
+    }
+
+    /// A header that was to be judged is right, or not.
+    pub fn header_judged(&mut self, hash: B256, verdict: &BlockVerdict, chain: &dyn LocalChain) {
+        if *verdict != BlockVerdict::Head {
+            return;
+        }
+        let Some(block) = self.fetcher.judged(&hash) else { return };
+        let Some(below) = chain.total_difficulty(&block.header.parent_hash) else { return };
+        let total_difficulty = below.saturating_add(block.header.difficulty);
+        self.relay(block, total_difficulty);
+    }
+
+    /// Sends a block to every peer that does not have it. For blocks that this node made, too.
+    pub fn relay(&mut self, block: Arc<Block>, total_difficulty: U256) {
+        let hash = block.hash();
+        let lacking = self.peers.0.iter_mut().filter_map(|(id, peer)| peer.known_blocks.insert(hash).then_some(*id));
+        let to: Vec<NodeId> = lacking.collect();
+        if !to.is_empty() {
+            self.actions.push_back(Action::Relay { block, total_difficulty, to });
+        }
+    }
+
+    /// A block that was to be judged was inserted, or not.
+    pub fn inserted(&mut self, hash: B256, verdict: &BlockVerdict, unix: u64) {
+        if let Some(peer) = self.fetcher.judge(&hash, verdict, unix) {
+            self.blame(peer, Fault::InvalidBlock, "a wrong block");
+        }
+        if matches!(verdict, BlockVerdict::Head) {
+            self.is_synced = true;
+        }
+    }
+
+    /// Does everything that is possible now.
+    pub fn advance(&mut self, chain: &dyn LocalChain, now: Duration, unix: u64) {
+        self.now = now;
+        for (peer, overdue) in self.peers.take_overdue(now) {
+            self.expire(peer, overdue);
+        }
+        self.ask_heads(now);
+        self.begin_cycle(chain, now);
+        self.ask_source(now);
+        self.move_headers();
+        self.ask_all(now);
+        self.feed_import();
+        self.fetch(chain, now, unix);
+    }
+
+    /// When to call [`ChainSync::advance`] without news.
+    pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
+        let pause = (self.not_before > now).then_some(self.not_before);
+        // While a cycle runs, late answers are asked of others.
+        let patience = self.cycle.as_ref().map(|_| now + MIN_PATIENCE / 2);
+        [self.peers.wakes_at(now), self.fetcher.wakes_at(now), pause, patience].into_iter().flatten().min()
+    }
+
+    fn expire(&mut self, peer: NodeId, overdue: Overdue) {
+        match overdue {
+            Overdue::Headers(HeaderPurpose::Announced { hash, .. }) => self.fetcher.missed(peer, &hash),
+            Overdue::Headers(HeaderPurpose::Fill { first }) => {
+                if let Some(Stage::Download(headers)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) {
+                    headers.release(peer, first);
+                }
+                self.blame(peer, Fault::NoAnswer, "no headers in time");
+            }
+            Overdue::Headers(_) => {
+                if self.cycle.as_ref().is_some_and(|cycle| cycle.source == peer) {
+                    self.fail_cycle(None);
+                }
+                self.blame(peer, Fault::NoAnswer, "no headers in time");
+            }
+            Overdue::Bodies(hashes) => {
+                if let [(_, hash)] = hashes[..]
+                    && self.fetcher.header_of(&hash).is_some()
+                {
+                    self.fetcher.missed(peer, &hash);
+                    return;
+                }
+                if let Some(cycle) = &mut self.cycle {
+                    cycle.blocks.release(peer);
+                }
+                self.blame(peer, Fault::NoAnswer, "no bodies in time");
+            }
+        }
+    }
+
+    /// Every peer is asked once for the header of its head.
+    fn ask_heads(&mut self, now: Duration) {
+        for (id, peer) in &mut self.peers.0 {
+            if !peer.is_head_asked && peer.is_free_for_headers(now) {
+                peer.is_head_asked = true;
+                let purpose = HeaderPurpose::Head { hash: peer.head };
+                peer.headers = Some(Open { what: purpose, asked_at: now });
+                let question = Question::Headers(question_of(purpose, peer.head));
+                self.actions.push_back(Action::Ask { peer: *id, question });
+            }
+        }
+    }
+
+    fn begin_cycle(&mut self, chain: &dyn LocalChain, now: Duration) {
+        if self.cycle.is_some() || now < self.not_before {
+            return;
+        }
+        let local = chain.head();
+        if let Some((source, total_difficulty)) = self.peers.best(now)
+            && total_difficulty > local.total_difficulty
+        {
+            self.cycle = Some(Cycle::new(source, local.number));
+        }
+    }
+
+    fn ask_source(&mut self, now: Duration) {
+        let Some(cycle) = &self.cycle else { return };
+        let Some(peer) = self.peers.0.get_mut(&cycle.source) else { return };
+        if !peer.is_free_for_headers(now) {
+            return;
+        }
+        if let Some(purpose) = cycle.next_question() {
+            let head = peer.head;
+            peer.headers = Some(Open { what: purpose, asked_at: now });
+            let question = Question::Headers(question_of(purpose, head));
+            self.actions.push_back(Action::Ask { peer: cycle.source, question });
+        }
+    }
+
+    /// Headers that are complete go on to their bodies.
+    fn move_headers(&mut self) {
+        let Some(cycle) = &mut self.cycle else { return };
+        let Stage::Download(headers) = &mut cycle.stage else { return };
+        loop {
+            match headers.take_next() {
+                Ok(Some(next)) => cycle.blocks.push(next),
+                Ok(None) => return,
+                Err(Mismatch(reason)) => {
+                    self.fail_cycle(Some((Fault::WrongAnswer, reason)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn ask_all(&mut self, now: Duration) {
+        let Some(cycle) = &mut self.cycle else { return };
+        let Stage::Download(headers) = &mut cycle.stage else { return };
+        let mut missing_everywhere = cycle.blocks.first_missing();
+        for (id, peer) in &mut self.peers.0 {
+            let patience = (peer.round_trip * PATIENCE_ROUND_TRIPS).max(MIN_PATIENCE);
+            if peer.is_free_for_headers(now)
+                && let Some(first) = headers.assign(*id, peer.number.unwrap_or_default(), now, patience)
+            {
+                let purpose = HeaderPurpose::Fill { first };
+                peer.headers = Some(Open { what: purpose, asked_at: now });
+                let question = Question::Headers(question_of(purpose, peer.head));
+                self.actions.push_back(Action::Ask { peer: *id, question });
+            }
+            missing_everywhere = missing_everywhere
+                .filter(|(number, hash)| peer.number < Some(*number) || peer.lacking.contains(hash));
+            if peer.is_free_for_bodies(now) {
+                let lacking = &peer.lacking;
+                let number = peer.number.unwrap_or_default();
+                let is_usable = |header: &SealedHeader| header.number <= number && !lacking.contains(&header.hash());
+                let hashes = cycle.blocks.assign(*id, peer.body_count, now, patience, is_usable);
+                if !hashes.is_empty() {
+                    peer.bodies = Some(Open { what: hashes.clone(), asked_at: now });
+                    let question = Question::Bodies(hashes.into_iter().map(|(_, hash)| hash).collect());
+                    self.actions.push_back(Action::Ask { peer: *id, question });
+                }
+            }
+        }
+        if missing_everywhere.is_some() {
+            self.fail_cycle(Some((Fault::EmptyAnswer, "headers of blocks that it does not have")));
+        }
+    }
+
+    fn feed_import(&mut self) {
+        let Some(cycle) = &mut self.cycle else { return };
+        let Stage::Download(headers) = &cycle.stage else { return };
+        let is_over = headers.is_done();
+        while let Some(block) = cycle.blocks.next_block() {
+            if !cycle.is_importing {
+                cycle.is_importing = true;
+                self.actions.push_back(Action::BeginImport);
+            }
+            self.actions.push_back(Action::Import(Box::new(block)));
+        }
+        if is_over && cycle.blocks.is_handed_over() {
+            if cycle.is_importing {
+                cycle.stage = Stage::End;
+                self.actions.push_back(Action::EndImport);
+            } else {
+                self.drop_cycle();
+            }
+        }
+    }
+
+    fn fetch(&mut self, chain: &dyn LocalChain, now: Duration, unix: u64) {
+        let peers = &self.peers;
+        let is_free = |peer: &NodeId, needs_body: bool| {
+            peers.0.get(peer).is_some_and(|peer| match needs_body {
+                true => peer.is_free_for_bodies(now),
+                false => peer.is_free_for_headers(now),
+            })
+        };
+        if let Some((id, wanted)) = self.fetcher.next_wanted(now, is_free)
+            && let Some(peer) = self.peers.0.get_mut(&id)
+        {
+            let question = match wanted {
+                Wanted::Header { hash, number } => {
+                    let purpose = HeaderPurpose::Announced { hash, number };
+                    peer.headers = Some(Open { what: purpose, asked_at: now });
+                    Question::Headers(question_of(purpose, hash))
+                }
+                Wanted::Body { hash } => {
+                    peer.bodies = Some(Open { what: vec![(0, hash)], asked_at: now });
+                    Question::Bodies(vec![hash])
+                }
+            };
+            self.actions.push_back(Action::Ask { peer: id, question });
+        }
+        let head = chain.head().number;
+        while let Some(block) = self.fetcher.next_block(head, unix, |hash| chain.is_stored(hash)) {
+            self.actions.push_back(Action::Judge(block));
+        }
+    }
+
+    /// Ends the cycle. The blocks that the import has are taken.
+    fn fail_cycle(&mut self, blame: Option<(Fault, &'static str)>) {
+        let Some(cycle) = &mut self.cycle else { return };
+        let source = cycle.source;
+        if cycle.is_importing {
+            if !matches!(cycle.stage, Stage::End) {
+                cycle.stage = Stage::End;
+                self.actions.push_back(Action::EndImport);
+            }
+        } else {
+            self.drop_cycle();
+        }
+        if let Some((fault, reason)) = blame {
+            self.distrust(source);
+            self.blame(source, fault, reason);
+        }
+    }
+
+    fn drop_cycle(&mut self) -> Option<Cycle> {
+        let fetcher = &self.fetcher;
+        self.peers.forget_cycle(|hash| fetcher.header_of(hash).is_some());
+        self.cycle.take()
+    }
+
+    fn distrust(&mut self, peer: NodeId) {
+        if let Some(peer) = self.peers.0.get_mut(&peer) {
+            peer.distrust(self.now);
+        }
+    }
+
+    fn blame(&mut self, peer: NodeId, fault: Fault, reason: &'static str) {
+        self.actions.push_back(Action::Fault { peer, fault, reason });
+    }
+}
+
+/// The request for headers of this purpose.
+fn question_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
+    match purpose {
+        HeaderPurpose::Head { .. } | HeaderPurpose::Height => request(HeaderOrigin::Hash(head), 1, 0),
+        HeaderPurpose::Recent { first, amount } => request(HeaderOrigin::Number(first), amount, 0),
+        HeaderPurpose::Halving { number } => request(HeaderOrigin::Number(number), 1, 0),
+        HeaderPurpose::Skeleton { first, amount } => request(HeaderOrigin::Number(first), amount, SEGMENT - 1),
+        HeaderPurpose::Fill { first } | HeaderPurpose::Tail { first } => request(HeaderOrigin::Number(first), SEGMENT, 0),
+        HeaderPurpose::Announced { hash, .. } => request(HeaderOrigin::Hash(hash), 1, 0),
+        HeaderPurpose::Nothing => request(HeaderOrigin::Hash(head), 0, 0),
+    }
+}
