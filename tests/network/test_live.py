@@ -1,0 +1,63 @@
+"""A node beside a running network of the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
+
+Masternodes of the recorded chain `local` make blocks from genesis on; the node follows their head."""
+
+import contextlib
+import gzip
+import json
+import subprocess
+
+import chains
+import pytest
+from conftest import NAMESPACES, NETWORK, wait_for
+from reference_node import REFERENCE, Reference
+from tenon_node import Node, folder, unpacked
+
+pytestmark = pytest.mark.skipif(not REFERENCE, reason="TENON_REFERENCE names no binary of the reference client")
+
+
+def masternodes():
+    with gzip.open(chains.CHAINS / "local.keys.json.gz") as file:
+        accounts = json.load(file)["accounts"]
+    return [account for account in accounts if account["role"] == "genesis masternode"]
+
+
+def start_masternode(stack, genesis, account):
+    path = stack.enter_context(folder("reference-"))
+    (path / "key").write_text(account["privateKey"].removeprefix("0x"))
+    (path / "password").write_text("")
+    importing = [REFERENCE, "account", "import", "--datadir", path, "--password", path / "password", path / "key"]
+    subprocess.run(list(map(str, importing)), check=True, capture_output=True)
+    mining = ["--mine", "--unlock", account["address"], "--password", path / "password"]
+    mining += ["--miner-etherbase", account["address"], "--miner-gasprice", "1", "--nodiscover", "--bootnodes", ""]
+    started = Reference(path, genesis, *mining)
+    stack.callback(started.end)
+    return started
+
+
+def number(node):
+    return int(node.call("eth_blockNumber"), 16)
+
+
+def test_a_node_stays_at_the_head_of_a_running_network(tmp_path):
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        nodes = [start_masternode(stack, genesis, account) for account in masternodes()]
+        for one in nodes:
+            for other in nodes:
+                if one is not other:
+                    one.call("admin_addPeer", other.enode())
+        wait_for(lambda: number(nodes[0]), lambda height: height >= 5, seconds=90)
+
+        flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--p2p.static", nodes[0].enode()]
+        follower = stack.enter_context(Node("run", *flags, datadir=tmp_path / "follower"))
+        wait_for(lambda: number(follower), lambda height: height >= 5, seconds=60)
+        # An epoch has 60 blocks: over one switch, block by block.
+        behind = []
+        for height in range(number(nodes[0]) + 1, 66):
+            wait_for(lambda: number(nodes[0]), lambda found: found >= height, seconds=60)
+            wanted = nodes[0].call("eth_getBlockByNumber", hex(height), False)["hash"]
+            found = wait_for(lambda: follower.call("eth_getBlockByNumber", hex(height), False), bool, seconds=5)
+            behind.append(number(nodes[0]) - number(follower))
+            assert found["hash"] == wanted
+        assert max(behind) <= 1, behind
