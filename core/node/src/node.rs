@@ -7,7 +7,8 @@ use std::time::Duration;
 use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
-    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions, PendingTransactions, PluginSpaces,
+    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions, PendingTransactions,
+    PluginSpaces,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
@@ -129,9 +130,9 @@ impl Node {
         let memory = request_memory(&settings);
 
         let is_development = matches!(role, Role::Develop { .. });
-        let health = Health::new(health_parts(&settings, &folder, &chain, &engine, &role, &supervisor));
-        node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
         let network = Network::new(&bus)?;
+        let health = Health::new(health_parts(&settings, &folder, &chain, &engine, &role, &supervisor, &network));
+        node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
         process_facts::register(&bus, &work)?;
         profiles::register(&bus, RequestFolders::of(&settings))?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
@@ -508,6 +509,7 @@ fn health_parts(
     engine: &Arc<dyn ConsensusEngine>,
     role: &Role,
     supervisor: &Arc<Supervisor>,
+    network: &Arc<Network>,
 ) -> Parts {
     let pace = match role {
         Role::Follow { .. } => Pace::Network(Arc::clone(engine)),
@@ -525,6 +527,8 @@ fn health_parts(
         old_means_behind: PublicNetwork::by_genesis_hash(chain.info.genesis_hash).is_some()
             || settings.health.head_age.is_some(),
         limits: settings.health.clone(),
+        network: Some(Arc::clone(network)),
+        has_network: settings.peers.enabled,
     }
 }
 

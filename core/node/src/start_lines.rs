@@ -39,19 +39,19 @@ pub(crate) fn serving(endpoints: &Endpoints) {
 
 /// Says that there is nothing to follow, if there is not.
 pub(crate) fn want_of_peers(health: &Health) {
-    let report = health.report();
-    if report.peers.count > 0 {
+    if health.has_network() {
         return;
     }
+    let report = health.report();
     let (head, instead) =
         (report.head.number, "blocks come only by admin_importChain, or `tenon import` while it is stopped");
     if report.head.is_old() {
         tracing::warn!(
             head,
-            "nothing to follow: this release takes no blocks from peers, and the head is old; {instead}"
+            "nothing to follow: the network is off (--p2p turns it on), and the head is old; {instead}"
         );
     } else {
-        tracing::info!(head, "nothing to follow: this release takes no blocks from peers; {instead}");
+        tracing::info!(head, "nothing to follow: the network is off (--p2p turns it on); {instead}");
     }
 }
 

@@ -88,7 +88,10 @@ fn a_public_network_without_peers_is_not_healthy_and_the_first_lines_say_what_is
     let rest = format!("mode=\"archive\" datadir={}", folder.display());
     assert!(first.contains("chain=\"mainnet (50)\" head=0 head_age=\"") && first.contains(&rest), "{first}");
     let want = lines.iter().find(|line| line.contains("nothing to follow")).unwrap();
-    assert!(want.contains("WARN") && want.contains("takes no blocks from peers, and the head is old"), "{want}");
+    assert!(
+        want.contains("WARN") && want.contains("the network is off (--p2p turns it on), and the head is old"),
+        "{want}"
+    );
     let serving = lines.last().unwrap();
     assert!(serving.contains("http=http://127.0.0.1:") && serving.contains("metrics=off"), "{serving}");
     let named = lines.iter().filter(|line| line.contains("http://127.0.0.1:")).count();

@@ -158,7 +158,10 @@ fn an_invalid_side_block_is_refused_at_once_if_its_parents_state_is_stored() {
 
     assert_eq!(error.to_string(), "block 51: gas used is 0, the header says 1");
     assert_eq!(node.chain.header(hash).unwrap(), None);
-    assert_eq!((good, unjudged), (InsertOutcome::SideBranch { is_executed: true }, InsertOutcome::SideBranch { is_executed: false }));
+    assert_eq!(
+        (good, unjudged),
+        (InsertOutcome::SideBranch { is_executed: true }, InsertOutcome::SideBranch { is_executed: false })
+    );
     assert_eq!(node.chain.head().header.hash(), own[2].hash());
 }
 

@@ -17,6 +17,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, CallContext};
 use tenon_config::HealthSettings;
+use tenon_network_service::Network;
 use tenon_supervisor::{ActorState, Supervisor};
 use tokio::time::MissedTickBehavior;
 
@@ -62,6 +63,10 @@ pub(crate) struct Parts {
     pub(crate) old_means_behind: bool,
     /// The thresholds.
     pub(crate) limits: HealthSettings,
+    /// The peer-to-peer network, running or not.
+    pub(crate) network: Option<Arc<Network>>,
+    /// Whether the settings ask for it.
+    pub(crate) has_network: bool,
 }
 
 /// The health of a node.
@@ -129,9 +134,18 @@ impl Health {
         Arc::new(Self { parts, begun: Instant::now(), starting, seen: Mutex::new(seen) })
     }
 
-    /// How far the node is behind; none if its head is young enough, its maximum age is unknown, or an old one does not
+    /// Whether blocks come from peers.
+    pub(crate) const fn has_network(&self) -> bool {
+        self.parts.has_network
+    }
+
+    /// How far the node is behind. While blocks of peers are taken: behind those peers. Otherwise none if its head is young enough, its maximum age is unknown, or an old one does not
     /// mean that the node is behind. Without peers nothing better than the own head is known.
     pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
+        if let Some((starting, highest)) = self.parts.network.as_ref().and_then(|network| network.progress()) {
+            let current = self.parts.chain.head().number();
+            return Some(SyncStatus { starting, current, highest: highest.max(current) });
+        }
         if !self.parts.old_means_behind {
             return None;
         }

@@ -53,6 +53,8 @@ fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
         pace,
         old_means_behind: true,
         limits,
+        network: None,
+        has_network: false,
     });
     Fixture { _folder: folder, database, health }
 }

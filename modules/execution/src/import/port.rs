@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 
 use tenon_api::{
-    BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, ConsensusError, FailedBlock, InsertOutcome, RefusalCause,
+    BatchObserver, Block, BlockPort, BlockVerdict, ConsensusError, FailedBlock, InsertOutcome, RefusalCause,
     SealedHeader,
 };
 
-use super::{Importer, ImportObserver, ImportedBlock};
+use super::{ImportObserver, ImportedBlock, Importer};
 use crate::{ExecutionError, ImportError};
 
 impl BlockPort for Importer {
@@ -102,7 +102,7 @@ impl ImportError {
 
 #[cfg(test)]
 mod tests {
-    use tenon_api::{B256, StoreError};
+    use tenon_api::{B256, BlockNumber, StoreError};
 
     use super::*;
     use crate::error::TransactionRejection;
@@ -118,12 +118,8 @@ mod tests {
         let number = BlockNumber(7);
         assert!(wrong(refused(RefusalCause::BrokenRule)));
         assert!(wrong(ImportError::Sender { number, reason: "high s".to_owned() }));
-        let mismatch = ExecutionError::Mismatch {
-            number,
-            what: "state root",
-            computed: "1".to_owned(),
-            expected: "2".to_owned(),
-        };
+        let mismatch =
+            ExecutionError::Mismatch { number, what: "state root", computed: "1".to_owned(), expected: "2".to_owned() };
         assert!(wrong(mismatch.into()));
         let failed = StoreError::Engine("disk full".to_owned());
         assert!(!wrong(failed.clone().into()));

@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
 use tenon_api::{
-    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RecoveredBlock, RefusalCause, SealAttributes,
-    SealedHeader,
+    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RecoveredBlock, RefusalCause,
+    SealAttributes, SealedHeader,
 };
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
 use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
@@ -51,7 +51,12 @@ impl TrustingEngine {
     }
 
     fn refusal(header: &SealedHeader, reason: impl ToString) -> ConsensusError {
-        ConsensusError { number: header.number.into(), hash: header.hash(), cause: RefusalCause::BrokenRule, reason: reason.to_string() }
+        ConsensusError {
+            number: header.number.into(),
+            hash: header.hash(),
+            cause: RefusalCause::BrokenRule,
+            reason: reason.to_string(),
+        }
     }
 }
 

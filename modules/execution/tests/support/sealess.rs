@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{
-    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RefusalCause, SealAttributes, SealedHeader,
+    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RefusalCause, SealAttributes,
+    SealedHeader,
 };
 
 /// The beneficiary is the author, and there are no rewards.
@@ -16,7 +17,12 @@ pub struct SealessEngine {
 
 impl SealessEngine {
     fn refusal(header: &SealedHeader) -> ConsensusError {
-        ConsensusError { number: header.number.into(), hash: header.hash(), cause: RefusalCause::OwnFailure, reason: "makes no blocks".to_owned() }
+        ConsensusError {
+            number: header.number.into(),
+            hash: header.hash(),
+            cause: RefusalCause::OwnFailure,
+            reason: "makes no blocks".to_owned(),
+        }
     }
 }
 

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
-use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, Transaction};
 use tenon_api::messages::PeerChange;
+use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, Transaction};
 use tenon_bus::Bus;
+use tenon_network_connection::Handled;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
 use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Dial, Fault};
-use tenon_network_connection::Handled;
 use tenon_network_rlpx::{DisconnectReason, Hello};
-use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Question};
+use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, Question};
 use tenon_network_wire::{Kind, Message, NewBlock, Status};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::net::{TcpStream, UdpSocket};
@@ -29,6 +29,7 @@ use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
 use crate::importing::{self, Importing};
 use crate::local_chain::StoredChain;
+use crate::progress::ProgressLog;
 use crate::sockets::{Timer, unix_now};
 use crate::switchboard::{Action, ConnectionId, Switchboard};
 use crate::transactions::{self, Told, TransactionGossip};
@@ -127,6 +128,8 @@ pub(crate) struct NetworkActor {
     chain: StoredChain,
     importing: Option<Importing>,
     gossip: TransactionGossip,
+    progress: Option<Progress>,
+    log: ProgressLog,
     /// Where orders and messages for each connection go.
     links: HashMap<ConnectionId, Link>,
     /// Searches for static nodes.
@@ -144,6 +147,8 @@ impl NetworkActor {
             chain: StoredChain { chain: Arc::clone(&parts.context.chain), genesis: parts.context.genesis },
             importing: None,
             gossip: TransactionGossip::default(),
+            progress: None,
+            log: ProgressLog::default(),
             links: HashMap::new(),
             resolving: HashMap::new(),
             keep_at: clock.now + KEEP_INTERVAL,
@@ -238,8 +243,21 @@ impl NetworkActor {
         if let Some(time) = self.sync.wakes_at(clock.now) {
             wakes_at = wakes_at.min(time);
         }
+        self.show_progress(clock);
+        if let Some(time) = self.log.wakes_at() {
+            wakes_at = wakes_at.min(time);
+        }
         self.parts.context.gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
+    }
+
+    fn show_progress(&mut self, clock: Clock) {
+        let progress = self.sync.progress();
+        self.log.look(progress, self.chain.head().number, self.switchboard.speaking(), clock.now);
+        if progress != self.progress {
+            self.progress = progress;
+            self.parts.board.show_progress(progress);
+        }
     }
 
     fn act(&mut self, action: Action, clock: Clock) {

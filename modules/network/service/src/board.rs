@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tenon_api::messages::{NetworkNode, PeerInfo};
+use tenon_network_sync::Progress;
 
 /// What is shown. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ struct Shown {
     /// `None` while the network is off.
     node: Option<NetworkNode>,
     peers: Arc<Vec<PeerInfo>>,
+    /// How far the running cycle of synchronisation is.
+    progress: Option<Progress>,
 }
 
 impl Board {
@@ -27,9 +30,17 @@ impl Board {
     pub(crate) fn show_node(&self, node: Option<NetworkNode>) {
         let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if node.is_none() {
-            shown.peers = Arc::default();
+            (shown.peers, shown.progress) = (Arc::default(), None);
         }
         shown.node = node;
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).progress
+    }
+
+    pub(crate) fn show_progress(&self, progress: Option<Progress>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).progress = progress;
     }
 
     pub(crate) fn show_peers(&self, peers: Vec<PeerInfo>) {

@@ -21,6 +21,7 @@ mod files;
 mod importing;
 mod local_chain;
 mod network;
+mod progress;
 mod serving;
 mod settings;
 mod sockets;

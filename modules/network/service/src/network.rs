@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
-use tenon_api::{BlockPort, ChainReader, Failure, PeerTransactions};
+use tenon_api::{BlockNumber, BlockPort, ChainReader, Failure, PeerTransactions};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::ReceiveBudget;
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
@@ -97,6 +97,13 @@ impl Network {
             async move { network.ok_or_else(|| Failure::server(OFF))?.change(&request.url, request.change).await }
         })?;
         Ok(network)
+    }
+
+    /// How far the node is in taking the blocks of its peers: where it began, and the height that it goes to. `None` while it takes
+    /// single blocks only, or none.
+    pub fn progress(&self) -> Option<(BlockNumber, BlockNumber)> {
+        let progress = self.board.progress()?;
+        Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
     }
 
     async fn change(&self, url: &str, change: PeerChange) -> Result<bool, Failure> {

@@ -157,6 +157,11 @@ impl Switchboard {
         row.node
     }
 
+    /// How many connections speak `eth`.
+    pub(crate) fn speaking(&self) -> usize {
+        self.rows.values().filter(|row| row.chain.is_some()).count()
+    }
+
     /// The connections over which a node speaks `eth`, the oldest first: one or two.
     pub(crate) fn established_connections(&self, node: &NodeId) -> impl Iterator<Item = ConnectionId> {
         let of_node = self.rows.iter().filter(move |(_, row)| row.node.as_ref() == Some(node) && row.chain.is_some());

@@ -101,8 +101,7 @@ fn packs(known: &mut BoundedSet<B256>, told: &[Told]) -> Vec<Outgoing> {
 
 /// Offers transactions of a peer to the pool, on a thread that may block.
 pub(crate) fn offer(pool: &dyn PeerTransactions, transactions: &[Arc<Transaction>]) {
-    let raw: Vec<Bytes> =
-        transactions.iter().map(|transaction| Bytes::from(encode_transaction(transaction))).collect();
+    let raw: Vec<Bytes> = transactions.iter().map(|transaction| Bytes::from(encode_transaction(transaction))).collect();
     pool.offer(&raw);
 }
 
@@ -144,7 +143,9 @@ mod tests {
 
         let news = [told(1, 60_000), told(2, 60_000), told(3, 10)];
         let count = |peer: NodeId, all: &[(NodeId, Vec<Outgoing>)]| {
-            all.iter().find(|(id, _)| *id == peer).map(|(_, packs)| packs.iter().map(|pack| pack.payload.len()).collect())
+            all.iter()
+                .find(|(id, _)| *id == peer)
+                .map(|(_, packs)| packs.iter().map(|pack| pack.payload.len()).collect())
         };
         let all = gossip.tell_all(&news);
         assert_eq!(count(first, &all), Some(vec![120_004, 11]));

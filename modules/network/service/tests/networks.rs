@@ -9,8 +9,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
 use tenon_api::{
-    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH,
-    FailedBlock, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, U256,
+    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
+    EMPTY_ROOT_HASH, FailedBlock, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, U256,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;

@@ -107,7 +107,9 @@ impl Cycle {
             (HeaderPurpose::Skeleton { first, amount }, Stage::Download(wanted)) => {
                 of(wanted.take_skeleton(first, amount, &headers))
             }
-            (HeaderPurpose::Tail { first }, Stage::Download(wanted)) if headers.is_empty() && first <= wanted.goal() => {
+            (HeaderPurpose::Tail { first }, Stage::Download(wanted))
+                if headers.is_empty() && first <= wanted.goal() =>
+            {
                 Step::Fail(Fault::EmptyAnswer, "no header below its head")
             }
             (HeaderPurpose::Tail { first }, Stage::Download(wanted)) => of(wanted.take_tail(first, headers)),

@@ -217,9 +217,10 @@ impl Fetcher {
         for key in old {
             self.drop_waiting(&key);
         }
-        let ready = self.waiting.iter().find(|(_, waiting)| {
-            waiting.not_before <= unix && is_stored(&waiting.block.header.parent_hash)
-        });
+        let ready = self
+            .waiting
+            .iter()
+            .find(|(_, waiting)| waiting.not_before <= unix && is_stored(&waiting.block.header.parent_hash));
         let key = *ready?.0;
         let waiting = self.drop_waiting(&key)?;
         let block = Arc::clone(&waiting.block);
@@ -267,7 +268,8 @@ impl Fetcher {
     /// When something is to be done without news: announcements to ask for, blocks whose time comes.
     pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let announced = self.announced.values().filter(|announcement| announcement.asked.is_none());
-        let asks = announced.map(|announcement| (announcement.since + ANNOUNCE_WAIT).max(now + Duration::from_millis(50)));
+        let asks =
+            announced.map(|announcement| (announcement.since + ANNOUNCE_WAIT).max(now + Duration::from_millis(50)));
         let early = self.has_early().then_some(now + Duration::from_millis(250));
         asks.chain(early).min()
     }

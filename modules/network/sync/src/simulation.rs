@@ -70,7 +70,9 @@ impl Chain {
     fn headers(&self, request: &HeaderRequest) -> Vec<SealedHeader> {
         let first = match request.origin {
             HeaderOrigin::Number(number) => Some(number),
-            HeaderOrigin::Hash(hash) => self.0.iter().find(|block| block.hash() == hash).map(|block| block.header.number),
+            HeaderOrigin::Hash(hash) => {
+                self.0.iter().find(|block| block.hash() == hash).map(|block| block.header.number)
+            }
         };
         let Some(first) = first else { return Vec::new() };
         let numbers = (0..request.amount.min(192)).map(|index| first + index * (request.skip + 1));
@@ -101,11 +103,7 @@ struct Local {
 impl LocalChain for Local {
     fn head(&self) -> LocalHead {
         let head = self.canonical.last().expect("genesis");
-        LocalHead {
-            number: head.number,
-            hash: head.hash(),
-            total_difficulty: U256::from(head.number + 1),
-        }
+        LocalHead { number: head.number, hash: head.hash(), total_difficulty: U256::from(head.number + 1) }
     }
 
     fn committed(&self) -> (u64, B256) {
@@ -186,8 +184,7 @@ impl World {
 
     fn answer(&mut self, peer: NodeId, question: &Question) {
         let Some((manner, chain)) = self.peers.get(&peer).cloned() else { return };
-        let is_for_head =
-            matches!(question, Question::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
+        let is_for_head = matches!(question, Question::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
         let wait = match manner {
             Manner::Silent if !is_for_head => return,
             Manner::Slow(wait) => wait,

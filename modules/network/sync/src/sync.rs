@@ -323,8 +323,8 @@ impl ChainSync {
             return;
         }
         let Some(header) = self.fetcher.header_of(&hash) else { return };
-        let is_empty =
-            header.transactions_root == tenon_api::EMPTY_ROOT_HASH && header.ommers_hash == tenon_api::EMPTY_OMMERS_HASH;
+        let is_empty = header.transactions_root == tenon_api::EMPTY_ROOT_HASH
+            && header.ommers_hash == tenon_api::EMPTY_OMMERS_HASH;
         if is_empty {
             let block = tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None);
             self.fetcher.take_block(Arc::new(block), peer, chain.head().number);
@@ -548,8 +548,8 @@ impl ChainSync {
                 let question = Question::Headers(question_of(purpose, peer.head));
                 self.actions.push_back(Action::Ask { peer: *id, question });
             }
-            missing_everywhere = missing_everywhere
-                .filter(|(number, hash)| peer.number < Some(*number) || peer.lacking.contains(hash));
+            missing_everywhere =
+                missing_everywhere.filter(|(number, hash)| peer.number < Some(*number) || peer.lacking.contains(hash));
             if peer.is_free_for_bodies(now) {
                 let lacking = &peer.lacking;
                 let number = peer.number.unwrap_or_default();
@@ -660,7 +660,9 @@ fn question_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
         HeaderPurpose::Recent { first, amount } => request(HeaderOrigin::Number(first), amount, 0),
         HeaderPurpose::Halving { number } => request(HeaderOrigin::Number(number), 1, 0),
         HeaderPurpose::Skeleton { first, amount } => request(HeaderOrigin::Number(first), amount, SEGMENT - 1),
-        HeaderPurpose::Fill { first } | HeaderPurpose::Tail { first } => request(HeaderOrigin::Number(first), SEGMENT, 0),
+        HeaderPurpose::Fill { first } | HeaderPurpose::Tail { first } => {
+            request(HeaderOrigin::Number(first), SEGMENT, 0)
+        }
         HeaderPurpose::Announced { hash, .. } => request(HeaderOrigin::Hash(hash), 1, 0),
         HeaderPurpose::Nothing => request(HeaderOrigin::Hash(head), 0, 0),
     }
