@@ -10,6 +10,60 @@ use crate::{
     RecoveredTransaction, SealedHeader,
 };
 
+/// What masternodes tell one another to agree on blocks (`docs/spec/consensus.md` 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RoundMessageKind {
+    /// A masternode's vote for a block.
+    Vote,
+    /// A masternode's statement that a round has failed.
+    Timeout,
+    /// The highest certificates that a node has.
+    SyncInfo,
+}
+
+/// A message of masternodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundMessage {
+    /// What it is.
+    pub kind: RoundMessageKind,
+    /// Its RLP (`docs/spec/p2p.md` 13), which decodes.
+    pub payload: Bytes,
+}
+
+/// The voting as the network sees it. No method waits.
+pub trait RoundMessages: Send + Sync {
+    /// Takes a message of a peer. `guard` is dropped once it was looked at, or found no room.
+    fn receive(&self, message: RoundMessage, guard: Box<dyn Send>);
+    /// A block of a peer was executed, on any branch. `is_announced` is false for blocks of a synchronisation.
+    fn executed(&self, header: Arc<SealedHeader>, is_announced: bool);
+    /// Whether messages are taken now: not while the node is far behind.
+    fn set_syncing(&self, is_syncing: bool);
+}
+
+/// The network as the voting sees it. No method waits; while the network is off nothing is sent.
+pub trait RoundNetwork: Send + Sync {
+    /// Sends a message to every peer that does not have it.
+    fn broadcast(&self, message: RoundMessage);
+    /// Sends a block that this node made to every peer.
+    fn announce(&self, block: Arc<Block>, total_difficulty: U256);
+}
+
+/// Builds blocks on any executed block, for the leader of a round.
+pub trait RoundBuilder: Send + Sync {
+    /// Executes as many of the transactions as fit over the state after `parent`, completes the header and has it sealed. Nothing is
+    /// stored.
+    ///
+    /// # Errors
+    /// [`Failure`](crate::Failure) if the state after `parent` is not there, or the seal is refused.
+    fn build(
+        &self,
+        parent: &SealedHeader,
+        draft: Header,
+        transactions: Vec<RecoveredTransaction>,
+        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
+    ) -> Result<Block, crate::Failure>;
+}
+
 /// The pool as the network sees it. Every method may take milliseconds and belongs on a thread that may block.
 pub trait PeerTransactions: Send + Sync {
     /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a peer's pool may
@@ -17,6 +71,16 @@ pub trait PeerTransactions: Send + Sync {
     fn offer(&self, raw: &[Bytes]);
     /// The transactions that are ready for the next block.
     fn pending(&self) -> Vec<RecoveredTransaction>;
+    /// Adds a transaction of the node itself, in its canonical bytes.
+    ///
+    /// # Errors
+    /// [`Failure`](crate::Failure) if the pool refuses it or is off.
+    fn submit_own(&self, raw: &[u8]) -> Result<(), crate::Failure>;
+    /// The next nonce of an account, with its waiting transactions counted.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn next_nonce(&self, account: Address) -> Result<u64, StoreError>;
 }
 
 /// Why the database could not answer or apply a change.

@@ -15,7 +15,7 @@ use tenon_api::messages::{
     GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead,
     SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
-use tenon_api::{Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, Topic};
+use tenon_api::{Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic};
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
@@ -189,6 +189,17 @@ impl PeerTransactions for PoolSwitch {
 
     fn pending(&self) -> Vec<RecoveredTransaction> {
         if self.is_running.load(Ordering::Acquire) { self.pool.content(None).pending } else { Vec::new() }
+    }
+
+    fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
+        if !self.is_running.load(Ordering::Acquire) {
+            return Err(Failure::server("the pool is switched off"));
+        }
+        Ok(self.pool.submit(raw, Source::Operator).map(drop)?)
+    }
+
+    fn next_nonce(&self, account: Address) -> Result<u64, StoreError> {
+        self.pool.next_nonce(account)
     }
 }
 

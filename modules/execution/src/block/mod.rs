@@ -23,7 +23,7 @@ pub(crate) use evm::{
     BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price, transaction_env,
 };
 pub(crate) use execution::{BlockExecution, BlockOutcome, Prepared};
-pub(crate) use executor::assemble;
+pub(crate) use executor::{StateChanges, assemble};
 pub(crate) use interrupt::{Interrupt, Stopped};
 pub(crate) use memory::RunMemory;
 pub(crate) use precompiles::{MovedPrecompiles, PrecompileSet};

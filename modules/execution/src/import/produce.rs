@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, map::AddressSet};
 use tenon_api::{
-    EMPTY_OMMERS_HASH, Header, RecoveredBlock, RecoveredTransaction, SealAttributes, SealedHeader, Transaction,
+    Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
+    RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Withdrawal,
 };
 use tenon_chain::Fork;
 
 use super::importer::Importer;
 use crate::{
     ImportError,
-    block::{BlockExecution, assemble},
+    block::{BlockExecution, StateChanges, assemble},
 };
 
 /// Gas of the cheapest transaction: with less gas left, no other fits.
@@ -20,6 +21,28 @@ const MIN_TRANSACTION_GAS: u64 = 21_000;
 /// Space for a block's header and list headers beside its transactions, bytes: generous, because every node refuses a
 /// block that is too large.
 const SIZE_RESERVE: u64 = 64 * 1024;
+
+/// A new block before its seal, with what its execution gave.
+struct Unsealed {
+    header: Header,
+    transactions: Vec<Arc<Transaction>>,
+    withdrawals: Option<Vec<Withdrawal>>,
+    senders: Vec<Address>,
+    receipts: Vec<Receipt>,
+    changes: StateChanges,
+}
+
+impl RoundBuilder for Importer {
+    fn build(
+        &self,
+        parent: &SealedHeader,
+        draft: Header,
+        transactions: Vec<RecoveredTransaction>,
+        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
+    ) -> Result<Block, Failure> {
+        self.build_on(parent, draft, transactions, seal)
+    }
+}
 
 /// The transactions included in a new block.
 #[derive(Default)]
@@ -42,16 +65,34 @@ impl Importer {
         let parent = Arc::clone(&self.chain.head().header);
         let draft = self.draft(&parent, attributes)?;
 
-        let mut execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, None)?;
+        let execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, None)?;
+        let made = self.fill(execution, &parent, draft, transactions)?;
+        let header = self.engine.seal(made.header)?;
+        self.engine.verify_header(&header, &parent, &*self.chain)?;
+        let block = tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals);
+        let block = Arc::new(RecoveredBlock { block, senders: made.senders });
+        let commit = assemble(&*self.chain, Arc::clone(&block), &parent, made.receipts, made.changes)?;
+        self.commit(&Arc::new(commit))?;
+        Ok(block)
+    }
+
+    /// Executes as many of the transactions as fit, and completes the header but for the seal.
+    fn fill(
+        &self,
+        mut execution: BlockExecution,
+        parent: &SealedHeader,
+        draft: SealedHeader,
+        transactions: Vec<RecoveredTransaction>,
+    ) -> Result<Unsealed, ImportError> {
         let taken = take_transactions(&mut execution, transactions);
         let withdrawals = draft.withdrawals_root.map(|_| Vec::new());
         let block = tenon_chain::assemble_block(draft, taken.transactions, Vec::new(), withdrawals);
         let rewards = self.engine.rewards(&block, &*self.chain)?;
         let outcome = execution.finish(&block, &rewards)?;
-        let changes = self.executor.state_changes(&*self.chain, &parent, &outcome.state)?;
+        let changes = self.executor.state_changes(&*self.chain, parent, &outcome.state)?;
 
         let results = outcome.results();
-        let header = self.engine.seal(Header {
+        let header = Header {
             transactions_root: tenon_chain::transactions_root(&block.transactions),
             state_root: changes.root,
             receipts_root: results.receipts_root,
@@ -60,13 +101,36 @@ impl Importer {
             blob_gas_used: block.header.blob_gas_used.map(|_| outcome.blob_gas_used),
             requests_hash: outcome.requests_hash,
             ..block.header.header().clone()
-        })?;
-        self.engine.verify_header(&header, &parent, &*self.chain)?;
-        let block = tenon_chain::assemble_block(header, block.transactions, block.ommers, block.withdrawals);
-        let block = Arc::new(RecoveredBlock { block, senders: taken.senders });
-        let commit = assemble(&*self.chain, Arc::clone(&block), &parent, outcome.receipts, changes)?;
-        self.commit(&Arc::new(commit))?;
-        Ok(block)
+        };
+        let Block { transactions, withdrawals, .. } = block;
+        Ok(Unsealed { header, transactions, withdrawals, senders: taken.senders, receipts: outcome.receipts, changes })
+    }
+
+    /// The state after a stored block, canonical or on a branch that was executed.
+    fn state_after_any(&self, block: &SealedHeader) -> Result<Arc<dyn StateReader>, ImportError> {
+        let number = BlockNumber(block.number);
+        if self.chain.canonical_hash(number)? == Some(block.hash()) {
+            return Ok(self.chain.state_at(number)?);
+        }
+        let unknown = || StoreError::UnknownBlock { what: format!("{} ({})", number, block.hash()) };
+        Ok(self.chain.state_of_branch(block)?.ok_or_else(unknown)?)
+    }
+
+    fn build_on(
+        &self,
+        parent: &SealedHeader,
+        draft: Header,
+        transactions: Vec<RecoveredTransaction>,
+        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
+    ) -> Result<Block, Failure> {
+        let draft = tenon_chain::seal(draft);
+        let state = self.executor.state_over(self.state_after_any(parent)?);
+        let trie = (self.chain.trie(), parent.state_root);
+        let spec = self.executor.spec();
+        let execution = BlockExecution::begin(spec, &draft, draft.beneficiary, state, trie, None)?;
+        let made = self.fill(execution, parent, draft, transactions)?;
+        let header = seal(made.header).map_err(|error| Failure::server(error.to_string()))?;
+        Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))
     }
 
     /// The header of the new block as known before execution.

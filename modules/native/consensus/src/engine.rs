@@ -114,7 +114,7 @@ impl MasternodeSource for HeadersAlone {
 pub struct NativeEngine {
     settings: Arc<NativeSettings>,
     v1: V1Engine,
-    v2: V2Engine,
+    v2: Arc<V2Engine>,
     /// Shared by both engines.
     signers: Arc<SignerCache>,
     signing: Arc<SigningIndex>,
@@ -162,6 +162,7 @@ impl NativeEngine {
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 =
             V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
+        let v2 = Arc::new(v2);
         Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
     }
 
@@ -256,7 +257,7 @@ impl NativeEngine {
     }
 
     /// The rules after the switch block.
-    pub const fn v2(&self) -> &V2Engine {
+    pub const fn v2(&self) -> &Arc<V2Engine> {
         &self.v2
     }
 

@@ -72,6 +72,7 @@ impl MasternodeSource for KeptCandidates {
 
 /// The encoding in the database. Optional values are lists of zero or one entry.
 #[derive(RlpEncodable, RlpDecodable)]
+#[rlp(trailing)]
 struct VotingRecord {
     round: u64,
     highest_quorum: QuorumCertificate,
@@ -79,6 +80,8 @@ struct VotingRecord {
     highest_timeout: TimeoutCertificate,
     highest_voted_round: u64,
     committed: Vec<BlockInfo>,
+    /// Since the second version of the record; it ends before this in the first.
+    highest_proposed_round: Option<u64>,
 }
 
 /// The last record; the default, of a node that never voted, if there is none.
@@ -95,6 +98,7 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
         highest_timeout: record.highest_timeout,
         highest_voted_round: record.highest_voted_round,
         committed: record.committed.into_iter().next(),
+        highest_proposed_round: record.highest_proposed_round.unwrap_or_default(),
     })
 }
 
@@ -108,6 +112,7 @@ pub(super) fn keep_voting_state(records: &dyn EngineRecords, state: &VotingState
         highest_timeout: state.highest_timeout,
         highest_voted_round: state.highest_voted_round,
         committed: state.committed.into_iter().collect(),
+        highest_proposed_round: Some(state.highest_proposed_round),
     };
     records.keep(VOTING, &alloy_rlp::encode(record))
 }

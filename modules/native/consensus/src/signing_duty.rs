@@ -48,12 +48,19 @@ impl SigningDuty {
         if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
             return Ok(None);
         }
-        let sender = self.signer.address();
-        let nonce = state.account(sender)?.unwrap_or_default().nonce;
+        let nonce = state.account(self.signer.address())?.unwrap_or_default().nonce;
+        Ok(Some(self.sign(head, nonce)?))
+    }
+
+    /// The signing transaction for a block, with this nonce of the masternode's account.
+    ///
+    /// # Errors
+    /// [`DutyError::Signer`].
+    pub fn sign(&self, head: &SealedHeader, nonce: u64) -> Result<RecoveredTransaction, DutyError> {
         let mut input = SELECTOR.to_vec();
         input.extend_from_slice(&U256::from(head.number).to_be_bytes::<32>());
         input.extend_from_slice(head.hash().as_slice());
-        Ok(Some(self.signed(nonce, BLOCK_SIGNER_CONTRACT, input)?))
+        Ok(self.signed(nonce, BLOCK_SIGNER_CONTRACT, input)?)
     }
 
     fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, CannotSign> {

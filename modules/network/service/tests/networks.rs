@@ -9,8 +9,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
 use tenon_api::{
-    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, FailedBlock, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, U256,
+    Address, B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
+    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError,
+    U256,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
@@ -65,6 +66,14 @@ impl PeerTransactions for NoPool {
 
     fn pending(&self) -> Vec<RecoveredTransaction> {
         Vec::new()
+    }
+
+    fn submit_own(&self, _raw: &[u8]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn next_nonce(&self, _account: Address) -> Result<u64, StoreError> {
+        Ok(0)
     }
 }
 

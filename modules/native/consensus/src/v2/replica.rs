@@ -4,11 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
+use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader};
 use tenon_chain::RoundConfig;
 
 use super::{
-    CertificateChain, EpochInfo, ForensicProof, MasternodeKey, V2Engine, V2Error, VoteWatch, countdown,
+    CertificateChain, EpochInfo, ForensicProof, V2Engine, V2Error, VoteWatch, countdown,
     epoch::{gap_number, would_open_epoch},
     extra_of, is_epoch_switch,
     pool::Pool,
@@ -52,13 +52,15 @@ pub struct VotingState {
     pub highest_voted_round: u64,
     /// The last committed block.
     pub committed: Option<BlockInfo>,
+    /// The last round in which this node proposed a block.
+    pub highest_proposed_round: u64,
 }
 
 /// The state machine.
 pub struct Replica {
     engine: Arc<V2Engine>,
     /// Signs votes and timeouts; `None` on a node that only follows.
-    key: Option<MasternodeKey>,
+    key: Option<Arc<dyn BlockSigner>>,
     state: VotingState,
     votes: Pool<Vote>,
     watch: VoteWatch,
@@ -78,7 +80,7 @@ impl Replica {
     /// [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
     pub fn start(
         engine: Arc<V2Engine>,
-        key: Option<MasternodeKey>,
+        key: Option<Arc<dyn BlockSigner>>,
         remembered: VotingState,
         head: &SealedHeader,
         chain: &dyn ChainReader,
@@ -118,6 +120,16 @@ impl Replica {
         Ok((replica, actions))
     }
 
+    /// Signs with this key from now on; without one, it only follows.
+    pub fn set_key(&mut self, key: Option<Arc<dyn BlockSigner>>) {
+        self.key = key;
+    }
+
+    /// Notes that this node proposes in a round, which it must keep before the block leaves.
+    pub const fn note_proposal(&mut self, round: u64) {
+        self.state.highest_proposed_round = round;
+    }
+
     /// The state to keep for the next start.
     pub const fn state(&self) -> &VotingState {
         &self.state
@@ -151,7 +163,7 @@ impl Replica {
         let block = BlockInfo { hash: header.hash(), round: extra.round, number: header.number };
         if self.may_vote(&block, header, &extra.quorum, chain)? {
             let gap_number = epoch.gap_number(self.engine.consensus());
-            let signature = key.sign(vote_digest(&block, gap_number)).to_vec().into();
+            let signature = key.sign(vote_digest(&block, gap_number))?.to_vec().into();
             let vote = Vote { block, signature, gap_number };
             self.state.highest_voted_round = self.state.round;
             self.handle_vote(vote.clone(), chain, actions)?;
@@ -329,7 +341,7 @@ impl Replica {
         } else {
             epoch.gap_number(consensus)
         };
-        let signature = key.sign(timeout_digest(round, gap_number)).to_vec().into();
+        let signature = key.sign(timeout_digest(round, gap_number))?.to_vec().into();
         let timeout = Timeout { round, signature, gap_number };
         self.handle_timeout(timeout.clone(), chain, actions)?;
         actions.push(Action::SendTimeout(timeout));

@@ -1,0 +1,514 @@
+//! The actor: gives the replica what happens, and does what it says.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::{B256, keccak256};
+use alloy_rlp::{Decodable, Encodable};
+use lru::LruCache;
+use tenon_api::messages::NewHead;
+use tenon_api::{BlockSigner, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
+use tenon_bus::{Bus, Delivery};
+use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
+use tenon_native_consensus::{
+    MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest,
+};
+use tenon_supervisor::{Actor, Mailbox};
+use tokio::runtime::Handle;
+
+use crate::VotingPorts;
+use crate::early::{Early, MAX_ROUNDS_AHEAD};
+use crate::proposer::{Proposer, Turn};
+
+/// Messages of a kind that are remembered, so that each is looked at once.
+const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
+/// Messages of this node that are remembered, so that an echo is known.
+const OWN: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// Messages about blocks further from the head are dropped (`docs/spec/p2p.md` 17).
+const MAX_DISTANCE: u64 = 7;
+/// Time between two cleanings of the pools.
+const HYGIENE_INTERVAL: Duration = Duration::from_secs(60);
+/// Timeout periods for which a key without a record listens before it signs.
+const LISTENING_PERIODS: u64 = 2;
+
+/// What happens.
+pub(crate) enum Input {
+    /// The mailbox is there.
+    Begin,
+    /// A message of a peer; the guard is dropped once it was looked at.
+    Message(RoundMessage, Box<dyn Send>),
+    /// A block of a peer was executed.
+    Executed { header: Arc<SealedHeader>, is_announced: bool },
+    /// The chain has another head.
+    NewHead(Arc<SealedHeader>),
+    /// The countdown with this number has ended.
+    Countdown(u64),
+    /// The time of a proposal may have come.
+    TryPropose,
+    /// The pools are to be cleaned.
+    Hygiene,
+    /// A new key has listened for long enough.
+    Arm,
+    /// Whether the node is far behind.
+    Syncing(bool),
+}
+
+/// Why this node signs, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signing {
+    /// It has no key.
+    NoKey,
+    /// The key has no record here: another node may sign with it still.
+    Listening,
+    /// It signs.
+    Armed,
+    /// Its signature came from elsewhere, or its record cannot be written: never again until the next start.
+    Stopped,
+}
+
+pub(crate) struct VotingActor {
+    ports: VotingPorts,
+    runtime: Handle,
+    mailbox: Arc<OnceLock<Mailbox<Input>>>,
+    /// `None` while the head is one of engine v1, or not readable.
+    replica: Option<Replica>,
+    signing: Signing,
+    is_syncing: bool,
+    /// The part in the voting as it is on the disk.
+    kept: VotingState,
+    /// As it was at the start: what is signed in later rounds and not by this run is somebody else's.
+    at_start: VotingState,
+    early: Early,
+    proposer: Proposer,
+    seen: [LruCache<B256, ()>; 3],
+    own: LruCache<B256, ()>,
+    countdown: u64,
+    /// The time for which a proposal is planned.
+    planned: Option<Duration>,
+}
+
+impl VotingActor {
+    pub(crate) fn new(ports: VotingPorts, runtime: Handle, mailbox: Arc<OnceLock<Mailbox<Input>>>) -> Self {
+        let signing = if ports.key.is_some() { Signing::Listening } else { Signing::NoKey };
+        Self {
+            ports,
+            runtime,
+            mailbox,
+            replica: None,
+            signing,
+            is_syncing: false,
+            kept: VotingState::default(),
+            at_start: VotingState::default(),
+            early: Early::default(),
+            proposer: Proposer::default(),
+            seen: [LruCache::new(SEEN), LruCache::new(SEEN), LruCache::new(SEEN)],
+            own: LruCache::new(OWN),
+            countdown: 0,
+            planned: None,
+        }
+    }
+
+    /// Tells itself later.
+    fn later(&self, wait: Duration, input: Input) {
+        let Some(mailbox) = self.mailbox.get().cloned() else { return };
+        self.runtime.spawn(async move {
+            tokio::time::sleep(wait).await;
+            // A full mailbox has many other reasons to look at the round.
+            drop(mailbox.try_send(input));
+        });
+    }
+
+    fn chain(&self) -> Arc<dyn ChainReader> {
+        Arc::clone(&self.ports.chain)
+    }
+
+    /// The key, while this node signs.
+    fn key(&self) -> Option<Arc<dyn BlockSigner>> {
+        let may_sign = self.signing == Signing::Armed && !self.is_syncing;
+        self.ports.key.clone().filter(|_| may_sign)
+    }
+
+    /// Begins at the head, once that is one of engine v2.
+    fn begin(&mut self) {
+        if self.replica.is_some() {
+            return;
+        }
+        let remembered = match self.ports.engine.voting_state() {
+            Ok(remembered) => remembered,
+            Err(error) => {
+                tracing::error!(%error, "this node's part in the voting is not readable: it signs nothing");
+                self.signing = Signing::Stopped;
+                return;
+            }
+        };
+        let (chain, engine) = (self.chain(), Arc::clone(self.ports.engine.v2()));
+        let head = chain.head();
+        (self.kept, self.at_start) = (remembered.clone(), remembered.clone());
+        if self.signing == Signing::Listening {
+            self.listen(&remembered, engine.consensus().at_round(remembered.round).timeout_period);
+        }
+        match Replica::start(engine, self.key(), remembered, &head.header, &*chain) {
+            Ok((replica, actions)) => {
+                self.replica = Some(replica);
+                self.later(HYGIENE_INTERVAL, Input::Hygiene);
+                self.perform(actions, false);
+            }
+            Err(V2Error::V1Block) => {}
+            Err(error) => tracing::warn!(%error, head = head.header.number, "the voting cannot begin at this head"),
+        }
+    }
+
+    /// A key that has signed here before goes on at once; another one may still be in use elsewhere.
+    fn listen(&mut self, remembered: &VotingState, period: u64) {
+        let Some(key) = &self.ports.key else { return };
+        if remembered.highest_voted_round > 0 || remembered.highest_proposed_round > 0 {
+            self.signing = Signing::Armed;
+            tracing::info!(masternode = %key.address(), round = remembered.round, "this node votes");
+            return;
+        }
+        let seconds = period.saturating_mul(LISTENING_PERIODS);
+        tracing::info!(masternode = %key.address(), seconds, "this key has no record here: listening before it signs");
+        self.later(Duration::from_secs(seconds), Input::Arm);
+    }
+
+    fn arm(&mut self) {
+        if self.signing == Signing::Listening {
+            self.signing = Signing::Armed;
+            if let Some(key) = &self.ports.key {
+                tracing::info!(masternode = %key.address(), "this node votes");
+            }
+            self.hand_key();
+        }
+    }
+
+    fn hand_key(&mut self) {
+        let key = self.key();
+        if let Some(replica) = &mut self.replica {
+            replica.set_key(key);
+        }
+    }
+
+    fn stop_signing(&mut self, reason: &str) {
+        if self.signing != Signing::Stopped {
+            self.signing = Signing::Stopped;
+            tracing::error!(reason, "THIS NODE STOPS SIGNING until it is started again");
+            self.hand_key();
+        }
+    }
+
+    /// Gives the replica something and does what it says, also after a failure.
+    fn run(
+        &mut self,
+        signs: bool,
+        happens: impl FnOnce(&mut Replica, &dyn ChainReader, &mut Vec<Action>) -> Result<(), V2Error>,
+    ) -> Result<(), V2Error> {
+        let chain = self.chain();
+        let Some(replica) = &mut self.replica else { return Ok(()) };
+        let mut actions = Vec::new();
+        let outcome = happens(replica, &*chain, &mut actions);
+        self.perform(actions, signs);
+        outcome
+    }
+
+    /// Does what the replica said. `signs`: a timeout of this node may be among it.
+    fn perform(&mut self, actions: Vec<Action>, signs: bool) {
+        let Some(state) = self.replica.as_ref().map(|replica| replica.state().clone()) else { return };
+        let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
+        if (has_voted || signs) && !self.keep(state) {
+            return;
+        }
+        for action in actions {
+            match action {
+                Action::SendVote(vote) => self.broadcast(RoundMessageKind::Vote, &vote),
+                Action::SendTimeout(timeout) => self.broadcast(RoundMessageKind::Timeout, &timeout),
+                Action::SendSyncInfo(info) => self.broadcast(RoundMessageKind::SyncInfo, &info),
+                Action::StartCountdown(wait) => {
+                    self.countdown += 1;
+                    self.later(wait, Input::Countdown(self.countdown));
+                }
+                Action::RoundBegan(round) => self.begin_round(round),
+                Action::Committed(block) => self.ports.engine.protect(block),
+                Action::Report(proof) => tracing::debug!(?proof, "a masternode has signed two blocks of a round"),
+            }
+        }
+    }
+
+    /// Writes this node's part in the voting to the disk. Without that nothing that it signed leaves.
+    fn keep(&mut self, state: VotingState) -> bool {
+        if self.ports.key.is_none() {
+            return true;
+        }
+        match self.ports.engine.keep_voting_state(&state) {
+            Ok(()) => {
+                self.kept = state;
+                true
+            }
+            Err(error) => {
+                self.stop_signing(&format!("its record cannot be written: {error}"));
+                false
+            }
+        }
+    }
+
+    fn broadcast(&mut self, kind: RoundMessageKind, message: &dyn Encodable) {
+        let mut payload = Vec::with_capacity(message.length());
+        message.encode(&mut payload);
+        let hash = keccak256(&payload);
+        // What is sent was seen: an echo is not looked at.
+        if self.seen[kind as usize].put(hash, ()).is_none() {
+            self.own.put(hash, ());
+        }
+        self.ports.network.broadcast(RoundMessage { kind, payload: payload.into() });
+    }
+
+    fn begin_round(&mut self, round: u64) {
+        self.planned = None;
+        for vote in self.early.votes_up_to(round) {
+            self.take_vote(vote);
+        }
+        for timeout in self.early.timeouts_of(round) {
+            self.take_timeout(timeout);
+        }
+    }
+
+    fn receive(&mut self, message: &RoundMessage) {
+        let hash = keccak256(&message.payload);
+        if self.seen[message.kind as usize].put(hash, ()).is_some() || self.replica.is_none() || self.is_syncing {
+            return;
+        }
+        let mut payload = &message.payload[..];
+        // The network has decoded it before.
+        match message.kind {
+            RoundMessageKind::Vote => Vote::decode(&mut payload).map(|vote| self.take_vote(vote)),
+            RoundMessageKind::Timeout => Timeout::decode(&mut payload).map(|timeout| self.take_timeout(timeout)),
+            RoundMessageKind::SyncInfo => SyncInfo::decode(&mut payload).map(|info| self.take_sync_info(info)),
+        }
+        .unwrap_or_else(|error| tracing::debug!(%error, "a message of the voting does not decode"));
+    }
+
+    fn round(&self) -> u64 {
+        self.replica.as_ref().map_or(0, |replica| replica.state().round)
+    }
+
+    /// Whether a gap number is one that an epoch near the head can have (3.4), before any state is read for it.
+    fn is_near_gap(&self, gap_number: u64) -> bool {
+        let consensus = self.ports.engine.consensus();
+        let head = self.ports.chain.head().header.number;
+        let is_gap = gap_number == 0
+            || gap_number <= consensus.switch_block
+            || gap_number.saturating_add(consensus.gap).is_multiple_of(consensus.epoch.max(1));
+        is_gap && gap_number.abs_diff(head) <= consensus.epoch.saturating_mul(3)
+    }
+
+    fn take_vote(&mut self, vote: Vote) {
+        let (block, round, head) = (vote.block, self.round(), self.ports.chain.head().header.number);
+        let is_near = block.number.abs_diff(head) <= MAX_DISTANCE && self.is_near_gap(vote.gap_number);
+        if !is_near || block.round < round || block.round > round.saturating_add(MAX_ROUNDS_AHEAD) {
+            return;
+        }
+        if self.is_strange_signature(vote_digest(&block, vote.gap_number), &vote.signature, block.round) {
+            return;
+        }
+        if block.round > round.saturating_add(1) {
+            self.early.keep_vote(vote);
+            return;
+        }
+        match self.run(false, |replica, chain, actions| replica.on_vote(vote.clone(), chain, actions)) {
+            Ok(()) => {}
+            Err(V2Error::VoteBlock { .. }) => self.early.keep_vote(vote),
+            Err(error) => tracing::debug!(%error, round = block.round, "a vote does not count"),
+        }
+    }
+
+    fn take_timeout(&mut self, timeout: Timeout) {
+        let (own, round) = (self.round(), timeout.round);
+        if !self.is_near_gap(timeout.gap_number) || round < own || round > own.saturating_add(MAX_ROUNDS_AHEAD) {
+            return;
+        }
+        if self.is_strange_signature(timeout_digest(round, timeout.gap_number), &timeout.signature, round) {
+            return;
+        }
+        if round > own {
+            self.early.keep_timeout(timeout);
+            return;
+        }
+        if let Err(error) = self.run(false, |replica, chain, actions| replica.on_timeout(timeout, chain, actions)) {
+            tracing::debug!(%error, round, "a timeout does not count");
+        }
+    }
+
+    fn take_sync_info(&mut self, info: SyncInfo) {
+        let certified = info.quorum.block;
+        if certified.number.abs_diff(self.ports.chain.head().header.number) > MAX_DISTANCE
+            || !self.is_near_gap(info.quorum.gap_number)
+            || !self.is_near_gap(info.timeout.gap_number)
+        {
+            return;
+        }
+        if matches!(self.ports.chain.header(certified.hash), Ok(None)) {
+            self.early.keep_sync_info(info);
+            return;
+        }
+        if let Err(error) = self.run(false, |replica, chain, actions| replica.on_sync_info(info, chain, actions)) {
+            tracing::debug!(%error, round = certified.round, "certificates of a peer do not count");
+        }
+    }
+
+    /// Whether a message that this run did not sign has this node's signature: two nodes would sign with one key.
+    fn is_strange_signature(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
+        let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
+        let before = self.at_start.highest_voted_round.max(self.at_start.round);
+        if round <= before || !matches!(recover(digest, signature), Ok(signer) if signer == key.address()) {
+            return false;
+        }
+        let address = key.address();
+        self.stop_signing(&format!("round {round} was signed with the key of {address} by another node"));
+        true
+    }
+
+    /// A block was executed: its certificate counts, and this node may vote for it.
+    fn on_block(&mut self, header: &SealedHeader) {
+        self.begin();
+        if header.number <= self.ports.engine.consensus().switch_block {
+            return;
+        }
+        let hash = header.hash();
+        if let Err(error) = self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
+            tracing::debug!(%error, number = header.number, %hash, "a block does not count in the voting");
+        }
+        for info in self.early.sync_infos_for(hash) {
+            self.take_sync_info(info);
+        }
+        for vote in self.early.votes_for(hash) {
+            self.take_vote(vote);
+        }
+    }
+
+    fn on_countdown(&mut self) {
+        let outcome = self.run(true, Replica::on_countdown);
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "no timeout for this round");
+        }
+    }
+
+    /// Makes the block of this round, if it is this node's turn and its time has come.
+    fn propose(&mut self) {
+        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(|replica| replica.state().clone())) else {
+            return;
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if self.planned.is_some_and(|time| now < time) {
+            return;
+        }
+        match self.proposer.look(&self.ports, &*key, &state, now) {
+            Ok(Turn::Nothing) => {}
+            Ok(Turn::Wait(wait)) => {
+                self.planned = Some(now + wait);
+                self.later(wait, Input::TryPropose);
+            }
+            Ok(Turn::Propose(parent, draft)) => {
+                if let Some(replica) = &mut self.replica {
+                    replica.note_proposal(state.round);
+                }
+                let noted = VotingState { highest_proposed_round: state.round, ..state };
+                if !self.keep(noted) {
+                    return;
+                }
+                match self.proposer.propose(&self.ports, &key, &parent, *draft) {
+                    Ok(block) => self.proposed(block),
+                    Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
+                }
+            }
+            Err(error) => tracing::debug!(%error, "whose turn it is is not known"),
+        }
+    }
+
+    fn proposed(&mut self, block: tenon_api::Block) {
+        let header = block.header.clone();
+        let total_difficulty = self.ports.chain.total_difficulty(block.hash()).ok().flatten().unwrap_or_default();
+        tracing::info!(number = header.number, hash = %header.hash(), transactions = block.transactions.len(), "block made");
+        self.ports.network.announce(Arc::new(block), total_difficulty);
+        self.on_block(&header);
+        self.sign_block(&header);
+    }
+
+    /// The signing transaction for every fifteenth block (10.1).
+    fn sign_block(&self, header: &SealedHeader) {
+        let Some(key) = self.key().filter(|_| header.number.is_multiple_of(MERGE_SIGN_RANGE)) else { return };
+        let epoch = self.ports.engine.v2().epoch_info(header, &*self.ports.chain);
+        if !epoch.is_ok_and(|epoch| epoch.is_masternode(&key.address())) {
+            return;
+        }
+        let duty = SigningDuty::new(Arc::clone(&key), self.ports.chain_id);
+        let pool = &self.ports.pool;
+        let submitted = pool.next_nonce(key.address()).map_err(|error| error.to_string()).and_then(|nonce| {
+            let signed = duty.sign(header, nonce).map_err(|error| error.to_string())?;
+            let raw = tenon_chain::encode_transaction(&signed.transaction);
+            pool.submit_own(&raw).map_err(|failure| failure.message)
+        });
+        if let Err(reason) = submitted {
+            tracing::warn!(number = header.number, %reason, "no signing transaction");
+        }
+    }
+}
+
+impl Actor for VotingActor {
+    type Message = Input;
+
+    /// After a panic.
+    fn started(&mut self) {
+        if self.mailbox.get().is_some() {
+            self.begin();
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Begin => self.begin(),
+            Input::Message(message, guard) => {
+                self.receive(&message);
+                drop(guard);
+            }
+            Input::Executed { header, is_announced } => {
+                if is_announced {
+                    self.sign_block(&header);
+                }
+                self.on_block(&header);
+            }
+            Input::NewHead(header) => self.on_block(&header),
+            Input::Countdown(number) if number == self.countdown => self.on_countdown(),
+            Input::Countdown(_) => {}
+            Input::TryPropose => self.planned = None,
+            Input::Hygiene => {
+                if let Some(replica) = &mut self.replica {
+                    replica.on_hygiene();
+                }
+                self.later(HYGIENE_INTERVAL, Input::Hygiene);
+            }
+            Input::Arm => self.arm(),
+            Input::Syncing(is_syncing) => {
+                if self.is_syncing != is_syncing {
+                    self.is_syncing = is_syncing;
+                    self.hand_key();
+                }
+            }
+        }
+        self.propose();
+    }
+}
+
+/// Tells the actor of new heads until the node ends; of several at once, of the last.
+pub(crate) async fn follow_heads(bus: Bus, mailbox: Mailbox<Input>) {
+    let mut heads = bus.subscribe::<NewHead>();
+    drop(bus);
+    while let Some(delivery) = heads.next().await {
+        let mut last = delivery;
+        while let Ok(Some(next)) = tokio::time::timeout(Duration::ZERO, heads.next()).await {
+            last = next;
+        }
+        if let Delivery::Event(NewHead { header, .. }) = last {
+            drop(mailbox.try_send(Input::NewHead(header)));
+        }
+    }
+}

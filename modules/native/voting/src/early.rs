@@ -1,0 +1,110 @@
+//! Messages that came too early: for a block that is not here yet, or for a later round. They are not sent a second time
+//! (`docs/spec/p2p.md` 16.4, 25.15), so they are kept and looked at again.
+
+use std::collections::VecDeque;
+
+use alloy_primitives::B256;
+use tenon_native_consensus::{SyncInfo, Timeout, Vote};
+
+/// Votes and timeouts kept at most, each: some rounds of a network of 108 masternodes.
+const MAX_KEPT: usize = 2048;
+/// Certificates kept at most.
+const MAX_SYNC_INFOS: usize = 16;
+/// Rounds ahead of the current one for which messages are kept.
+pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
+
+/// What came too early. The oldest goes first where there is no room.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    votes: VecDeque<Vote>,
+    timeouts: VecDeque<Timeout>,
+    sync_infos: VecDeque<SyncInfo>,
+}
+
+impl Early {
+    pub(crate) fn keep_vote(&mut self, vote: Vote) {
+        push(&mut self.votes, vote, MAX_KEPT);
+    }
+
+    pub(crate) fn keep_timeout(&mut self, timeout: Timeout) {
+        push(&mut self.timeouts, timeout, MAX_KEPT);
+    }
+
+    pub(crate) fn keep_sync_info(&mut self, info: SyncInfo) {
+        push(&mut self.sync_infos, info, MAX_SYNC_INFOS);
+    }
+
+    /// The votes for a block that has come, taken out.
+    pub(crate) fn votes_for(&mut self, block: B256) -> Vec<Vote> {
+        take(&mut self.votes, |vote| vote.block.hash == block)
+    }
+
+    /// The votes that a node in this round counts, taken out; those of rounds that are over are dropped.
+    pub(crate) fn votes_up_to(&mut self, round: u64) -> Vec<Vote> {
+        self.votes.retain(|vote| vote.block.round >= round);
+        take(&mut self.votes, |vote| vote.block.round <= round.saturating_add(1))
+    }
+
+    /// The timeouts of a round that has begun, taken out; those of rounds that are over are dropped.
+    pub(crate) fn timeouts_of(&mut self, round: u64) -> Vec<Timeout> {
+        self.timeouts.retain(|timeout| timeout.round >= round);
+        take(&mut self.timeouts, |timeout| timeout.round == round)
+    }
+
+    /// The certificates of a block that has come, taken out.
+    pub(crate) fn sync_infos_for(&mut self, block: B256) -> Vec<SyncInfo> {
+        take(&mut self.sync_infos, |info| info.quorum.block.hash == block)
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
+    if queue.len() >= most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+fn take<T>(queue: &mut VecDeque<T>, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    let (taken, kept): (Vec<T>, Vec<T>) = std::mem::take(queue).into_iter().partition(|item| is_wanted(item));
+    queue.extend(kept);
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_native_consensus::BlockInfo;
+
+    use super::*;
+
+    fn vote(round: u64, block: u8) -> Vote {
+        let block = BlockInfo { hash: B256::repeat_byte(block), round, number: round };
+        Vote { block, ..Vote::default() }
+    }
+
+    #[test]
+    fn messages_come_out_once_when_their_block_or_round_has_come() {
+        let mut early = Early::default();
+        for (round, block) in [(3, 1), (4, 2), (5, 3), (9, 4)] {
+            early.keep_vote(vote(round, block));
+        }
+        assert_eq!(early.votes_for(B256::repeat_byte(2)), [vote(4, 2)]);
+        assert_eq!(early.votes_up_to(4), [vote(5, 3)]);
+        assert_eq!(early.votes, [vote(9, 4)], "the vote of round 3 is dropped");
+
+        for round in [4, 5, 5, 6] {
+            early.keep_timeout(Timeout { round, ..Timeout::default() });
+        }
+        assert_eq!(early.timeouts_of(5).len(), 2);
+        assert_eq!(early.timeouts.len(), 1);
+    }
+
+    #[test]
+    fn the_oldest_goes_where_there_is_no_room() {
+        let mut early = Early::default();
+        for round in 0..3_000 {
+            early.keep_vote(vote(round, 1));
+        }
+        assert_eq!(early.votes.len(), MAX_KEPT);
+        assert_eq!(early.votes.back().unwrap().block.round, 2_999);
+    }
+}

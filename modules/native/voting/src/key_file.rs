@@ -1,0 +1,97 @@
+//! The file of a masternode's key: 64 hexadecimal digits, for its owner alone.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tenon_native_consensus::v2::MasternodeKey;
+use zeroize::Zeroizing;
+
+/// Longest file that is read, bytes: the digits, a prefix and white space.
+const MAX_BYTES: u64 = 128;
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file cannot be read.
+    #[error("key file {}: {cause}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        cause: std::io::Error,
+    },
+    /// Others can read it.
+    #[error("key file {}: others can read it (mode {mode:03o}); chmod 600 it", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It holds something else.
+    #[error("key file {}: not 64 hexadecimal digits of a private key", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a key.
+///
+/// # Errors
+/// [`KeyFileError`], which never shows what the file holds.
+pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
+    let unreadable = |cause| KeyFileError::Unreadable { path: path.to_owned(), cause };
+    let malformed = || KeyFileError::Malformed { path: path.to_owned() };
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(malformed());
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyFileError::Exposed { path: path.to_owned(), mode });
+    }
+    if metadata.size() > MAX_BYTES {
+        return Err(malformed());
+    }
+    let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+    let digits = text.trim();
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let mut bytes = Zeroizing::new([0; 32]);
+    alloy_primitives::hex::decode_to_slice(digits, bytes.as_mut_slice()).map_err(|_| malformed())?;
+    MasternodeKey::from_bytes(*bytes).ok_or_else(malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_a_file_of_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let digits = "07".repeat(32);
+        for text in [digits.clone(), format!("0x{digits}\n")] {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            let key = read_key(&path).unwrap();
+            assert_eq!(key.address(), MasternodeKey::from_bytes([7; 32]).unwrap().address());
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(read_key(&path), Err(KeyFileError::Exposed { mode: 0o640, .. })));
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        for text in ["", "07", &"00".repeat(32), &"0g".repeat(32), &"07".repeat(100)] {
+            fs::write(&path, text).unwrap();
+            let error = read_key(&path).unwrap_err();
+            assert!(matches!(error, KeyFileError::Malformed { .. }), "{error}");
+        }
+        assert!(matches!(read_key(folder.path()), Err(KeyFileError::Malformed { .. })));
+        assert!(matches!(read_key(&folder.path().join("none")), Err(KeyFileError::Unreadable { .. })));
+    }
+}

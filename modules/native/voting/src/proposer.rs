@@ -1,0 +1,99 @@
+//! Makes the blocks of the rounds that this node leads (`docs/spec/consensus.md` 7).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{B256, Bytes};
+use tenon_api::{Block, BlockSigner, BlockVerdict, Failure, Header, SealAttributes, SealedHeader};
+use tenon_native_consensus::v2::{V2Error, VotingState, seal};
+
+use crate::VotingPorts;
+
+/// What this node has proposed lately.
+#[derive(Debug, Default)]
+pub(crate) struct Proposer {
+    /// The parent of the last block that it made: it never builds twice on one.
+    last_parent: Option<B256>,
+    /// Round and parent for which it is another one's turn.
+    not_mine: Option<(u64, B256)>,
+}
+
+/// What comes of a look at the round.
+pub(crate) enum Turn {
+    /// Nothing to do in this round, as far as is known.
+    Nothing,
+    /// The block's time comes after this.
+    Wait(Duration),
+    /// It is this node's turn: the parent, and the header to complete.
+    Propose(Arc<SealedHeader>, Box<Header>),
+}
+
+impl Proposer {
+    /// Looks whether this node is to make a block now (7.1).
+    ///
+    /// # Errors
+    /// [`V2Error`] if the round's list cannot be determined.
+    pub(crate) fn look(
+        &mut self,
+        ports: &VotingPorts,
+        key: &dyn BlockSigner,
+        state: &VotingState,
+        now: Duration,
+    ) -> Result<Turn, V2Error> {
+        let certified = state.highest_quorum.block;
+        if state.round <= state.highest_proposed_round || self.last_parent == Some(certified.hash) {
+            return Ok(Turn::Nothing);
+        }
+        if self.not_mine == Some((state.round, certified.hash)) {
+            return Ok(Turn::Nothing);
+        }
+        let Some(parent) = ports.chain.header(certified.hash)? else { return Ok(Turn::Nothing) };
+        let engine = ports.engine.v2();
+        let period = engine.consensus().at_round(state.round).mine_period;
+        let due = Duration::from_secs(parent.timestamp.saturating_add(period));
+        let attributes = SealAttributes {
+            timestamp: now.as_secs(),
+            beneficiary: key.address(),
+            gas_limit: ports.gas_limit,
+            extra_data: Bytes::new(),
+            mix_hash: B256::ZERO,
+        };
+        let prepared = engine.prepare(&parent, state.round, state.highest_quorum.clone(), &attributes, &*ports.chain);
+        match prepared {
+            Err(V2Error::NotLeader) => {
+                self.not_mine = Some((state.round, certified.hash));
+                Ok(Turn::Nothing)
+            }
+            Err(error) => Err(error),
+            Ok(_) if now < due => Ok(Turn::Wait(due - now)),
+            Ok(header) => Ok(Turn::Propose(parent, Box::new(header))),
+        }
+    }
+
+    /// Builds and stores the block. The round is on the disk as proposed.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be built, or this node itself refuses it.
+    pub(crate) fn propose(
+        &mut self,
+        ports: &VotingPorts,
+        key: &Arc<dyn BlockSigner>,
+        parent: &SealedHeader,
+        draft: Header,
+    ) -> Result<Block, Failure> {
+        self.last_parent = Some(parent.hash());
+        let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
+        let transactions = match opens_epoch {
+            // The block that opens an epoch has none (7.2).
+            true => Vec::new(),
+            false => ports.pending.best(draft.base_fee_per_gas),
+        };
+        let signer = Arc::clone(key);
+        let block = ports.builder.build(parent, draft, transactions, &|header| seal(header, &*signer))?;
+        match ports.blocks.insert(block.clone()) {
+            BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => {}
+            verdict => return Err(Failure::server(format!("this node's own block is not taken: {verdict:?}"))),
+        }
+        Ok(block)
+    }
+}
