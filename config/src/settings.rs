@@ -322,8 +322,7 @@ section! {
 
 section! {
     "Peers";
-    /// The peer-to-peer network, of native chains alone. This release connects to peers, serves them what it has, and takes no
-    /// blocks from them yet.
+    /// The peer-to-peer network, of native chains alone: this node follows the chain of its peers and serves them.
     PeerSettings {
         /// Connect to peers and let them connect. At run time: `tenon module enable network`.
         enabled: bool = false, "p2p.enabled", "p2p";
@@ -350,6 +349,20 @@ section! {
         /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data
         /// folder, made at the first start.
         nodekey: Option<PathBuf> = None, "p2p.nodekey", "nodekey";
+    }
+}
+
+section! {
+    "Masternode";
+    /// A masternode's key, with which this node votes and makes blocks on a native chain, over the peer-to-peer network. Two nodes must
+    /// never run with one key at a time.
+    MasternodeSettings {
+        /// File of the key: 64 hexadecimal digits, readable by its owner alone. A bare name lies in the data folder.
+        key: Option<PathBuf> = None, "masternode.key", "masternode.key";
+        /// In place of a file: an account of this node's wallets, which must be unlocked (`accounts.unlock`).
+        account: Option<String> = None, "masternode.account", "masternode.account";
+        /// Gas limit of the blocks that this node makes, as far as the rules let it move from block to block.
+        gas_limit: u64 = 50_000_000, "masternode.gas-limit", "miner-gaslimit";
     }
 }
 
@@ -544,6 +557,8 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// Peers.
     pub peers: PeerSettings,
+    /// A masternode's key.
+    pub masternode: MasternodeSettings,
     /// Keys.
     pub accounts: AccountSettings,
     /// Hardware wallets.
@@ -559,7 +574,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 18] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 19] {
         [
             &mut self.node,
             &mut self.database,
@@ -574,6 +589,7 @@ impl Settings {
             &mut self.plugins,
             &mut self.metrics,
             &mut self.peers,
+            &mut self.masternode,
             &mut self.accounts,
             &mut self.device,
             &mut self.signer,
@@ -632,6 +648,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     PluginSettings::describe(&mut rows);
     MetricsSettings::describe(&mut rows);
     PeerSettings::describe(&mut rows);
+    MasternodeSettings::describe(&mut rows);
     AccountSettings::describe(&mut rows);
     DeviceSettings::describe(&mut rows);
     SignerSettings::describe(&mut rows);

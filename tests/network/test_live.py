@@ -61,3 +61,40 @@ def test_a_node_stays_at_the_head_of_a_running_network(tmp_path):
             behind.append(number(nodes[0]) - number(follower))
             assert found["hash"] == wanted
         assert max(behind) <= 1, behind
+
+
+def test_a_masternode_of_a_running_network_moves_its_key_to_this_node(tmp_path):
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        *theirs, own = masternodes()
+        nodes = [start_masternode(stack, genesis, account) for account in theirs]
+        for one in nodes:
+            for other in nodes:
+                if one is not other:
+                    one.call("admin_addPeer", other.enode())
+        key = tmp_path / "masternode-key"
+        key.write_text(own["privateKey"])
+        key.chmod(0o600)
+        flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key]
+        flags += ["--p2p.static", ",".join(node.enode() for node in nodes)]
+        node = stack.enter_context(Node("run", *flags, datadir=tmp_path / "node"))
+        # The key has no record: the node listens first, and the rounds that it leads fail.
+        wait_for(lambda: "this node votes" in node.log_path.read_text(errors="replace"), bool, seconds=60)
+        begun = number(node)
+        wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 30, seconds=120)
+
+        blocks = [node.call("eth_getBlockByNumber", hex(height), False) for height in range(begun + 4, begun + 30)]
+        for block in blocks:
+            assert nodes[0].call("eth_getBlockByNumber", block["number"], False)["hash"] == block["hash"]
+        makers = [block["miner"].lower() for block in blocks]
+        assert makers.count(own["address"].lower()) >= 4, makers
+        times = [int(block["timestamp"], 16) for block in blocks]
+        assert max(later - earlier for earlier, later in zip(times, times[1:])) <= 2, "no round fails"
+        # Its statements that it has seen a block count.
+        signed = [
+            transaction
+            for height in range(begun, begun + 31)
+            for transaction in node.call("eth_getBlockByNumber", hex(height), True)["transactions"]
+            if transaction["to"] == "0x0000000000000000000000000000000000000089"
+        ]
+        assert own["address"].lower() in [transaction["from"].lower() for transaction in signed]

@@ -31,7 +31,8 @@ pub use method_pattern::MethodPattern;
 pub use ports::{
     BatchObserver, BlockPort, BlockProducer, BlockSigner, BlockVerdict, CannotSign, ChainReader, ChainWriter,
     ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, InsertOutcome, OwnAccounts, PeerTransactions,
-    PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, StateReader, StoreError, TrieReader,
+    PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork,
+    SealAttributes, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

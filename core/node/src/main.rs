@@ -61,6 +61,7 @@ mod shutdown;
 mod socket_client;
 mod start_lines;
 mod version;
+mod voting;
 mod wallets;
 
 use std::process::ExitCode;

@@ -15,7 +15,9 @@ use tenon_api::messages::{
     GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead,
     SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
-use tenon_api::{Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic};
+use tenon_api::{
+    Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic,
+};
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
@@ -195,7 +197,7 @@ impl PeerTransactions for PoolSwitch {
         if !self.is_running.load(Ordering::Acquire) {
             return Err(Failure::server("the pool is switched off"));
         }
-        Ok(self.pool.submit(raw, Source::Operator).map(drop)?)
+        Ok(self.pool.submit(raw, Source::Duty).map(drop)?)
     }
 
     fn next_nonce(&self, account: Address) -> Result<u64, StoreError> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
-    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions, PendingTransactions,
-    PluginSpaces,
+    BlockCommit, BlockPort, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions,
+    PendingTransactions, PluginSpaces, RoundMessages,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
@@ -23,6 +23,7 @@ use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_native_consensus::queries;
 use tenon_native_pool::NativePolicy;
+use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
 use tenon_storage::StoreLimits;
@@ -43,6 +44,7 @@ use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
 use crate::sealing::{BlockMaking, OneMasternode};
+use crate::voting::{self, VotingParts};
 use crate::{
     development_log, devices, node_facts, peer_network, plugin_folder, pool_settings, process_facts, profiles, sealing,
     service_manager, start_lines, wallets,
@@ -146,6 +148,7 @@ impl Node {
         let service = wallets::signing_service(&settings, &bus)?;
         let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), service.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
+        let voting = Voting::default();
         let peers = match is_development {
             true if settings.peers.enabled => {
                 return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));
@@ -153,12 +156,27 @@ impl Node {
             true => None,
             false => {
                 let pool = Arc::clone(&pool) as Arc<dyn PeerTransactions>;
-                let ports = NetworkPorts { chain: chain.reader(), blocks: importer, pool, bus: bus.clone() };
+                let consensus = Some(Arc::new(voting.clone()) as Arc<dyn RoundMessages>);
+                let blocks = Arc::clone(&importer) as Arc<dyn BlockPort>;
+                let ports = NetworkPorts { chain: chain.reader(), blocks, pool, consensus, bus: bus.clone() };
                 peer_network::module(&network, &supervisor, ports, &chain, &settings)?
             }
         };
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
+        if !is_development {
+            let (importer, pool, directory) = (&importer, &pool, &directory);
+            let parts = VotingParts {
+                bus: &bus,
+                supervisor: &supervisor,
+                chain: &chain,
+                importer,
+                pool,
+                directory,
+                network: &network,
+            };
+            voting::start(&settings, &voting, &parts)?;
+        }
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), writer)?;
         plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
         let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;

@@ -67,6 +67,8 @@ pub(crate) struct OpenedChain {
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
+    /// The same, of a native chain.
+    native_engine: Option<Arc<NativeEngine>>,
 }
 
 /// Relation of the configured rules to the chain of a folder.
@@ -95,12 +97,16 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
 }
 
 /// The engine that a chain's rules ask for.
-fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Arc<dyn ConsensusEngine>, Stop> {
+fn engine_of(
+    spec: &Arc<ChainSpec>,
+    store: &Arc<Store>,
+) -> Result<(Arc<dyn ConsensusEngine>, Option<Arc<NativeEngine>>), Stop> {
     if spec.native.is_none() {
-        return Ok(Arc::new(EthereumEngine::new(Arc::clone(spec))));
+        return Ok((Arc::new(EthereumEngine::new(Arc::clone(spec))), None));
     }
     let records = Arc::clone(store) as Arc<dyn EngineRecords>;
-    Ok(Arc::new(NativeEngine::keeping(spec, records).map_err(Stop::failure)?))
+    let engine = Arc::new(NativeEngine::keeping(spec, records).map_err(Stop::failure)?);
+    Ok((Arc::clone(&engine) as _, Some(engine)))
 }
 
 /// Does what follows a commit, in case that the process was killed between the two.
@@ -184,7 +190,7 @@ impl OpenedChain {
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
-        let engine = engine_of(&spec, &store)?;
+        let (engine, native_engine) = engine_of(&spec, &store)?;
         if let Err(error) = catch_up(&store, &*engine) {
             tracing::warn!(%error, "finality of the head not written");
         }
@@ -194,7 +200,7 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        Ok(Self { spec, store, info, engine })
+        Ok(Self { spec, store, info, engine, native_engine })
     }
 
     /// [`OpenedChain::open`] of a folder that the start may have made. What was made is kept if another node has it in use
@@ -229,6 +235,11 @@ impl OpenedChain {
     /// The engine that checks blocks which others have made.
     pub(crate) fn checking_engine(&self) -> Arc<dyn ConsensusEngine> {
         Arc::clone(&self.engine)
+    }
+
+    /// As [`OpenedChain::checking_engine`], of a native chain.
+    pub(crate) fn native_engine(&self) -> Option<Arc<NativeEngine>> {
+        self.native_engine.clone()
     }
 
     /// The gas limit of the head, which a sealer without other orders keeps.

@@ -34,10 +34,17 @@ pub(crate) struct OneMasternode {
 }
 
 /// Signs blocks with an account of the wallets while it is unlocked.
-struct WalletSigner {
+pub(crate) struct WalletSigner {
     account: Address,
     /// Set once the wallets are open; the engine is made before them.
     directory: OnceLock<WalletDirectory>,
+}
+
+impl WalletSigner {
+    /// A signer for an account of these wallets.
+    pub(crate) fn of(account: Address, directory: &WalletDirectory) -> Self {
+        Self { account, directory: OnceLock::from(directory.clone()) }
+    }
 }
 
 impl BlockSigner for WalletSigner {

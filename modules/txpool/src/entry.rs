@@ -20,6 +20,8 @@ pub enum Source {
     Client,
     /// A peer.
     Peer,
+    /// The node itself, for its duty as a masternode: local, and not journalled, since it has no use after a restart.
+    Duty,
     /// A block that left the canonical chain: exempt from the minimum tip.
     Reorganisation,
 }

@@ -129,7 +129,7 @@ impl Pool {
     /// [`PoolError`], with the texts that clients match.
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
-        if is_local {
+        if is_local && source != Source::Duty {
             self.inner.write_down(&transaction);
         }
         Ok(transaction.hash)
@@ -269,7 +269,7 @@ impl Inner {
         let view = PoolView { chain: &*self.chain, senders: &self.senders, next_nonce: &next_nonce };
         let (sender, terms) = self.policy.check(&candidate, &view)?;
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
-        let is_local = source == Source::Operator || self.own.has_key(sender);
+        let is_local = matches!(source, Source::Operator | Source::Duty) || self.own.has_key(sender);
         let entry = Entry::with_terms(recovered, size, is_local, Instant::now(), terms);
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);

@@ -14,6 +14,7 @@ use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
 use crate::sealing::OneMasternode;
+use crate::voting;
 use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
@@ -68,7 +69,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
-    let masternode = OneMasternode::of(&chain)?;
+    // With a key of the settings it votes, also where it is the only masternode.
+    let masternode = if voting::has_key(&resolved.settings) { None } else { OneMasternode::of(&chain)? };
     let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 
     let runtime = shutdown::runtime()?;

@@ -23,8 +23,6 @@ use crate::proposer::{Proposer, Turn};
 
 /// Messages of a kind that are remembered, so that each is looked at once.
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
-/// Messages of this node that are remembered, so that an echo is known.
-const OWN: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 /// Messages about blocks further from the head are dropped (`docs/spec/p2p.md` 17).
 const MAX_DISTANCE: u64 = 7;
 /// Time between two cleanings of the pools.
@@ -82,7 +80,6 @@ pub(crate) struct VotingActor {
     early: Early,
     proposer: Proposer,
     seen: [LruCache<B256, ()>; 3],
-    own: LruCache<B256, ()>,
     countdown: u64,
     /// The time for which a proposal is planned.
     planned: Option<Duration>,
@@ -103,7 +100,6 @@ impl VotingActor {
             early: Early::default(),
             proposer: Proposer::default(),
             seen: [LruCache::new(SEEN), LruCache::new(SEEN), LruCache::new(SEEN)],
-            own: LruCache::new(OWN),
             countdown: 0,
             planned: None,
         }
@@ -256,9 +252,7 @@ impl VotingActor {
         message.encode(&mut payload);
         let hash = keccak256(&payload);
         // What is sent was seen: an echo is not looked at.
-        if self.seen[kind as usize].put(hash, ()).is_none() {
-            self.own.put(hash, ());
-        }
+        self.seen[kind as usize].put(hash, ());
         self.ports.network.broadcast(RoundMessage { kind, payload: payload.into() });
     }
 
@@ -394,7 +388,8 @@ impl VotingActor {
 
     /// Makes the block of this round, if it is this node's turn and its time has come.
     fn propose(&mut self) {
-        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(|replica| replica.state().clone())) else {
+        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(|replica| replica.state().clone()))
+        else {
             return;
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

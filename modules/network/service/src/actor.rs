@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
 use tenon_api::messages::PeerChange;
-use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, Transaction};
+use tenon_api::{
+    Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
+    Transaction,
+};
 use tenon_bus::Bus;
 use tenon_network_connection::Handled;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
@@ -30,6 +33,7 @@ use crate::files::NetworkFolder;
 use crate::importing::{self, Importing};
 use crate::local_chain::StoredChain;
 use crate::progress::ProgressLog;
+use crate::rounds::RoundGossip;
 use crate::sockets::{Timer, unix_now};
 use crate::switchboard::{Action, ConnectionId, Switchboard};
 use crate::transactions::{self, Told, TransactionGossip};
@@ -75,7 +79,11 @@ pub(crate) enum Input {
     /// A header was checked.
     HeaderJudged { hash: B256, verdict: BlockVerdict },
     /// A block was inserted, or not.
-    Inserted { hash: B256, verdict: BlockVerdict },
+    Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
+    /// The voting has a message for the peers.
+    Broadcast(RoundMessage),
+    /// This node has made a block.
+    Announce(Arc<Block>, U256),
     /// Transactions became pending.
     Pending(Vec<Told>),
     /// What is pending, for a peer that has come.
@@ -102,6 +110,7 @@ pub(crate) struct Parts {
     pub(crate) bus: Bus,
     pub(crate) blocks: Arc<dyn BlockPort>,
     pub(crate) pool: Arc<dyn PeerTransactions>,
+    pub(crate) consensus: Option<Arc<dyn RoundMessages>>,
     pub(crate) runtime: Handle,
     pub(crate) context: Context,
     pub(crate) timer: Timer,
@@ -128,6 +137,7 @@ pub(crate) struct NetworkActor {
     chain: StoredChain,
     importing: Option<Importing>,
     gossip: TransactionGossip,
+    rounds: RoundGossip,
     progress: Option<Progress>,
     log: ProgressLog,
     /// Where orders and messages for each connection go.
@@ -147,6 +157,7 @@ impl NetworkActor {
             chain: StoredChain { chain: Arc::clone(&parts.context.chain), genesis: parts.context.genesis },
             importing: None,
             gossip: TransactionGossip::default(),
+            rounds: RoundGossip::default(),
             progress: None,
             log: ProgressLog::default(),
             links: HashMap::new(),
@@ -247,8 +258,19 @@ impl NetworkActor {
         if let Some(time) = self.log.wakes_at() {
             wakes_at = wakes_at.min(time);
         }
-        self.parts.context.gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
+        self.open_gates();
         self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
+    }
+
+    /// Says what is taken of peers, and to the voting whether the node is far behind.
+    fn open_gates(&mut self) {
+        let gates = &self.parts.context.gates;
+        gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
+        let Some(consensus) = &self.parts.consensus else { return };
+        let is_syncing = self.sync.is_running();
+        if gates.takes_consensus.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
+            consensus.set_syncing(is_syncing);
+        }
     }
 
     fn show_progress(&mut self, clock: Clock) {
@@ -280,6 +302,7 @@ impl NetworkActor {
         }
         self.sync.joined(node, status.head, status.total_difficulty);
         self.gossip.joined(node);
+        self.rounds.joined(node);
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let pool = Arc::clone(&self.parts.pool);
         self.parts.runtime.spawn_blocking(move || {
@@ -302,6 +325,7 @@ impl NetworkActor {
             Delivered::Plain(Delivery::Transactions(transactions)) => {
                 self.take_transactions(node, transactions, handled);
             }
+            Delivered::Plain(Delivery::Round(message)) => self.take_round_message(node, message, handled),
             // Bodies come with their roots.
             Delivered::Plain(Delivery::Bodies { .. }) => {}
         }
@@ -315,6 +339,20 @@ impl NetworkActor {
             transactions::offer(&*pool, &transactions);
             drop(handled);
         });
+    }
+
+    /// Nothing more is read from the peer until the voting has looked at it.
+    fn take_round_message(&mut self, node: NodeId, message: RoundMessage, handled: Option<Handled>) {
+        self.rounds.received(&node, &message);
+        if let Some(consensus) = &self.parts.consensus {
+            consensus.receive(message, Box::new(handled));
+        }
+    }
+
+    fn broadcast(&mut self, message: &RoundMessage) {
+        let (kind, to) = self.rounds.lacking(message);
+        let outgoing = Outgoing { kind, payload: Arc::new(message.payload.to_vec()) };
+        to.iter().for_each(|node| self.send_last(node, outgoing.clone()));
     }
 
     /// Does what the synchronisation wants.
@@ -363,10 +401,16 @@ impl NetworkActor {
             Question::Bodies(hashes) => Message::GetBlockBodies(hashes),
         };
         let Some((kind, payload)) = message.encode() else { return };
+        // A peer that reads too slowly for it does not answer in time.
+        self.send_last(node, Outgoing { kind, payload: Arc::new(payload) });
+    }
+
+    fn send_last(&self, node: &NodeId, message: Outgoing) {
         let link = self.switchboard.established_connections(node).last().and_then(|id| self.links.get(&id));
-        if let Some(link) = link {
-            // A peer that reads too slowly for it does not answer in time.
-            let _ = link.send(Outgoing { kind, payload: Arc::new(payload) });
+        if let Some(link) = link
+            && !link.send(message)
+        {
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
         }
     }
 
@@ -426,7 +470,15 @@ impl NetworkActor {
                 self.sync.import_ended(outcome, clock.now);
             }
             Input::HeaderJudged { hash, verdict } => self.sync.header_judged(hash, &verdict, &self.chain),
-            Input::Inserted { hash, verdict } => self.sync.inserted(hash, &verdict, clock.unix),
+            Input::Inserted { header, verdict } => {
+                let is_executed = matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch);
+                self.sync.inserted(header.hash(), &verdict, clock.unix);
+                if let Some(consensus) = self.parts.consensus.as_ref().filter(|_| is_executed) {
+                    consensus.executed(header, true);
+                }
+            }
+            Input::Broadcast(message) => self.broadcast(&message),
+            Input::Announce(block, total_difficulty) => self.sync.relay(block, total_difficulty),
             Input::Pending(told) => {
                 for (node, messages) in self.gossip.tell_all(&told) {
                     messages.into_iter().for_each(|message| self.send_first(&node, message));
@@ -447,6 +499,7 @@ impl NetworkActor {
                 {
                     self.sync.left(node);
                     self.gossip.left(&node);
+                    self.rounds.left(&node);
                 }
             }
             Input::Datagram { from, bytes, .. } => {

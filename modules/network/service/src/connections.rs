@@ -97,11 +97,15 @@ pub(crate) enum Delivered {
 #[derive(Debug, Default)]
 pub(crate) struct OpenGates {
     pub(crate) takes_transactions: AtomicBool,
+    pub(crate) takes_consensus: AtomicBool,
 }
 
 impl OpenGates {
     fn now(&self) -> Gates {
-        Gates { takes_transactions: self.takes_transactions.load(Ordering::Relaxed), takes_consensus: false }
+        Gates {
+            takes_transactions: self.takes_transactions.load(Ordering::Relaxed),
+            takes_consensus: self.takes_consensus.load(Ordering::Relaxed),
+        }
     }
 }
 

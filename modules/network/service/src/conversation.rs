@@ -1,14 +1,14 @@
 //! One session of `eth` from this node's side, without I/O: Status, and what follows from each message
 //! (`docs/spec/p2p.md` 12, 15, 16).
 //!
-//! This release takes no votes and timeouts from peers: these are ignored without being decoded, as the reference does while it
-//! syncs.
+//! Transactions before the node is synced, and votes, timeouts and certificates while it syncs, are ignored without being decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
-use tenon_api::{Block, SealedHeader, Transaction};
+use alloy_rlp::Encodable;
+use tenon_api::{Block, RoundMessage, RoundMessageKind, SealedHeader, Transaction};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::DisconnectReason;
 use tenon_network_wire::{
@@ -64,6 +64,8 @@ pub(crate) enum Delivery {
     Announced(Vec<Announced>),
     /// Transactions.
     Transactions(Vec<Arc<Transaction>>),
+    /// A vote, a timeout, or certificates.
+    Round(RoundMessage),
 }
 
 /// Why this side ends a session.
@@ -138,7 +140,10 @@ impl Conversation {
             Message::Transactions(transactions) | Message::PooledTransactions(transactions) => {
                 Delivery::Transactions(transactions)
             }
-            // Answers that nobody waits for, and orders, which have no use (`docs/spec/p2p.md` 14.6).
+            Message::Vote(vote) => round(RoundMessageKind::Vote, &vote),
+            Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout),
+            Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info),
+            // Answers that nobody waits for, votes for heights that no chain has, and orders, which have no use (`docs/spec/p2p.md` 14.6).
             _ => return Vec::new(),
         };
         vec![Step::Deliver(delivery)]
@@ -158,6 +163,13 @@ impl Conversation {
         steps.push(Step::Deliver(Delivery::Block(Box::new(new.block), new.total_difficulty)));
         steps
     }
+}
+
+/// The message as it is passed on: bytes after its first value are not.
+fn round(kind: RoundMessageKind, message: &dyn Encodable) -> Delivery {
+    let mut payload = Vec::with_capacity(message.length());
+    message.encode(&mut payload);
+    Delivery::Round(RoundMessage { kind, payload: payload.into() })
 }
 
 fn end(fault: &SessionFault) -> Step {

@@ -89,14 +89,14 @@ impl BatchObserver for Observer {
 /// Checks a header, says so, inserts the block if the header is right, and says what became of it.
 pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbox<Input>, runtime: &Handle) {
     runtime.spawn_blocking(move || {
-        let hash = block.hash();
+        let (hash, sealed) = (block.hash(), Arc::new(block.header.clone()));
         let header = port.verify_header(&block.header);
         tell(&mailbox, || Input::HeaderJudged { hash, verdict: header.clone() });
         let verdict = match header {
             BlockVerdict::Head => port.insert(Arc::unwrap_or_clone(block)),
             other => other,
         };
-        tell(&mailbox, || Input::Inserted { hash, verdict: verdict.clone() });
+        tell(&mailbox, || Input::Inserted { header: Arc::clone(&sealed), verdict: verdict.clone() });
     });
 }
 

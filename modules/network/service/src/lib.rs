@@ -22,6 +22,7 @@ mod importing;
 mod local_chain;
 mod network;
 mod progress;
+mod rounds;
 mod serving;
 mod settings;
 mod sockets;

@@ -8,7 +8,10 @@ use std::time::Duration;
 use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
-use tenon_api::{BlockNumber, BlockPort, ChainReader, Failure, PeerTransactions};
+use tenon_api::{
+    Block, BlockNumber, BlockPort, ChainReader, Failure, PeerTransactions, RoundMessage, RoundMessages, RoundNetwork,
+    U256,
+};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::ReceiveBudget;
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
@@ -59,6 +62,8 @@ pub struct NetworkPorts {
     pub blocks: Arc<dyn BlockPort>,
     /// Where the transactions of peers go, and come from.
     pub pool: Arc<dyn PeerTransactions>,
+    /// Where the votes, timeouts and certificates of peers go; `None` where nobody looks at them.
+    pub consensus: Option<Arc<dyn RoundMessages>>,
     /// Where events go.
     pub bus: Bus,
 }
@@ -149,6 +154,7 @@ impl Network {
             bus: ports.bus.clone(),
             blocks: Arc::clone(&ports.blocks),
             pool: Arc::clone(&ports.pool),
+            consensus: ports.consensus.clone(),
             runtime: Handle::current(),
             context: context(settings, &key, ports),
             timer,
@@ -201,6 +207,28 @@ impl Network {
 
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Network {
+    /// Tells the actor, if it runs. A busy actor misses it.
+    fn tell(&self, input: Input) {
+        let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
+        if let Some(mailbox) = mailbox
+            && let Err(failure) = mailbox.try_send(input)
+        {
+            tracing::debug!(reason = %failure.message, "a message for the peers is not sent");
+        }
+    }
+}
+
+impl RoundNetwork for Network {
+    fn broadcast(&self, message: RoundMessage) {
+        self.tell(Input::Broadcast(message));
+    }
+
+    fn announce(&self, block: Arc<Block>, total_difficulty: U256) {
+        self.tell(Input::Announce(block, total_difficulty));
     }
 }
 

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
 use tenon_api::{
     Address, B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError,
-    U256,
+    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader,
+    StoreError, U256,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
@@ -145,6 +145,7 @@ impl Node {
             chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
             blocks: Arc::new(Taker(Arc::clone(&self.chain))),
             pool: Arc::new(NoPool),
+            consensus: None,
             bus: self.bus.clone(),
         };
         self.network.start(&self.supervisor, &self.settings, &ports).await.unwrap();

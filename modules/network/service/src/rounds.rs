@@ -1,0 +1,70 @@
+//! Votes, timeouts and certificates between peers and the voting (`docs/spec/p2p.md` 16.4).
+
+use std::collections::HashMap;
+
+use alloy_primitives::{B256, keccak256};
+use tenon_api::{RoundMessage, RoundMessageKind};
+use tenon_network_identity::NodeId;
+use tenon_network_sync::BoundedSet;
+use tenon_network_wire::Kind;
+
+/// Messages that a peer is remembered to know: some hundred rounds of a network of 108 masternodes.
+const MAX_KNOWN: usize = 16_384;
+
+/// What each peer knows.
+#[derive(Debug, Default)]
+pub(crate) struct RoundGossip {
+    known: HashMap<NodeId, BoundedSet<B256>>,
+}
+
+impl RoundGossip {
+    pub(crate) fn joined(&mut self, peer: NodeId) {
+        self.known.entry(peer).or_insert_with(|| BoundedSet::new(MAX_KNOWN));
+    }
+
+    pub(crate) fn left(&mut self, peer: &NodeId) {
+        self.known.remove(peer);
+    }
+
+    /// A peer has sent a message: it knows it.
+    pub(crate) fn received(&mut self, peer: &NodeId, message: &RoundMessage) {
+        if let Some(known) = self.known.get_mut(peer) {
+            known.insert(keccak256(&message.payload));
+        }
+    }
+
+    /// The peers that do not know a message, which now do, and its kind on the wire.
+    pub(crate) fn lacking(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
+        let kind = match message.kind {
+            RoundMessageKind::Vote => Kind::Vote,
+            RoundMessageKind::Timeout => Kind::Timeout,
+            RoundMessageKind::SyncInfo => Kind::SyncInfo,
+        };
+        let hash = keccak256(&message.payload);
+        let lacking = self.known.iter_mut().filter_map(|(peer, known)| known.insert(hash).then_some(*peer));
+        (kind, lacking.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_message_goes_once_to_each_peer_that_did_not_send_it() {
+        let mut gossip = RoundGossip::default();
+        let peers = [1, 2, 3].map(|number| NodeId([number; 64]));
+        peers.iter().for_each(|peer| gossip.joined(*peer));
+        let message = RoundMessage { kind: RoundMessageKind::Timeout, payload: Bytes::from_static(&[0xc0]) };
+        gossip.received(&peers[1], &message);
+        let (kind, mut to) = gossip.lacking(&message);
+        to.sort_unstable();
+        assert_eq!((kind, to), (Kind::Timeout, vec![peers[0], peers[2]]));
+        assert!(gossip.lacking(&message).1.is_empty());
+        gossip.left(&peers[0]);
+        gossip.joined(peers[0]);
+        assert_eq!(gossip.lacking(&message).1, [peers[0]]);
+    }
+}
