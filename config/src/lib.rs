@@ -45,8 +45,8 @@ pub use networks::{DevGenesis, Network};
 pub use reference::settings_page;
 pub use settings::{
     AccountSettings, AuthSettings, DatabaseSettings, DevSettings, DeviceSettings, HealthSettings, HttpSettings,
-    IpcSettings, LogSettings, MasternodeSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits, PluginSettings, PoolSettings,
-    RecoverySettings, RpcSettings, Settings, SignerSettings, WsSettings, all_settings,
+    IpcSettings, LogSettings, MasternodeSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits,
+    PluginSettings, PoolSettings, RecoverySettings, RpcSettings, Settings, SignerSettings, WsSettings, all_settings,
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;

@@ -97,16 +97,19 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
 }
 
 /// The engine that a chain's rules ask for.
-fn engine_of(
-    spec: &Arc<ChainSpec>,
-    store: &Arc<Store>,
-) -> Result<(Arc<dyn ConsensusEngine>, Option<Arc<NativeEngine>>), Stop> {
+struct Engine {
+    checking: Arc<dyn ConsensusEngine>,
+    /// The same, of a native chain.
+    native: Option<Arc<NativeEngine>>,
+}
+
+fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Engine, Stop> {
     if spec.native.is_none() {
-        return Ok((Arc::new(EthereumEngine::new(Arc::clone(spec))), None));
+        return Ok(Engine { checking: Arc::new(EthereumEngine::new(Arc::clone(spec))), native: None });
     }
     let records = Arc::clone(store) as Arc<dyn EngineRecords>;
     let engine = Arc::new(NativeEngine::keeping(spec, records).map_err(Stop::failure)?);
-    Ok((Arc::clone(&engine) as _, Some(engine)))
+    Ok(Engine { checking: Arc::clone(&engine) as _, native: Some(engine) })
 }
 
 /// Does what follows a commit, in case that the process was killed between the two.
@@ -190,7 +193,7 @@ impl OpenedChain {
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
-        let (engine, native_engine) = engine_of(&spec, &store)?;
+        let Engine { checking: engine, native: native_engine } = engine_of(&spec, &store)?;
         if let Err(error) = catch_up(&store, &*engine) {
             tracing::warn!(%error, "finality of the head not written");
         }

@@ -79,7 +79,7 @@ fn packs(known: &mut BoundedSet<B256>, told: &[Told]) -> Vec<Outgoing> {
     let mut packs = Vec::new();
     let (mut items, mut bytes) = (Vec::new(), 0);
     let mut close = |items: &mut Vec<&[u8]>| {
-        let payload = Arc::new(encode_list(items.drain(..).collect::<Vec<_>>()));
+        let payload = Arc::new(encode_list(std::mem::take(items)));
         packs.push(Outgoing { kind: Kind::Transactions, payload });
     };
     for transaction in told {
