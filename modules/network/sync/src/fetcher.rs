@@ -110,17 +110,35 @@ impl Fetcher {
         if !is_near(number, head) || self.recent.contains(&hash) {
             return false;
         }
-        let of_peer = self.waiting.values().filter(|waiting| waiting.from == from).count();
-        if of_peer >= MAX_BLOCKS_OF_PEER
-            || self.waiting.len() >= MAX_BLOCKS
-            || self.waiting_bytes.saturating_add(size) > MAX_BLOCK_BYTES
-        {
+        let of_peer = self.waiting_of(from);
+        if of_peer >= MAX_BLOCKS_OF_PEER || size > MAX_BLOCK_BYTES {
             return false;
+        }
+        while self.waiting.len() >= MAX_BLOCKS || self.waiting_bytes.saturating_add(size) > MAX_BLOCK_BYTES {
+            if !self.make_room(of_peer) {
+                return false;
+            }
         }
         self.recent.insert(hash);
         self.waiting_bytes += size;
         self.waiting.insert((number, hash), Waiting { block, from, not_before: 0 });
         true
+    }
+
+    fn waiting_of(&self, peer: NodeId) -> usize {
+        self.waiting.values().filter(|waiting| waiting.from == peer).count()
+    }
+
+    /// Drops the highest block of the peer that has the most, if it has more than this many: a peer that fills the room takes it
+    /// from itself.
+    fn make_room(&mut self, than: usize) -> bool {
+        let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for waiting in self.waiting.values() {
+            *counts.entry(waiting.from).or_default() += 1;
+        }
+        let Some((peer, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return false };
+        let highest = self.waiting.iter().rev().find(|(_, waiting)| waiting.from == peer).map(|(key, _)| *key);
+        count > than && highest.is_some_and(|key| self.drop_waiting(&key).is_some())
     }
 
     /// Takes an announcement.
@@ -273,10 +291,56 @@ impl Fetcher {
         let early = self.has_early().then_some(now + Duration::from_millis(250));
         asks.chain(early).min()
     }
+}
 
-    /// Orders kept apart: nothing of a peer is left.
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> (usize, usize, usize) {
-        (self.waiting.len(), self.judged.len(), self.announced.len())
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::Bytes;
+    use tenon_api::Header;
+
+    use super::*;
+
+    fn block(number: u64, salt: u16) -> Arc<Block> {
+        let extra_data = Bytes::copy_from_slice(&salt.to_be_bytes());
+        let header = tenon_chain::seal(Header { number, extra_data, ..Header::default() });
+        Arc::new(tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None))
+    }
+
+    fn peer(number: u8) -> NodeId {
+        NodeId([number; 64])
+    }
+
+    #[test]
+    fn peers_that_fill_the_room_leave_some_to_others() {
+        let mut fetcher = Fetcher::default();
+        for from in 1..=8 {
+            for salt in 0..100 {
+                fetcher.take_block(block(101, u16::from(from) * 100 + salt), peer(from), 100);
+            }
+        }
+        assert!(fetcher.waiting.len() <= MAX_BLOCKS, "{}", fetcher.waiting.len());
+        assert!(fetcher.take_block(block(101, 5_000), peer(9), 100));
+        assert_eq!((fetcher.waiting.len(), fetcher.waiting_of(peer(9))), (MAX_BLOCKS, 1));
+        assert!((1..=8).all(|from| fetcher.waiting_of(peer(from)) <= MAX_BLOCKS_OF_PEER));
+        // Once the head is far above, all of it goes.
+        assert!(fetcher.next_block(200, 0, |_| false).is_none());
+        assert_eq!((fetcher.waiting.len(), fetcher.waiting_bytes), (0, 0));
+    }
+
+    #[test]
+    fn blocks_and_announcements_far_from_the_head_are_not_kept() {
+        let mut fetcher = Fetcher::default();
+        for number in [92, 133] {
+            assert!(!fetcher.take_block(block(number, 1), peer(1), 100));
+        }
+        fetcher.announce(B256::repeat_byte(1), 133, peer(1), 100, Duration::ZERO);
+        assert!(fetcher.announced.is_empty());
+        for hash in 0..1_000_u16 {
+            let hash = B256::left_padding_from(&hash.to_be_bytes());
+            fetcher.announce(hash, 101, peer(1), 100, Duration::ZERO);
+        }
+        assert_eq!(fetcher.announced.len(), MAX_ANNOUNCED_OF_PEER);
+        fetcher.left(peer(1));
+        assert!(fetcher.announced.is_empty());
     }
 }

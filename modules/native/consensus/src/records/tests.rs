@@ -199,6 +199,7 @@ fn the_part_in_the_voting_survives_a_restart_and_protects_the_committed_block() 
         highest_timeout: TimeoutCertificate { round: 105, signatures: vec![Bytes::new()], gap_number: 90 },
         highest_voted_round: 109,
         committed: Some(committed),
+        highest_proposed_round: 108,
     };
 
     engine.keep_voting_state(&state).unwrap();
@@ -208,6 +209,34 @@ fn the_part_in_the_voting_survives_a_restart_and_protects_the_committed_block() 
     let head = chain.head();
     assert!(restarted.verify_reorganisation(BlockNumber(100), &head, &chain).is_ok());
     assert!(restarted.verify_reorganisation(BlockNumber(99), &head, &chain).is_err());
+}
+
+/// The first version of the record ends before the proposed round.
+#[test]
+fn a_record_of_the_first_version_is_read() {
+    #[derive(alloy_rlp::RlpEncodable)]
+    struct First {
+        round: u64,
+        highest_quorum: QuorumCertificate,
+        lock: Vec<QuorumCertificate>,
+        highest_timeout: TimeoutCertificate,
+        highest_voted_round: u64,
+        committed: Vec<BlockInfo>,
+    }
+    let records = MemoryRecords::default();
+    let first = First {
+        round: 5,
+        highest_quorum: QuorumCertificate::default(),
+        lock: Vec::new(),
+        highest_timeout: TimeoutCertificate::default(),
+        highest_voted_round: 4,
+        committed: Vec::new(),
+    };
+    records.keep("voting", &alloy_rlp::encode(first)).unwrap();
+
+    let state = crate::records::voting_state(&records).unwrap();
+
+    assert_eq!((state.round, state.highest_voted_round, state.highest_proposed_round), (5, 4, 0));
 }
 
 #[test]

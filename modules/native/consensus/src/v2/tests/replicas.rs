@@ -47,7 +47,8 @@ impl Simulation {
         for address in all {
             let key = simulation.network.keys[&address].clone();
             let engine = Arc::new(simulation.network.engine());
-            let started = Replica::start(engine, Some(key), VotingState::default(), &genesis, &*simulation.network);
+            let started =
+                Replica::start(engine, Some(Arc::new(key)), VotingState::default(), &genesis, &*simulation.network);
             let (replica, actions) = started.unwrap();
             simulation.nodes.push((address, replica));
             simulation.act(simulation.nodes.len() - 1, actions);
@@ -192,7 +193,9 @@ fn masternode(n: usize) -> MasternodeKey {
 
 fn replica_at(chain: &RecordedChain, head: u64, own: Option<usize>) -> Replica {
     let engine = Arc::new(engine(chain, Listed::from_headers(&RecordedChain::local())));
-    Replica::start(engine, own.map(masternode), VotingState::default(), chain.at(head), &**chain).unwrap().0
+    Replica::start(engine, own.map(|n| Arc::new(masternode(n)) as _), VotingState::default(), chain.at(head), &**chain)
+        .unwrap()
+        .0
 }
 
 fn vote_for(header: &SealedHeader, n: usize, gap_number: u64) -> Vote {
@@ -331,7 +334,8 @@ fn a_masternode_votes_once_in_a_round_and_only_for_the_current_one() {
     // The state kept across a restart prevents a second vote.
     let engine = Arc::new(engine(&chain, Listed::from_headers(&RecordedChain::local())));
     let remembered = replica.state().clone();
-    let (mut restarted, _) = Replica::start(engine, Some(masternode(0)), remembered, chain.at(12), &*chain).unwrap();
+    let (mut restarted, _) =
+        Replica::start(engine, Some(Arc::new(masternode(0))), remembered, chain.at(12), &*chain).unwrap();
     let mut actions = Vec::new();
     restarted.on_block(chain.at(12), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 0);

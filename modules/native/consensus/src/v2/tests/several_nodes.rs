@@ -13,7 +13,7 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, hex};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use tenon_api::{ChainReader, RecoveredBlock, SealAttributes, SealedHeader};
+use tenon_api::{BlockSigner, ChainReader, RecoveredBlock, SealAttributes, SealedHeader};
 use tenon_memory_chain::MemoryChain;
 
 use super::simulated::{EPOCH, GAP, Network, recovered};
@@ -155,7 +155,8 @@ impl World {
     fn start(&mut self, who: usize) {
         let node = &mut self.nodes[who];
         let head = node.chain.head().header.as_ref().clone();
-        let (key, kept) = (Some(node.key.clone()), node.kept.clone());
+        let kept = node.kept.clone();
+        let key: Option<Arc<dyn BlockSigner>> = Some(Arc::new(node.key.clone()));
         let (replica, actions) = Replica::start(Arc::clone(&node.engine), key, kept, &head, &node.chain).unwrap();
         node.replica = Some(replica);
         self.act(who, actions);
