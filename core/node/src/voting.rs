@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenon_accounts::WalletDirectory;
+use tenon_api::messages::GetVotingPool;
 use tenon_api::{Address, BlockPort, BlockSigner, PeerTransactions, PendingTransactions, RoundBuilder};
 use tenon_bus::Bus;
 use tenon_config::Settings;
@@ -60,6 +61,13 @@ pub(crate) struct VotingParts<'a> {
 /// [`Stop::Usage`] naming the setting that is wrong.
 pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<(), Stop> {
     let key = key(settings, parts.directory)?;
+    let shown = voting.clone();
+    if parts.chain.spec.native.is_some() {
+        parts.bus.handle(move |_: GetVotingPool, _| {
+            let voting = shown.clone();
+            async move { voting.waiting().await }
+        })?;
+    }
     let Some(engine) = parts.chain.native_engine() else {
         return match key {
             Some(_) => Err(Stop::Usage("masternode: only native chains have masternodes".to_owned())),

@@ -29,7 +29,13 @@ pub struct ContractCandidates;
 
 impl MasternodeSource for ContractCandidates {
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
-        let state = chain.state_at(BlockNumber(gap.number))?;
+        // A gap block of another branch than the head has a state of its own.
+        let number = BlockNumber(gap.number);
+        let branch = match chain.canonical_hash(number)? == Some(gap.hash()) {
+            true => None,
+            false => chain.state_of_branch(gap)?,
+        };
+        let state = branch.map_or_else(|| chain.state_at(number), Ok)?;
         let mut candidates = read_candidates(&*state)?;
         // The order of equal stakes is part of consensus: it determines leaders (Appendix A).
         go_sort::sort_by_stake_descending(&mut candidates, |(_, stake)| *stake);

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use tenon_api::{
     Address, B256, Block, BlockNumber, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords,
-    Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StoreError, U256,
+    Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StateReader, StoreError, U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -95,6 +95,18 @@ fn is_caused_by_the_store(error: &NativeError) -> bool {
         next = cause.source();
     }
     false
+}
+
+/// The state before a block, on its own branch.
+fn state_before(header: &Header, chain: &dyn ChainReader) -> Result<Arc<dyn StateReader>, StoreError> {
+    let number = BlockNumber(header.number.saturating_sub(1));
+    if chain.canonical_hash(number)? != Some(header.parent_hash)
+        && let Some(parent) = chain.header(header.parent_hash)?
+        && let Some(state) = chain.state_of_branch(&parent)?
+    {
+        return Ok(state);
+    }
+    chain.state_at(number)
 }
 
 /// Unix time in seconds.
@@ -272,7 +284,7 @@ impl NativeEngine {
     }
 
     /// The rewards paid by a block, in detail; `None` if it pays none (`docs/spec/consensus.md` 11). Reads the state
-    /// after the parent, which must be canonical.
+    /// after the parent, on the block's own branch.
     ///
     /// # Errors
     /// [`NativeError::Reward`], [`NativeError::Store`].
@@ -280,7 +292,7 @@ impl NativeEngine {
         if !rewards::pays_rewards(&self.settings, header)? {
             return Ok(None);
         }
-        let state = chain.state_at(BlockNumber(header.number.saturating_sub(1)))?;
+        let state = state_before(header, chain)?;
         Ok(rewards::of_block(&self.settings, header, &*state, chain, &self.signing)?)
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use lru::LruCache;
-use tenon_api::messages::NewHead;
+use tenon_api::messages::{NewHead, VotingPool};
 use tenon_api::{BlockSigner, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
 use tenon_bus::{Bus, Delivery};
 use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
@@ -16,6 +16,7 @@ use tenon_native_consensus::{
 };
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::VotingPorts;
 use crate::early::{Early, MAX_ROUNDS_AHEAD};
@@ -50,6 +51,8 @@ pub(crate) enum Input {
     Arm,
     /// Whether the node is far behind.
     Syncing(bool),
+    /// Somebody wants to see what waits.
+    Show(oneshot::Sender<VotingPool>),
 }
 
 /// Why this node signs, or does not.
@@ -480,6 +483,11 @@ impl Actor for VotingActor {
                     replica.on_hygiene();
                 }
                 self.later(HYGIENE_INTERVAL, Input::Hygiene);
+            }
+            Input::Show(answer) => {
+                let shown = self.replica.as_ref().map(|replica| replica.waiting(&*self.ports.chain));
+                // A head whose epoch is not known has no members to name.
+                let _ = answer.send(shown.and_then(Result::ok).unwrap_or_default());
             }
             Input::Arm => self.arm(),
             Input::Syncing(is_syncing) => {

@@ -18,6 +18,7 @@ mod proposer;
 
 use std::sync::{Arc, OnceLock};
 
+use tenon_api::messages::VotingPool;
 use tenon_api::{
     BlockPort, BlockSigner, ChainReader, Failure, PeerTransactions, PendingTransactions, RoundBuilder, RoundMessage,
     RoundMessages, RoundNetwork, SealedHeader,
@@ -26,6 +27,7 @@ use tenon_bus::Bus;
 use tenon_native_consensus::NativeEngine;
 use tenon_supervisor::{ActorOptions, Mailbox, Supervisor};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::actor::{Input, VotingActor};
 pub use key_file::{KeyFileError, read_key};
@@ -81,6 +83,17 @@ impl Voting {
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));
         Ok(())
+    }
+
+    /// The votes and timeouts that wait; none where no voting runs.
+    ///
+    /// # Errors
+    /// [`Failure`] while the actor is too busy, or has failed.
+    pub async fn waiting(&self) -> Result<VotingPool, Failure> {
+        let Some(mailbox) = self.0.get() else { return Ok(VotingPool::default()) };
+        let (answer, answered) = oneshot::channel();
+        mailbox.try_send(Input::Show(answer))?;
+        answered.await.map_err(|_| Failure::server("the voting has failed; ask again"))
     }
 
     fn send(&self, input: Input) {

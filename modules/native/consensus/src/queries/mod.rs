@@ -22,7 +22,7 @@ use tenon_api::{
     messages::{
         EpochReward, GetAuthorised, GetBlockSigners, GetCandidates, GetConsensusParameters, GetEpochBlocks,
         GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetNativeSchedule, GetRound,
-        GetStakingReturn, GetVotingPool, MissedRounds, VotingPool,
+        GetStakingReturn, MissedRounds,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -119,8 +119,6 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
     bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
     let own = Arc::clone(queries);
     bus.handle_read(move |_: GetNativeSchedule, _| own.schedule())?;
-    // Without a peer-to-peer network this node receives no votes, so it holds none.
-    bus.handle_read(|_: GetVotingPool, _| Ok(VotingPool::default()))?;
     Ok(())
 }
 

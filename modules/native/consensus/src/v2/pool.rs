@@ -80,6 +80,11 @@ impl<M: Pooled> Pool<M> {
         Ok(entries.values().cloned().collect())
     }
 
+    /// The messages, by key.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&M::Key, impl Iterator<Item = &M>)> {
+        self.messages.iter().map(|(key, messages)| (key, messages.values()))
+    }
+
     /// Drops messages too old for this round.
     pub(super) fn clean(&mut self, round: u64) {
         self.messages.retain(|key, _| M::round_of(key).saturating_add(HYGIENE_ROUNDS) >= round);

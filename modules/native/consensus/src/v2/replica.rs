@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tenon_api::messages::{VotingPool, WaitingMembers, WaitingTimeouts, WaitingVotes};
 use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader};
 use tenon_chain::RoundConfig;
 
@@ -128,6 +129,33 @@ impl Replica {
     /// Notes that this node proposes in a round, which it must keep before the block leaves.
     pub const fn note_proposal(&mut self, round: u64) {
         self.state.highest_proposed_round = round;
+    }
+
+    /// The votes and timeouts that wait, with who has sent them and which masternodes of the head's epoch have not
+    /// (`docs/spec/rpc-node.md` 2.3).
+    ///
+    /// # Errors
+    /// [`V2Error`] if the head's epoch cannot be determined.
+    pub fn waiting(&self, chain: &dyn ChainReader) -> Result<VotingPool, V2Error> {
+        let epoch = self.engine.epoch_info(&chain.head().header, chain)?;
+        let members = |signatures: Vec<(B256, &Bytes)>| {
+            let signer =
+                |(digest, signature): (B256, &Bytes)| self.engine.signers.recover_low_s(digest, signature).ok();
+            let signers: Vec<Address> = signatures.into_iter().filter_map(signer).collect();
+            let missing = epoch.masternodes.iter().filter(|masternode| !signers.contains(masternode)).copied();
+            WaitingMembers { missing: missing.collect(), signers }
+        };
+        let votes = self.votes.groups().map(|((round, gap_number, number, hash), votes)| {
+            let signatures = votes.map(|vote| (vote_digest(&vote.block, vote.gap_number), &vote.signature)).collect();
+            let (round, gap_number, number, hash) = (*round, *gap_number, *number, *hash);
+            WaitingVotes { round, gap_number, number, hash, members: members(signatures) }
+        });
+        let timeouts = self.timeouts.groups().map(|((round, gap_number), timeouts)| {
+            let digest = timeout_digest(*round, *gap_number);
+            let signatures = timeouts.map(|timeout| (digest, &timeout.signature)).collect();
+            WaitingTimeouts { round: *round, gap_number: *gap_number, members: members(signatures) }
+        });
+        Ok(VotingPool { votes: votes.collect(), timeouts: timeouts.collect() })
     }
 
     /// The state to keep for the next start.
