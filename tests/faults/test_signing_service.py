@@ -367,6 +367,38 @@ def test_https_knows_a_client_by_its_certificate(place):
         assert [step["client"] for step in service.steps() if step["step"] == "asked"] == ["payroll"]
 
 
+def test_silent_connections_over_http_do_not_keep_a_client_out(place):
+    token = "token-of-a-test-with-32-characters"
+    (place / "token").write_text(token)
+    (place / "token").chmod(0o600)
+    settings = SETTINGS.replace('socket = "payroll.sock"', 'token = "token"') + '[http]\naddress = "127.0.0.1:0"\n'
+    with SigningService(place, POLICY, settings) as service:
+        host, port = service.urls["http"].removeprefix("http://").split(":")
+        silent = [socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0)) for _ in range(200)]
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        for nonce in range(3):
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_signTransaction", "params": [transfer(nonce)]})
+            connection.request("POST", "/", body, {"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            assert answer.status == 200 and "raw" in json.loads(answer.read())["result"]
+        # What has proved nothing is closed beyond 64, the oldest first.
+        closed = 0
+        for stream in silent:
+            stream.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                closed += stream.recv(1) == b""
+        assert closed >= 200 - 64
+        # A client has 32 connections.
+        answers = []
+        mine = [http.client.HTTPConnection(host, int(port), timeout=30) for _ in range(40)]
+        for own in mine:
+            own.request("GET", "/api/v1/eth1/publicKeys", headers={"Authorization": f"Bearer {token}"})
+            answer = own.getresponse()
+            answer.read()
+            answers.append(answer.status)
+        assert answers.count(200) == 31 and answers.count(429) == 9
+
+
 KILLS = int(os.environ.get("TENON_KILLS", "5"))
 
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -22,7 +22,6 @@ use tenon_ipc::{Caller, Dispatcher, Exposure};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
 };
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
@@ -30,11 +29,10 @@ use zeroize::Zeroizing;
 use crate::{
     Named, Service, ServiceError, Settings,
     client::{MAX_MESSAGE, envelope_limits},
+    connections::{Connections, Place},
     methods, tls,
 };
 
-/// Maximum number of connections.
-const MAX_CONNECTIONS: usize = 64;
 /// Time for a request's head, and for its body.
 const READ_TIME: Duration = Duration::from_secs(10);
 /// Shortest token, bytes.
@@ -84,7 +82,7 @@ struct State {
     /// With it, HTTP is HTTPS.
     tls: Option<TlsAcceptor>,
     approval_time: Duration,
-    places: Arc<Semaphore>,
+    connections: Arc<Connections>,
 }
 
 type Answer = Response<Full<bytes::Bytes>>;
@@ -115,8 +113,8 @@ impl HttpFrontEnd {
         let address = http.address;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|reason| HttpStartError::Listen { address, reason })?;
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let state = State { service, clients, tls, approval_time: settings.approval_time(), places };
+        let (approval_time, connections) = (settings.approval_time(), Arc::default());
+        let state = State { service, clients, tls, approval_time, connections };
         Ok(Some(Self { listener, state: Arc::new(state) }))
     }
 
@@ -137,7 +135,7 @@ impl HttpFrontEnd {
     pub async fn run(self) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => self.take(stream),
+                Ok((stream, from)) => self.take(stream, from.ip()),
                 Err(error) => {
                     // Mostly because no descriptors are left: give the running connections time to end.
                     tracing::warn!(%error, "accepting an HTTP connection failed");
@@ -147,27 +145,24 @@ impl HttpFrontEnd {
         }
     }
 
-    fn take(&self, stream: TcpStream) {
-        // Beyond the bound a connection is closed at once: who holds a token holds its places, too.
-        let Ok(place) = Arc::clone(&self.state.places).try_acquire_owned() else { return };
+    fn take(&self, stream: TcpStream, from: IpAddr) {
         let state = Arc::clone(&self.state);
-        tokio::spawn(async move {
+        self.state.connections.spawn(from, move |place| async move {
             match &state.tls {
-                None => serve(&state, stream, None).await,
-                Some(tls) => serve_encrypted(&state, tls, stream).await,
+                None => serve(&state, stream, None, place).await,
+                Some(tls) => serve_encrypted(&state, tls, stream, place).await,
             }
-            drop(place);
         });
     }
 }
 
 /// Serves a connection once its client has proved what it has to prove.
-async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream) {
+async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<Place>) {
     // An error is of a client without the right certificate, or of one that sent no TLS.
     let Ok(Ok(stream)) = tokio::time::timeout(READ_TIME, tls.accept(stream)).await else { return };
     let proved = stream.get_ref().1.peer_certificates().and_then(|certificates| certificates.first());
     let client = proved.and_then(|proved| state.clients.by_certificate.get(&sha256(proved)).cloned());
-    serve(state, stream, client).await;
+    serve(state, stream, client, place).await;
 }
 
 /// Serves a connection; `certificate` names its client if it has proved one.
@@ -175,10 +170,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     state: &Arc<State>,
     stream: S,
     certificate: Option<Arc<str>>,
+    place: Arc<Place>,
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
-        let (state, certificate) = (Arc::clone(state), certificate.clone());
-        async move { Ok::<_, Infallible>(answer(&state, certificate, request).await) }
+        let (state, certificate, place) = (Arc::clone(state), certificate.clone(), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(answer(&state, certificate, &place, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -189,7 +185,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let _ = connection.await;
 }
 
-async fn answer(state: &State, certificate: Option<Arc<str>>, request: Request<Incoming>) -> Answer {
+async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, request: Request<Incoming>) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if method == Method::GET && path == "/upcheck" {
         return text(StatusCode::OK, "OK");
@@ -200,6 +196,9 @@ async fn answer(state: &State, certificate: Option<Arc<str>>, request: Request<I
     let Some(client) = certificate.or_else(|| state.clients.of_token(&request)) else {
         return text(StatusCode::UNAUTHORIZED, "a client's bearer token or certificate is needed");
     };
+    if !place.prove(&client) {
+        return text(StatusCode::TOO_MANY_REQUESTS, "too many connections of this client, or one of two clients");
+    }
     match (method, path.as_str()) {
         (Method::POST, "/") => json_rpc(state, &client, request).await,
         (Method::POST, "/reload") => match state.service.reload().await {

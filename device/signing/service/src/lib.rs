@@ -15,6 +15,7 @@ mod approvals;
 mod approver;
 mod client;
 mod clock;
+mod connections;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -11,17 +11,20 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::net::TcpListener;
 
-use crate::Service;
+use crate::{
+    Service,
+    connections::{Connections, Place},
+};
 use sessions::{Session, Sessions};
 
-/// Maximum number of connections.
-const MAX_CONNECTIONS: usize = 32;
 /// Time for a request's head, and for its body.
 const READ_TIME: Duration = Duration::from_secs(10);
 /// Maximum length of a form, bytes.
 const MAX_FORM: usize = 4 << 10;
+/// Under whose name the connections of all approvers are counted: a browser keeps one for the next who logs in.
+const APPROVERS: &str = "approvers";
 /// The cookie of a session.
 const COOKIE: &str = "tenon-signer";
 
@@ -61,33 +64,31 @@ impl Page {
 
     /// Serves until it is dropped.
     pub async fn run(self, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connections = Arc::<Connections>::default();
         loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection to the page failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
             let page = self.clone();
-            tokio::spawn(async move {
+            connections.spawn(from.ip(), move |place| async move {
                 let answering = service_fn(|request: Request<Incoming>| {
-                    let page = page.clone();
-                    async move { Ok::<_, Infallible>(page.answer(request).await) }
+                    let (page, place) = (page.clone(), Arc::clone(&place));
+                    async move { Ok::<_, Infallible>(page.answer(request, &place).await) }
                 });
                 let mut server = http1::Builder::new();
                 server.timer(TokioTimer::new()).header_read_timeout(READ_TIME).max_buf_size(16 << 10);
                 // An error is of a browser that left or sent no HTTP.
                 let _ = server.serve_connection(TokioIo::new(stream), answering).await;
-                drop(place);
             });
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, place: &Place) -> Answer {
         // A page elsewhere whose name leads here sends its own name.
         if of_header(&request, header::HOST) != Some(&self.host) {
             return message(StatusCode::MISDIRECTED_REQUEST, "This page has another address.");
@@ -99,6 +100,9 @@ impl Page {
             let words = "Log in with the address that `tenon signer login` prints.";
             return message(StatusCode::UNAUTHORIZED, words);
         };
+        if !place.prove(APPROVERS) {
+            return message(StatusCode::TOO_MANY_REQUESTS, "Too many connections of approvers.");
+        }
         match (request.method().clone(), request.uri().path()) {
             (Method::GET, "/") => self.list(&session).await,
             (Method::POST, "/approve" | "/deny" | "/logout") => self.decide(&session, request).await,

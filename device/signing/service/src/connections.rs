@@ -1,0 +1,173 @@
+//! Shares of HTTP connections: who has proved nothing yet cannot keep others out, and no client takes all places.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tokio::task::AbortHandle;
+
+/// Connections whose peer has proved nothing yet. Beyond it the oldest of the address with the most of them is closed.
+const MAX_UNPROVED: usize = 64;
+/// Connections of a client that has proved who it is.
+const MAX_OF_CLIENT: usize = 32;
+
+/// All connections of one port.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    next: u64,
+    unproved: BTreeMap<u64, (IpAddr, Option<AbortHandle>)>,
+    proved: HashMap<Arc<str>, usize>,
+}
+
+/// A connection's place, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    client: OnceLock<Arc<str>>,
+}
+
+impl Connections {
+    /// Runs a connection in a task of its own.
+    pub(crate) fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<Place>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let number = {
+            let mut inner = self.lock();
+            inner.next += 1;
+            let number = inner.next;
+            inner.unproved.insert(number, (ip, None));
+            if inner.unproved.len() > MAX_UNPROVED {
+                inner.close_one();
+            }
+            number
+        };
+        let place = Arc::new(Place { connections: Arc::clone(self), number, client: OnceLock::new() });
+        let task = tokio::spawn(serve(place));
+        if let Some((_, handle)) = self.lock().unproved.get_mut(&number) {
+            *handle = Some(task.abort_handle());
+        }
+    }
+
+    /// Nothing awaits under it.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Closes the oldest connection of the address that has the most.
+    fn close_one(&mut self) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for (ip, _) in self.unproved.values() {
+            *counts.entry(*ip).or_default() += 1;
+        }
+        let most = counts.values().copied().max().unwrap_or_default();
+        let oldest = self.unproved.iter().find(|(_, (ip, _))| counts.get(ip) == Some(&most)).map(|(number, _)| *number);
+        if let Some((_, Some(task))) = oldest.and_then(|number| self.unproved.remove(&number)) {
+            task.abort();
+        }
+    }
+}
+
+impl Place {
+    /// The peer has proved which client it is. False if that client has too many connections.
+    pub(crate) fn prove(&self, client: &str) -> bool {
+        if let Some(before) = self.client.get() {
+            return **before == *client;
+        }
+        let name: Arc<str> = client.into();
+        let mut inner = self.connections.lock();
+        let count = inner.proved.entry(Arc::clone(&name)).or_default();
+        if *count >= MAX_OF_CLIENT || self.client.set(name).is_err() {
+            return false;
+        }
+        *count += 1;
+        inner.unproved.remove(&self.number);
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inner = self.connections.lock();
+        inner.unproved.remove(&self.number);
+        let Some(client) = self.client.get() else { return };
+        if let Some(count) = inner.proved.get_mut(client) {
+            *count -= 1;
+            if *count == 0 {
+                inner.proved.remove(client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, net::Ipv4Addr};
+
+    use super::*;
+
+    async fn settle() {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_one_address_closes_its_own_connections_and_not_those_that_have_proved_something() {
+        let connections = Arc::<Connections>::default();
+        let (flood, other) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let proved: Arc<OnceLock<Arc<Place>>> = Arc::default();
+        let keeping = Arc::clone(&proved);
+        connections.spawn(flood, move |place| async move {
+            drop(keeping.set(place));
+            pending().await
+        });
+        settle().await;
+        let name: Arc<str> = "shop".into();
+        assert!(proved.get().unwrap().prove(&name) && proved.get().unwrap().prove(&name));
+        assert!(!proved.get().unwrap().prove("another"), "a connection has one client");
+        connections.spawn(other, |place| async move {
+            let _place = place;
+            pending().await
+        });
+        for _ in 0..500 {
+            connections.spawn(flood, |place| async move {
+                let _place = place;
+                pending().await
+            });
+        }
+        settle().await;
+
+        let inner = connections.lock();
+        assert_eq!(inner.unproved.len(), MAX_UNPROVED);
+        assert_eq!(inner.unproved.values().filter(|(ip, _)| *ip == other).count(), 1);
+        assert_eq!(inner.proved.get(&name), Some(&1));
+    }
+
+    #[tokio::test]
+    async fn a_client_has_so_many_connections_and_gets_its_places_back() {
+        let connections = Arc::<Connections>::default();
+        let name: Arc<str> = "shop".into();
+        let places: Arc<Mutex<Vec<Arc<Place>>>> = Arc::default();
+        for _ in 0..=MAX_OF_CLIENT {
+            let places = Arc::clone(&places);
+            connections.spawn(IpAddr::V4(Ipv4Addr::LOCALHOST), move |place| async move {
+                places.lock().unwrap().push(place);
+            });
+        }
+        settle().await;
+        let mut places = places.lock().unwrap();
+        let proved = places.iter().filter(|place| place.prove(&name)).count();
+        assert_eq!((proved, places.len()), (MAX_OF_CLIENT, MAX_OF_CLIENT + 1));
+        places.clear();
+        assert!(connections.lock().proved.is_empty() && connections.lock().unproved.is_empty());
+    }
+}
