@@ -1,5 +1,5 @@
 //! Messages that came too early: for a block that is not here yet, or for a later round. They are not sent a second time
-//! (`docs/spec/p2p.md` 16.4, 25.15), so they are kept and looked at again.
+//! (`docs/spec/p2p.md` 16.4, 25), so they are kept and looked at again.
 
 use std::collections::VecDeque;
 
