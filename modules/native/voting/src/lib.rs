@@ -2,8 +2,8 @@
 //! moves from round to round with them, and with a masternode's key votes, proposes and signs itself.
 //!
 //! [`Voting`] is the handle; the actor behind it drives one [`Replica`](tenon_native_consensus::v2::Replica), which has the rules.
-//! The network is reached through [`RoundNetwork`](tenon_api::RoundNetwork), and reaches the voting through
-//! [`RoundMessages`](tenon_api::RoundMessages).
+//! The network is reached through [`RoundNetwork`], and reaches the voting through
+//! [`RoundMessages`].
 //!
 //! Invariants: what this node signs in a round is on the disk before it leaves; it never signs two votes or two blocks of a round,
 //! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once, and what comes too
