@@ -6,6 +6,7 @@ mod fees;
 mod fork;
 mod fork_id;
 mod gas;
+mod heights;
 mod native;
 mod rules;
 
@@ -22,10 +23,11 @@ pub use gas::{
     floor_data_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas,
 };
 
-pub(crate) use native::FileHeights;
+pub(crate) use heights::FileHeights;
+pub use heights::{HeightSource, NamedHeight, NativeHeights};
+pub(crate) use native::{FileContracts, FileRules};
 pub use native::{
-    NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, TimeoutGrowth,
-    native_bootnodes,
+    NativeConfigError, NativeConsensus, NativeContracts, NativeSettings, RoundConfig, TimeoutGrowth, native_bootnodes,
 };
 pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 

@@ -1,5 +1,6 @@
 //! The rules of a chain by height (`docs/spec/upgrades.md` 11.3, `eth_config`).
 
+use alloy_primitives::address;
 use tenon_api::{
     Address, B256, BlockNumber, Failure, StoreError,
     messages::{NativeRules, NativeSchedule},
@@ -24,6 +25,9 @@ const PRECOMPILES: [(&str, u8, Since); 13] = [
     ("XDCX_LAST_PRICE", 0x29, Since::UntilExchangeEnds),
     ("XDCX_EPOCH_PRICE", 0x2a, Since::UntilExchangeEnds),
 ];
+
+/// The history contract (EIP-2935).
+const HISTORY_STORAGE: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
 
 /// When there is a precompiled contract (`docs/spec/chain.md` 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +88,9 @@ impl Schedule<'_> {
             [Fork::Homestead, Fork::TangerineWhistle, Fork::SpuriousDragon, Fork::Byzantium, Fork::Constantinople];
         let of_file = of_file.into_iter().filter_map(|fork| self.of_file(fork));
         let more = [self.spec.eip155_block, self.spec.dao_fork_block, Some(self.settings.consensus.switch_block)];
-        let named = self.settings.heights.named().into_iter().map(|(_, height)| height);
+        let named = self.settings.heights.named().into_iter().filter_map(|rule| rule.height);
         let mut heights: Vec<u64> = of_file.chain(more.into_iter().flatten()).chain(named).collect();
-        // A rule that a network does not have stands at the greatest height.
+        // A rule that a network does not have may stand at the greatest height.
         heights.retain(|height| (1..u64::MAX).contains(height));
         heights.sort_unstable();
         heights.dedup();
@@ -116,6 +120,7 @@ impl Schedule<'_> {
             ("Constantinople", of_file(self.of_file(Fork::Constantinople))),
             ("DAO", of_file(self.spec.dao_fork_block)),
             ("Denylist", since(of.denylist)),
+            ("DynamicGasLimit", of.is_dynamic_gas_limit(height)),
             ("EIP1559", since(of.eip1559)),
             ("EIP158", of_file(self.of_file(Fork::SpuriousDragon))),
             ("Gas50x", since(of.gas50x)),
@@ -124,6 +129,7 @@ impl Schedule<'_> {
             ("London", since(of.london)),
             ("Merge", since(of.merge)),
             ("Petersburg", since(of.petersburg)),
+            ("Prague", of.is_prague(height)),
             ("Shanghai", since(of.shanghai)),
             ("SpuriousDragon", of_file(self.spec.eip155_block)),
             ("TIP2019", since(of.tip2019)),
@@ -132,12 +138,15 @@ impl Schedule<'_> {
             ("TIPRandomize", since(of.tip_randomize)),
             ("TIPSigning", since(of.tip_signing)),
             ("TIPTRC21Fee", since(of.tip_trc21_fee)),
+            ("TIPUpgradePenalty", of.is_upgrade_penalty(height)),
+            ("TIPUpgradeReward", of.is_upgrade_reward(height)),
             ("TIPXDCX", since(of.tip_xdcx)),
             ("TIPXDCXCancellationFee", since(of.tip_xdcx_cancellation_fee)),
             ("TIPXDCXLending", since(of.tip_xdcx_lending)),
             ("TIPXDCXMiner", exchange_until(of.tip_xdcx_miner_disable)),
             ("TIPXDCXReceiver", exchange_until(of.tip_xdcx_receiver_disable)),
             ("TangerineWhistle", of_file(self.of_file(Fork::TangerineWhistle))),
+            ("TIPEpochHalving", of_file(of.tip_epoch_halving)),
             ("XDCxDisable", since(of.tip_xdcx_miner_disable)),
             ("XDPoSV2", since(self.settings.consensus.switch_block)),
         ];
@@ -177,6 +186,7 @@ impl Schedule<'_> {
             ("XDCX_LENDING_ADDRESS", low(0x93), receives),
             ("XDCX_LENDING_FINALIZED_TRADE_ADDRESS", low(0x94), receives),
             ("TRC21_ISSUER_SMC", contracts.trc21_issuer, height >= of.tip_trc21_fee),
+            ("HISTORY_STORAGE_ADDRESS", HISTORY_STORAGE, of.is_prague(height)),
         ];
         let held = all.into_iter().filter(|(_, address, holds)| *holds && !address.is_zero());
         held.map(|(name, address, _)| (name.to_owned(), address)).collect()
