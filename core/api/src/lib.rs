@@ -29,8 +29,9 @@ pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
-    BlockProducer, BlockSigner, CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords,
-    InsertOutcome, OwnAccounts, PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
+    AccountRecord, BlockProducer, BlockRewards, BlockSigner, CannotSign, ChainReader, ChainWriter, ConsensusEngine,
+    ConsensusError, EngineRecords, InsertOutcome, OwnAccounts, PendingTransactions, SealAttributes, StateReader,
+    StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

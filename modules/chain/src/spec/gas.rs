@@ -14,12 +14,17 @@ pub const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 impl ChainSpec {
     /// The gas limit nearest to `wanted` that a child of `parent` may have.
     pub fn nearest_gas_limit(&self, parent: &Header, wanted: u64) -> u64 {
-        let parent_limit = self.gas_limit_baseline(parent);
-        let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
-        let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
-        let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
-        wanted.clamp(lowest, highest)
+        stepped_gas_limit(self.gas_limit_baseline(parent), wanted)
     }
+}
+
+/// A step from the parent's gas limit towards `wanted`: at most a 1024th of it less one, and never below 5000
+/// (`docs/spec/upgrades.md` 6).
+pub fn stepped_gas_limit(parent_limit: u64, wanted: u64) -> u64 {
+    let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
+    let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
+    wanted.clamp(lowest, highest)
 }
 
 /// Maximum length of init code from Shanghai on, bytes (EIP-3860).
@@ -100,4 +105,25 @@ pub fn floor_data_gas(transaction: &Transaction, fork: Fork) -> u64 {
         return 0;
     }
     TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(&transaction.input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stepped_gas_limit;
+
+    // `docs/spec/upgrades.md` 6: floor(parent / 1024) - 1 a block, never below 5000.
+    #[test]
+    fn a_gas_limit_moves_in_steps_and_never_below_its_minimum() {
+        let cases = [
+            (50_000_000, 420_000_000, 50_048_827),
+            (50_000_000, 42_000_000, 49_951_173),
+            (50_000_000, 50_000_001, 50_000_001),
+            (4_700_000, 50_000_000, 4_704_588),
+            (5_001, 1, 5_000),
+            (1_023, 1, 5_000),
+        ];
+        for (parent, wanted, next) in cases {
+            assert_eq!(stepped_gas_limit(parent, wanted), next, "{parent} {wanted}");
+        }
+    }
 }

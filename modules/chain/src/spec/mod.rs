@@ -20,7 +20,7 @@ pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
 pub use gas::{
     GAS_LIMIT_BOUND_DIVISOR, MAX_GAS_LIMIT, MAX_INITCODE_SIZE, MIN_GAS_LIMIT, TRANSACTION_GAS_CAP, calldata_tokens,
-    floor_data_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas,
+    floor_data_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas, stepped_gas_limit,
 };
 
 pub(crate) use heights::FileHeights;

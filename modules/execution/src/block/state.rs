@@ -12,7 +12,9 @@ use revm::{
     database_interface::DBErrorMarker,
     state::{Account as EvmAccount, AccountInfo},
 };
-use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
+use tenon_api::{
+    Account, AccountChange, AccountRecord, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError,
+};
 
 use super::{
     code_cache::{CodeCache, analyse},
@@ -129,6 +131,15 @@ impl BlockState {
         let account = self.tracked(address)?;
         if clears_empty && is_written && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
             account.destroy();
+        }
+        Ok(())
+    }
+
+    /// Writes an engine's record: nonce and slots. The account keeps its balance, and is not empty afterwards.
+    pub(crate) fn keep_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
+        self.update(record.account, |info| info.nonce = record.nonce)?;
+        for (slot, value) in &record.slots {
+            self.write_slot(record.account, (*slot).into(), *value)?;
         }
         Ok(())
     }
@@ -496,3 +507,6 @@ impl DatabaseCommit for BlockState {
         self.remove_marked_empty_accounts();
     }
 }
+
+#[cfg(test)]
+mod tests;
