@@ -58,7 +58,7 @@ pub use sender::{
 pub use spec::{
     Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, HeightSource, NATIVE_BASE_FEE, NamedHeight,
     NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, RuleChange, Rules,
-    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas, native_bootnodes, native_intrinsic_gas,
-    stepped_gas_limit,
+    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, floor_gas, intrinsic_gas, native_bootnodes,
+    native_intrinsic_gas, stepped_gas_limit,
 };
 pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

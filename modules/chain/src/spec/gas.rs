@@ -84,6 +84,9 @@ pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64
         let keys = item.storage_keys.len() as u64;
         gas = gas.saturating_add(ACCESS_LIST_ADDRESS_GAS + ACCESS_LIST_KEY_GAS.saturating_mul(keys));
     }
+    if let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload {
+        gas = gas.saturating_add(AUTHORIZATION_GAS.saturating_mul(authorization_list.len() as u64));
+    }
     gas
 }
 
@@ -104,12 +107,26 @@ pub fn floor_data_gas(transaction: &Transaction, fork: Fork) -> u64 {
     if fork < Fork::Prague {
         return 0;
     }
-    TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(&transaction.input)
+    floor_gas(&transaction.input)
+}
+
+/// Minimum gas of a transaction with this data (EIP-7623), the same on native chains (`docs/spec/upgrades.md` 7.4).
+pub fn floor_gas(input: &[u8]) -> u64 {
+    TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(input)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::stepped_gas_limit;
+    use super::{floor_gas, stepped_gas_limit};
+
+    // `docs/spec/upgrades.md` 7.4, 13.7.
+    #[test]
+    fn the_floor_counts_ten_gas_for_a_zero_byte_and_forty_for_another() {
+        assert_eq!(floor_gas(&[]), 21_000);
+        assert_eq!(floor_gas(&[0; 100]), 22_000);
+        assert_eq!(floor_gas(&[1; 100]), 25_000);
+        assert_eq!(floor_gas(&[0, 9, 0]), 21_060);
+    }
 
     // `docs/spec/upgrades.md` 6: floor(parent / 1024) - 1 a block, never below 5000.
     #[test]

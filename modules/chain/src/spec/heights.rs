@@ -73,6 +73,10 @@ pub struct NativeHeights {
     pub tip_upgrade_reward: Option<u64>,
     /// Penalties for too few blocks, and parole (`docs/spec/upgrades.md` 5).
     pub tip_upgrade_penalty: Option<u64>,
+    /// The changes of the later program that have no height of their own: the owner of the author is read before each
+    /// transaction, and storage prevents a creation (`docs/spec/upgrades.md` 9.1, 9.3). With `prague` unless a network
+    /// says otherwise: blocks from there on are made by the later program. Older history has the rules of v2.7.0.
+    pub later_program: Option<u64>,
     /// No effect: the reference has a height and nothing that reads it (`docs/spec/upgrades.md` 8).
     pub tip_epoch_halving: Option<u64>,
 }
@@ -135,6 +139,14 @@ impl NativeHeights {
     /// Returns whether the maker of a block of this height moves the gas limit in steps (`docs/spec/upgrades.md` 6).
     pub const fn is_dynamic_gas_limit(&self, number: u64) -> bool {
         is_reached(self.dynamic_gas_limit, number)
+    }
+
+    /// Returns whether the later program's changes without a height apply at this height (`docs/spec/upgrades.md` 9).
+    pub const fn is_later_program(&self, number: u64) -> bool {
+        match self.later_program {
+            Some(height) => number >= height,
+            None => self.is_prague(number),
+        }
     }
 
     /// Every height with its name in `config/networks`, in the order of the fields.
@@ -288,6 +300,9 @@ mod tests {
         assert_eq!(at(6), [true, true, false, false]);
         assert_eq!(at(7), [true, true, true, false]);
         assert_eq!(at(8), [true; 4]);
+        assert_eq!([4, 5].map(|number| heights.is_later_program(number)), [false, true]);
+        let other = NativeHeights { later_program: Some(9), ..heights };
+        assert_eq!([8, 9].map(|number| other.is_later_program(number)), [false, true]);
         let never = NativeHeights::default();
         assert!(!never.is_prague(u64::MAX) && !never.is_upgrade_reward(u64::MAX));
         assert!(!never.is_upgrade_penalty(u64::MAX) && !never.is_dynamic_gas_limit(u64::MAX));

@@ -261,6 +261,7 @@ impl List {
         for NamedHeight { name, height } in native.heights.named() {
             self.add(&format!("native {name}"), height.map(Since::Block), "");
         }
+        self.add("native laterProgram", native.heights.later_program.map(Since::Block), "");
         let consensus = &native.consensus;
         self.add("XDPoS.period", always, consensus.period);
         self.add("XDPoS.epoch", always, consensus.epoch);

@@ -169,6 +169,9 @@ impl<I> BlockExecution<I> {
         transaction: &Transaction,
         sender: Address,
     ) -> Result<Prepared, TransactionRejection> {
+        if let Some(native) = &mut self.native {
+            native.refresh_owner(self.evm.ctx.db_mut()).map_err(|StateError(error)| error)?;
+        }
         let fees = match self.native.as_ref().map(|native| native.treat(transaction, sender)).transpose()? {
             Some(Treatment::Intercepted(interception)) => return Ok(Prepared::Intercepted(interception)),
             Some(Treatment::Executed(fees)) => fees,

@@ -43,9 +43,10 @@ fn slot(number: u8) -> B256 {
 fn a_record_is_kept_beside_a_balance() {
     let mut parent = Parent::default();
     parent.slots.insert((RECORD, slot(3)), U256::from(9));
+    parent.accounts.insert(RECORD, Account { nonce: 1, ..Account::default() });
     let record = AccountRecord {
         account: RECORD,
-        nonce: 1,
+        nonce: 2,
         slots: vec![(slot(1), U256::from(5)), (slot(2), U256::ZERO), (slot(3), U256::ZERO)],
     };
     let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
@@ -57,7 +58,7 @@ fn a_record_is_kept_beside_a_balance() {
     let changes = state.changes();
     let [change] = &changes[..] else { panic!("{changes:?}") };
     let account = change.account.unwrap();
-    assert_eq!((account.nonce, account.balance, account.code_hash), (1, U256::from(7), EMPTY_CODE_HASH));
+    assert_eq!((account.nonce, account.balance, account.code_hash), (2, U256::from(7), EMPTY_CODE_HASH));
     let mut slots: Vec<_> = change.slots.iter().map(|change| (change.slot, change.value)).collect();
     slots.sort_unstable();
     assert_eq!(slots, [(slot(1), U256::from(5)), (slot(3), U256::ZERO)]);

@@ -203,9 +203,39 @@ mod tests {
     const MAINNET: B256 = b256!("0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1");
 
     fn schedule(head: u64) -> NativeSchedule {
-        let spec = Genesis::of_network("mainnet").unwrap().unwrap().spec;
-        let settings = spec.native.as_ref().unwrap();
-        Schedule { spec: &spec, settings, genesis: MAINNET }.at(head)
+        of_network("mainnet", head)
+    }
+
+    fn of_network(name: &str, head: u64) -> NativeSchedule {
+        let genesis = Genesis::of_network(name).unwrap().unwrap();
+        let settings = genesis.spec.native.as_ref().unwrap();
+        let hash = genesis.sealed_header().unwrap().hash();
+        assert!(name != "mainnet" || hash == MAINNET);
+        Schedule { spec: &genesis.spec, settings, genesis: hash }.at(head)
+    }
+
+    // Checksums: docs/spec/upgrades.md 12.2.
+    #[test]
+    fn the_upgrade_is_the_last_change_of_testnet_and_of_the_new_devnet() {
+        let upgrade = ["DynamicGasLimit", "Prague", "TIPUpgradePenalty", "TIPUpgradeReward"].map(str::to_owned);
+        for (name, height, before, from) in [
+            ("testnet", 83_600_000, [0xeb, 0xce, 0x67, 0x95], [0x7f, 0xcf, 0xc8, 0xb0]),
+            ("devnet-5551", 50_000, [0; 4], [0x5f, 0xbb, 0x68, 0xb7]),
+        ] {
+            let earlier = of_network(name, height - 1);
+            if name == "testnet" {
+                assert_eq!(earlier.current.fork_id, before, "{name}");
+            }
+            assert_eq!(earlier.next.map(|rules| (rules.activation, rules.fork_id)), Some((height, from)), "{name}");
+            let rules = of_network(name, height).current;
+            assert_eq!(rules.fork_id, from, "{name}");
+            let added: Vec<_> = rules.forks.iter().filter(|fork| !earlier.current.forks.contains(fork)).collect();
+            assert_eq!(added, upgrade.each_ref(), "{name}");
+            assert_eq!(rules.precompiles, earlier.current.precompiles, "{name}");
+            assert_eq!(rules.system_contracts.last(), Some(&("HISTORY_STORAGE_ADDRESS".to_owned(), HISTORY_STORAGE)));
+            assert_eq!(rules.system_contracts.len(), earlier.current.system_contracts.len() + 1);
+        }
+        assert_eq!(of_network("devnet-5551", 0).current.fork_id, [0x70, 0x2a, 0x75, 0x30]);
     }
 
     fn names(contracts: &[(String, Address)]) -> Vec<&str> {
