@@ -119,7 +119,7 @@ pub fn floor_gas(input: &[u8]) -> u64 {
 mod tests {
     use super::{floor_gas, stepped_gas_limit};
 
-    // `docs/spec/upgrades.md` 7.4, 13.7.
+    // `docs/spec/upgrades.md` 7.4, 13.
     #[test]
     fn the_floor_counts_ten_gas_for_a_zero_byte_and_forty_for_another() {
         assert_eq!(floor_gas(&[]), 21_000);
