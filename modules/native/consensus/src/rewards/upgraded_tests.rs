@@ -335,6 +335,20 @@ fn the_record_begins_with_the_first_reward_and_adds_each_later_one() {
     assert_eq!(record.slots[1].1, burned(1..=19) + burned(40..=79));
 }
 
+/// A chain whose first v2 epoch has number 0 continues its record too.
+#[test]
+fn the_record_of_epoch_0_is_found() {
+    let (genesis, mut settings) = network(0, 0, [0.0; 3]);
+    settings.consensus.switch_epoch = 0;
+    let chain = chain(&genesis, 60, &ALL);
+    let mut state = State { nonce: 1, ..State::of(&CANDIDATES) };
+    state.record.insert(slot(1, 0), U256::from(7));
+
+    let rewards = rewards(&chain, &settings, 60, &state);
+
+    assert_eq!(upgraded(&rewards).record.slots[0], (slot(1, 3), U256::from(7)));
+}
+
 #[test]
 fn the_totals_stop_at_the_largest_number() {
     let (genesis, settings) = network(0, 0, RATES);
