@@ -29,7 +29,7 @@ pub enum Network {
 }
 
 /// Public networks: our name, then the reference client's names.
-const PUBLIC: &[&[&str]] = &[&["mainnet", "xinfin"], &["testnet", "apothem"], &["devnet"]];
+const PUBLIC: &[&[&str]] = &[&["mainnet", "xinfin"], &["testnet", "apothem"], &["devnet"], &["devnet-5551"]];
 
 impl Network {
     /// The network with this name, or with the genesis file at this path: a text that contains `/` or `.`, or an
@@ -49,7 +49,7 @@ impl Network {
         }
         let fix = match nearest(name, PUBLIC.iter().copied().flatten().copied().chain(["dev"])) {
             Some(near) => format!("did you mean `{near}`? Or name a genesis file"),
-            None => "use `mainnet`, `testnet`, `devnet`, `dev` or the path of a genesis file".into(),
+            None => "use `mainnet`, `testnet`, `devnet`, `devnet-5551`, `dev` or the path of a genesis file".into(),
         };
         Err(SettingsError::UnknownNetwork { origin: origin.clone(), name: name.to_owned(), fix })
     }
@@ -147,6 +147,7 @@ mod tests {
             ("testnet", Network::Public("testnet")),
             ("apothem", Network::Public("testnet")),
             ("devnet", Network::Public("devnet")),
+            ("devnet-5551", Network::Public("devnet-5551")),
             ("genesis.json", Network::File("genesis.json".into())),
             ("./mainnet", Network::File("./mainnet".into())),
         ];
@@ -165,7 +166,7 @@ mod tests {
         );
         assert_eq!(
             refusal("ethereum"),
-            "flag --network: unknown network `ethereum`; use `mainnet`, `testnet`, `devnet`, `dev` or the path of a \
+            "flag --network: unknown network `ethereum`; use `mainnet`, `testnet`, `devnet`, `devnet-5551`, `dev` or the path of a \
              genesis file"
         );
     }

@@ -28,13 +28,13 @@ section! {
     NodeSettings {
         /// Folder of the database, the socket, `endpoints.json` and `tenon.toml`. One node at a time uses it.
         datadir: PathBuf = default_data_folder(), "datadir", "datadir";
-        /// The chain to follow: `mainnet` (or `xinfin`), `testnet` (`apothem`), `devnet`, or the path of a genesis
-        /// file. Needed once: the data folder keeps a copy, and refuses another chain.
+        /// The chain to follow: `mainnet` (or `xinfin`), `testnet` (`apothem`), `devnet`, `devnet-5551`, or the path of
+        /// a genesis file. Needed once: the data folder keeps a copy, and refuses another chain.
         network: Option<String> = None, "network", "network";
         /// Genesis file (JSON as go-ethereum writes it), as `network` takes it too.
         genesis: Option<PathBuf> = None, "genesis", "genesis";
         /// The number that `net_version` gives, when it is not the chain id. On native chains it chooses the built-in
-        /// fork heights and lists too: 51, 551 and 5151 have their own, every other number has those of 50.
+        /// fork heights and lists too: 51, 551, 5151 and 5551 have their own, every other number has those of 50.
         network_id: Option<u64> = None, "networkid", "networkid";
         /// A word of yours in the name that `web3_clientVersion` gives.
         identity: String = String::new(), "identity", "identity";

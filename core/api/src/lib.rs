@@ -29,10 +29,10 @@ pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
-    BatchObserver, BlockPort, BlockProducer, BlockSigner, BlockVerdict, CannotSign, ChainReader, ChainWriter,
-    ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, InsertOutcome, OwnAccounts, PeerTransactions,
-    PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork,
-    SealAttributes, StateReader, StoreError, TrieReader,
+    AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict, CannotSign,
+    ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, InsertOutcome, OwnAccounts,
+    PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages,
+    RoundNetwork, SealAttributes, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

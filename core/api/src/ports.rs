@@ -412,6 +412,32 @@ pub struct SealAttributes {
     pub mix_hash: B256,
 }
 
+/// What a consensus engine changes in the state at the end of a block, after its transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockRewards {
+    /// Balance credits, wei, in the order of application. A credit of zero touches its account.
+    pub credits: Vec<(Address, U256)>,
+    /// An account that keeps the engine's own figures; written after the credits.
+    pub record: Option<AccountRecord>,
+}
+
+/// An account without code in whose storage an engine keeps figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRecord {
+    /// Its address.
+    pub account: Address,
+    /// Its new nonce, above zero, so that the account is not empty.
+    pub nonce: u64,
+    /// Changed slots; zero deletes one.
+    pub slots: Vec<(B256, U256)>,
+}
+
+impl From<Vec<(Address, U256)>> for BlockRewards {
+    fn from(credits: Vec<(Address, U256)>) -> Self {
+        Self { credits, record: None }
+    }
+}
+
 /// A consensus engine: decides who may make blocks and which branch wins. Holds no chain state that cannot be restored
 /// from the database.
 pub trait ConsensusEngine: Send + Sync {
@@ -465,11 +491,11 @@ pub trait ConsensusEngine: Send + Sync {
     fn opens_epoch(&self, _header: &SealedHeader) -> Result<bool, ConsensusError> {
         Ok(false)
     }
-    /// Balance credits at the end of a block (mining rewards), in the order of application. Wei.
+    /// What the engine changes in the state at the end of a block.
     ///
     /// # Errors
-    /// [`ConsensusError`] if they cannot be computed.
-    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError>;
+    /// [`ConsensusError`] if it cannot be computed.
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError>;
     /// The consensus fields of a block to be built on `parent`; roots, gas used and bloom are left zero.
     ///
     /// # Errors

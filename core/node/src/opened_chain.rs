@@ -28,7 +28,8 @@ pub(crate) struct ChosenGenesis {
 }
 
 impl ChosenGenesis {
-    fn read(&self, settings: &Settings) -> Result<Genesis, GenesisError> {
+    /// Parses it, under the network id of the settings.
+    pub(crate) fn read(&self, settings: &Settings) -> Result<Genesis, GenesisError> {
         let genesis = Genesis::from_json(&self.text)?;
         match settings.node.network_id {
             Some(network_id) => genesis.with_network_id(network_id),
@@ -338,7 +339,7 @@ pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
 
 fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
-        "which chain? {} holds none yet; give --network mainnet, testnet, devnet or a genesis file once",
+        "which chain? {} holds none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file once",
         folder.display()
     ))
 }

@@ -71,10 +71,10 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["xdcx*", "tomox*"], ONE_EXCHANGE),
     (&["mainnet", "xinfin"], "--network mainnet"),
     (&["testnet", "apothem"], "--network testnet"),
-    (&["devnet"], "--network devnet"),
+    (&["devnet"], "--network devnet-5551, or --network devnet for the one up to v2.7.0 (chain 551)"),
     (
         &["rinkeby", "ropsten", "goerli", "sepolia", "holesky", "hoodi"],
-        "--network knows mainnet, testnet, devnet, and takes the path of a genesis file",
+        "--network knows mainnet, testnet, devnet, devnet-5551, and takes the path of a genesis file",
     ),
     (&["dev"], "`tenon dev` starts a development network"),
     (&["vmodule"], "--log.filter chooses by part of the program, as in tenon_storage=debug,warn"),

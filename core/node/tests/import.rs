@@ -148,7 +148,8 @@ fn says_what_is_missing_before_it_makes_anything() {
     assert!(text(&no_file.stderr).starts_with("tenon: /nowhere/chain.rlp: "), "{}", text(&no_file.stderr));
     assert_eq!(no_genesis.status.code(), Some(2));
     assert!(
-        text(&no_genesis.stderr).contains("give --network mainnet, testnet, devnet or a genesis file once"),
+        text(&no_genesis.stderr)
+            .contains("give --network mainnet, testnet, devnet, devnet-5551 or a genesis file once"),
         "{}",
         text(&no_genesis.stderr)
     );

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use support::{data, run, run_well, text};
 
 /// Hash of block 0 of each public network, as the reference client has it.
-const PUBLIC: [(&str, &str, &str); 3] = [
+const PUBLIC: [(&str, &str, &str); 4] = [
     ("mainnet", "xinfin", "0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1"),
     ("testnet", "apothem", "0xbdea512b4f12ff1135ec92c00dc047ffb93890c2ea1aa0eefe9b013d80640075"),
     ("devnet", "devnet", "0x3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
+    ("devnet-5551", "devnet-5551", "0xb8be003946a9c2688e9f1e255a5567c3d144293ccde2ffb38452a5840081b402"),
 ];
 
 fn unpacked(name: &str) -> Vec<u8> {
@@ -142,6 +143,38 @@ fn finds_what_is_wrong_with_a_genesis_file_and_where() {
             .contains("genesis.json: genesis file: config.homesteadBlock: `[1]` is not a number at line 4 column 23"),
         "{message}"
     );
+}
+
+/// Each rule of a native chain with its first block and the origin of that number; a rule that this release does not
+/// know is refused by name.
+#[test]
+fn shows_the_height_and_source_of_each_rule_and_refuses_an_unknown_one() {
+    let mut genesis: Value = serde_json::from_slice(&unpacked("chain/native-genesis-local.json.gz")).unwrap();
+    genesis["config"]["pragueBlock"] = json!(7);
+    let (_folder, path) = file("genesis.json", genesis.to_string().as_bytes());
+    let verified = run_well(&["genesis", "verify", &path]);
+    for line in [
+        "ok     rule          cancun from block 0: built in for network id 5151",
+        "ok     rule          prague from block 7: genesis file",
+        "ok     rule          tipUpgradeReward never: built in for network id 5151",
+    ] {
+        assert!(verified.contains(line), "{line}: {verified}");
+    }
+    let config = run_well(&["config", "--network", &path]);
+    let line = |rule: &str| config.lines().find(|line| line.starts_with(&format!("# {rule} "))).unwrap().to_owned();
+    assert!(line("prague").ends_with("7  genesis file"), "{config}");
+    assert!(line("tipUpgradeReward").ends_with("never  built in for network id 5151"), "{config}");
+    let config: Value = serde_json::from_str(&run_well(&["config", "--network", "testnet", "--json"])).unwrap();
+    let rule = &config["rules"]["tipUpgradePenalty"];
+    assert_eq!(rule, &json!({ "block": 83_600_000, "source": "built in for network id 51" }));
+    assert_eq!(config["rules"]["osaka"], json!({ "block": null, "source": "built in for network id 51" }));
+
+    genesis["config"]["fusakaBlock"] = json!(9);
+    let (_folder, path) = file("genesis.json", genesis.to_string().as_bytes());
+    let refused = run(&["genesis", "verify", &path]);
+    let message = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{message}");
+    assert!(message.contains("config.fusakaBlock is no rule that this release knows"), "{message}");
 }
 
 #[test]

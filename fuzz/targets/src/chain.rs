@@ -66,6 +66,7 @@ pub(crate) fn transaction(input: &[u8]) {
             high_s: HighS::Refused,
             replay_protection: true,
             highest_type: TransactionType::SetCode,
+            allows_blobs: true,
         };
         if rules.sender(&transaction).is_ok() {
             assert_eq!(rules.sender(&transaction), tenon_chain::recover_sender(&transaction));

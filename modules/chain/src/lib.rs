@@ -56,8 +56,9 @@ pub use sender::{
     recover_senders, recover_senders_of, recover_senders_under, signed_hash, signed_hash_of,
 };
 pub use spec::{
-    Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError,
-    NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, RuleChange, Rules, RulesError,
-    TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas, native_bootnodes, native_intrinsic_gas,
+    Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, HeightSource, NATIVE_BASE_FEE, NamedHeight,
+    NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, RuleChange, Rules,
+    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, floor_gas, intrinsic_gas, native_bootnodes,
+    native_intrinsic_gas, stepped_gas_limit,
 };
 pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

@@ -70,6 +70,8 @@ pub struct SignerRules {
     pub replay_protection: bool,
     /// The highest active transaction type.
     pub highest_type: TransactionType,
+    /// Whether blob transactions are among the active types; native chains never have them.
+    pub allows_blobs: bool,
 }
 
 impl SignerRules {
@@ -82,13 +84,18 @@ impl SignerRules {
         Ok(tenon_recovery::recover(&hash, &signature)?)
     }
 
+    /// Returns whether transactions of a type may be in a block.
+    pub fn is_active(&self, transaction_type: TransactionType) -> bool {
+        transaction_type <= self.highest_type && (self.allows_blobs || transaction_type != TransactionType::Blob)
+    }
+
     /// Checks everything except the signature itself, and returns the input of its recovery.
     ///
     /// # Errors
     /// [`RecoverError`].
     pub fn signed_hash(&self, transaction: &Transaction) -> Result<SignedHash, RecoverError> {
         let transaction_type = transaction.transaction_type();
-        if transaction_type > self.highest_type {
+        if !self.is_active(transaction_type) {
             return Err(RecoverError::UnsupportedType { found: transaction_type });
         }
         match transaction.chain_id {

@@ -184,6 +184,12 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
             b256!("3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
             b256!("2b7f0763d42031f27f11bd281a95b3a423dc9e02f2ea9a876b1ae656dd618f09"),
         ),
+        (
+            "devnet-5551",
+            5551,
+            b256!("b8be003946a9c2688e9f1e255a5567c3d144293ccde2ffb38452a5840081b402"),
+            b256!("ce02d584d0a675e2c49ed3011c6923d88c0feb863d6784d1ac878e7dcb0bd098"),
+        ),
         // A network of the reference with every fork active from the start: its genesis has a base fee.
         (
             "local",
@@ -299,7 +305,7 @@ fn the_receipts_of_the_specification_have_their_roots() {
 #[test]
 fn the_networks_have_their_published_parameters() {
     let rows =
-        [("mainnet", 80_370_000, 89_300, 5000, 7, 98_800_200), ("testnet", 56_828_700, 63_143, 5000, 3, 71_550_000)];
+        [("mainnet", 80_370_000, 89_300, 5000, 7, 98_800_200), ("testnet", 56_828_700, 63_143, 5000, 4, 71_550_000)];
     for (name, switch_block, switch_epoch, reward, rounds, eip1559) in rows {
         let genesis = Genesis::from_json(&support::unpacked(&format!("native-genesis-{name}.json.gz"))).unwrap();
         let native = genesis.spec.native.as_ref().unwrap();
@@ -357,7 +363,7 @@ fn private(chain_id: u64, members: &str) -> Genesis {
 }
 
 /// The constants depend on the network id, which is the chain id unless the operator sets another (`docs/spec/chain.md`
-/// 5.1): three ids have their own constants, every other id the main network's.
+/// 5.1): four ids have their own constants, every other id the main network's.
 #[test]
 fn the_network_id_determines_the_built_in_heights_and_lists() {
     let rows = [
@@ -365,6 +371,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
         (51, 23_779_191, 61, 4, true),
         (551, 0, 61, 4, false),
         (5151, 0, 0, 0, false),
+        (5551, 0, 61, 4, false),
         (1, 38_383_838, 61, 4, false),
         (5152, 38_383_838, 61, 4, false),
     ];
@@ -384,7 +391,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
     }
     let local = private(5151, "");
     let heights = local.spec.native.as_ref().unwrap().heights.named();
-    assert!(heights.iter().all(|(_, height)| *height == 0), "{heights:?}");
+    assert!(heights.iter().all(|rule| rule.height.is_none_or(|height| height == 0)), "{heights:?}");
     assert_eq!(local.header.base_fee_per_gas, Some(12_500_000_000));
 }
 

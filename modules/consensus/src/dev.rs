@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, SealAttributes,
-    SealedHeader, U256,
+    Address, Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, Head, Header,
+    SealAttributes, SealedHeader, U256,
 };
 use tenon_chain::ChainSpec;
 
@@ -61,7 +61,7 @@ impl ConsensusEngine for DevEngine {
         self.rules.author(header)
     }
 
-    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
         self.rules.rewards(block, chain)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EMPTY_OMMERS_HASH,
+    Address, B256, Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, EMPTY_OMMERS_HASH,
     EMPTY_ROOT_HASH, Head, Header, SealAttributes, SealedHeader, U256,
 };
 use tenon_chain::{ChainSpec, EMPTY_REQUESTS_HASH, Fork};
@@ -91,11 +91,12 @@ impl ConsensusEngine for EthereumEngine {
         Ok(header.beneficiary)
     }
 
-    fn rewards(&self, block: &Block, _chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+    fn rewards(&self, block: &Block, _chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
         if is_merged(&block.header) {
-            return Ok(Vec::new());
+            return Ok(BlockRewards::default());
         }
-        rewards::of_mined_block(&self.spec, block).map_err(|violation| violation.of(&block.header))
+        let credits = rewards::of_mined_block(&self.spec, block);
+        credits.map(BlockRewards::from).map_err(|violation| violation.of(&block.header))
     }
 
     /// The gas limit moves from the parent's towards the requested one as far as one block may.

@@ -85,6 +85,7 @@ mod tests {
             high_s: HighS::Refused,
             replay_protection: true,
             highest_type: tenon_api::TransactionType::DynamicFee,
+            allows_blobs: true,
         };
         let mut transactions: Vec<Transaction> = (0..20_u8).map(|account| sign(account, transfer(0, 9, 9))).collect();
         transactions[3].signature.r = tenon_api::U256::MAX;

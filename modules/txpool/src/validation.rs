@@ -71,7 +71,7 @@ pub(crate) fn check(candidate: &Candidate<'_>, rules: &Rules, senders: &Senders)
 
 fn check_form(transaction: &Transaction, size: u64, rules: &Rules) -> Result<(), PoolError> {
     let transaction_type: TransactionType = transaction.transaction_type();
-    if transaction_type > rules.signer.highest_type {
+    if !rules.signer.is_active(transaction_type) {
         return Err(PoolError::TypeNotActive(transaction_type));
     }
     if size > MAX_TRANSACTION_BYTES {

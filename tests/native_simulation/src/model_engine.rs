@@ -5,8 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B64, Bytes, U256};
 use parking_lot::Mutex;
 use tenon_api::{
-    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EMPTY_OMMERS_HASH, Head, Header, NativeSeal,
-    RecoveredBlock, SealAttributes, SealedHeader,
+    Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, EMPTY_OMMERS_HASH, Head, Header,
+    NativeSeal, RecoveredBlock, SealAttributes, SealedHeader,
 };
 use tenon_native_consensus::{BlockInfo, ExtraFields, QuorumCertificate, v1_seal_hash, v2_seal_hash, vote_digest};
 
@@ -92,13 +92,13 @@ impl ConsensusEngine for ModelEngine {
         Ok(made.map_or_else(|| self.planned().author, |facts| facts.author))
     }
 
-    fn rewards(&self, _: &Block, _: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+    fn rewards(&self, _: &Block, _: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
         let mut paid = self.model.lock().rewards(&self.planned());
         let bonus = *self.bonus.lock();
         if let Some(mut first) = paid.first_entry() {
             *first.get_mut() += bonus;
         }
-        Ok(paid.into_iter().collect())
+        Ok(paid.into_iter().collect::<Vec<_>>().into())
     }
 
     fn prepare(

@@ -1,5 +1,6 @@
 //! `tenon config`.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 use tenon_config::{Layers, Resolved, all_settings};
 
 use crate::command_line;
+use crate::commands::genesis_page::source_of;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
 use crate::opened_chain::{self, Named, named_genesis};
@@ -41,10 +43,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         log_output::say(&format!("tenon: {warning}"));
     }
     let running = running_modules(&resolved);
+    let rules = if matches.get_flag("dev") { Vec::new() } else { rules(&resolved) };
     let text = if matches.get_flag("json") {
-        as_json(&resolved, running.as_ref())
+        as_json(&resolved, running.as_ref(), &rules)
     } else {
-        as_toml(&resolved) + &running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default()
+        let modules = running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default();
+        as_toml(&resolved) + &rules_as_comment(&rules) + &modules
     };
     print(text.as_bytes())?;
     // After the settings, so that they are printed even if refused.
@@ -71,6 +75,27 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     machine::check_socket(settings)?;
     plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
+}
+
+/// The rules of the named native chain: name, first block, origin of that number. Empty if no chain is named, if it is
+/// none of the native profile, and if its genesis can't be read, which [`check`] reports.
+fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
+    let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
+    let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
+    let Some(native) = &genesis.spec.native else { return Vec::new() };
+    native.sourced_heights().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
+}
+
+fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {
+    let mut text = String::new();
+    if !rules.is_empty() {
+        text.push_str("\n# The rules of the chain, each with its first block:\n");
+    }
+    for (name, height, source) in rules {
+        let when = height.map_or_else(|| "never".to_owned(), |height| height.to_string());
+        let _ = writeln!(text, "# {name:<24} {when:>10}  {source}");
+    }
+    text
 }
 
 /// The modules of the node that listens at the settings' socket; none if there is none. Settings say how a node starts,
@@ -138,7 +163,7 @@ fn limits(entry: &tenon_config::PluginEntry) -> Value {
     })
 }
 
-fn as_json(resolved: &Resolved, running: Option<&Value>) -> String {
+fn as_json(resolved: &Resolved, running: Option<&Value>, rules: &[(&'static str, Option<u64>, String)]) -> String {
     let values: serde_json::Map<_, _> = all_settings()
         .iter()
         .map(|row| {
@@ -164,5 +189,12 @@ fn as_json(resolved: &Resolved, running: Option<&Value>) -> String {
             (name.clone(), entry)
         })
         .collect();
-    format!("{:#}\n", json!({ "settings": values, "plugins": plugins, "file": resolved.file, "running": running }))
+    let rules: serde_json::Map<_, _> = rules
+        .iter()
+        .map(|(name, height, source)| ((*name).to_owned(), json!({ "block": height, "source": source })))
+        .collect();
+    let all = json!({
+        "settings": values, "plugins": plugins, "file": resolved.file, "running": running, "rules": rules,
+    });
+    format!("{all:#}\n")
 }

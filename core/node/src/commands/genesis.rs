@@ -58,8 +58,12 @@ impl Subject {
 }
 
 pub(crate) fn definition() -> Command {
-    let name =
-        || Arg::new("name").value_name("NAME|FILE").required(true).help("mainnet, testnet, devnet, or a genesis file");
+    let name = || {
+        Arg::new("name")
+            .value_name("NAME|FILE")
+            .required(true)
+            .help("mainnet, testnet, devnet, devnet-5551, or a genesis file")
+    };
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object");
     let expect = Arg::new("expect")
         .long("expect")

@@ -8,6 +8,7 @@ use tenon_chain::{Genesis, NativeSettings, PublicNetwork};
 use tenon_native_consensus::{read_candidates, v1_masternodes};
 
 use super::genesis::Subject;
+use super::genesis_page::source_of;
 
 /// Bytes of free text and of the seal around the signers in the extra data of a native block 0.
 const AROUND_SIGNERS: usize = 32 + 65;
@@ -35,6 +36,7 @@ pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     let mut checks = vec![hash(subject, expected), state_root(subject)];
     if let Some(native) = &subject.genesis.spec.native {
         checks.push(constants(subject));
+        checks.extend(rules(native));
         checks.push(signers(subject));
         checks.extend(contracts(&subject.genesis));
         checks.push(consensus(native));
@@ -79,6 +81,14 @@ fn constants(subject: &Subject) -> Check {
         PublicNetwork::by_chain_id(of).map_or_else(|| "private networks".to_owned(), |network| network.to_string());
     let note = if of == id { "" } else { ", because this id has none of its own" };
     Check::new("fork heights", true, format!("network id {id} has the built-in heights of {of} ({name}){note}"))
+}
+
+/// The first block of each native rule, and the origin of that number (`docs/spec/upgrades.md` 1).
+fn rules(native: &NativeSettings) -> impl Iterator<Item = Check> {
+    native.sourced_heights().map(|(rule, source)| {
+        let when = rule.height.map_or_else(|| "never".to_owned(), |height| format!("from block {height}"));
+        Check::new("rule", true, format!("{} {when}: {}", rule.name, source_of(source)))
+    })
 }
 
 /// The extra data of block 0 names the first signers (`docs/spec/chain.md` 7.2).

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use tenon_api::Address;
-use tenon_chain::{Activation, ChainSpec, Fork, NativeSettings, PublicNetwork, native_bootnodes};
+use tenon_chain::{Activation, ChainSpec, Fork, HeightSource, NativeSettings, PublicNetwork, native_bootnodes};
 use tenon_native_consensus::v1_masternodes;
 
 use super::genesis::Subject;
@@ -18,6 +18,14 @@ fn moment(activation: Activation) -> String {
     }
 }
 
+/// The origin of a native rule's height, for people.
+pub(super) fn source_of(source: HeightSource) -> String {
+    match source {
+        HeightSource::BuiltIn(id) => format!("built in for network id {id}"),
+        HeightSource::GenesisFile => "genesis file".to_owned(),
+    }
+}
+
 /// Names and heights of all rule changes: what the file schedules, and on native chains what the program does.
 fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
     let scheduled = spec.activations().iter().map(|(fork, activation)| {
@@ -28,8 +36,12 @@ fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
         };
         (fork.name().to_owned(), value, moment(*activation))
     });
-    let named = spec.native.iter().flat_map(|native| native.heights.named());
-    let native = named.map(|(name, block)| (name.to_owned(), json!({ "block": block }), format!("block {block}")));
+    let named = spec.native.iter().flat_map(NativeSettings::sourced_heights);
+    let native = named.map(|(rule, source)| {
+        let source = source_of(source);
+        let when = rule.height.map_or_else(|| "never".to_owned(), |block| format!("block {block}"));
+        (rule.name.to_owned(), json!({ "block": rule.height, "source": source }), format!("{when:<16} {source}"))
+    });
     // From Petersburg on a native chain has heights of its own, which hold what its file says.
     let is_shown = |fork: &Fork| spec.native.is_none() || *fork < Fork::Petersburg;
     let count = spec.activations().iter().filter(|(fork, _)| is_shown(fork)).count();

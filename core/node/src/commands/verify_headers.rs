@@ -40,7 +40,7 @@ pub(crate) fn definition() -> Command {
                 .help("Headers in the order of their chain, gzip or not; `-` is standard input"),
         )
         .arg(Arg::new("network").long("network").value_name("NAME|FILE").default_value("mainnet").help(
-            "Whose rules hold: mainnet, testnet, devnet, or a genesis file; of one without accounts, block 0 is not compared",
+            "Whose rules hold: mainnet, testnet, devnet, devnet-5551, or a genesis file; of one without accounts, block 0 is not compared",
         ))
         .arg(
             Arg::new("threads")

@@ -49,6 +49,19 @@ pub enum GenesisError {
         /// Column of that line, counted from 1.
         column: usize,
     },
+    /// A rule of a native chain that this release does not know.
+    #[error(
+        "genesis file: config.{member} is no rule that this release knows on a native chain; update tenon, or correct or \
+         remove the member, at line {line} column {column}"
+    )]
+    UnknownRule {
+        /// The member's name.
+        member: String,
+        /// Line of the file, counted from 1.
+        line: usize,
+        /// Column of that line, counted from 1.
+        column: usize,
+    },
     /// A required member is missing.
     #[error("genesis file: missing required field '{member}' for Genesis")]
     Missing {
@@ -120,7 +133,8 @@ impl Genesis {
     /// Reads a genesis file in go-ethereum's form, of either profile.
     ///
     /// Numbers may be JSON numbers or strings, decimal or hexadecimal, also without `0x`; addresses may begin with
-    /// `xdc`; null members count as absent; unknown members are ignored.
+    /// `xdc`; null members count as absent; unknown members are ignored, except rules of a native chain, which are
+    /// refused: the chain would have other rules than its file says.
     ///
     /// # Errors
     /// [`GenesisError`].
@@ -128,6 +142,9 @@ impl Genesis {
         let file: GenesisFile<'_> = serde_json::from_slice(text)?;
         let raw_config = file.config.ok_or(GenesisError::NoConfig)?;
         let config = read_config(text, raw_config.get())?;
+        if config.native_engine.is_some() {
+            refuse_unknown_rules(text, raw_config.get())?;
+        }
         let spec = schedule::chain_spec(&config)?;
         if spec.native.is_some() {
             require_native_members(&file)?;
@@ -228,6 +245,18 @@ fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
         true => missing("alloc.balance"),
         false => Ok(()),
     }
+}
+
+/// Refuses a rule in the `config` of a native chain that this release does not know, with its place.
+fn refuse_unknown_rules(file: &[u8], config: &str) -> Result<(), GenesisError> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(config)?;
+    for (member, value) in members {
+        if value.get() != "null" && file::is_unknown_native_rule(&member) {
+            let (line, column) = place(file, value.get());
+            return Err(GenesisError::UnknownRule { member, line, column });
+        }
+    }
+    Ok(())
 }
 
 /// Parses `config`; an error names the member and its position in the whole file.

@@ -11,6 +11,7 @@ use crate::spec::NativeSettings;
 const MAINNET: &[u8] = include_bytes!("../../../../config/networks/mainnet-genesis.json.gz");
 const TESTNET: &[u8] = include_bytes!("../../../../config/networks/testnet-genesis.json.gz");
 const DEVNET: &[u8] = include_bytes!("../../../../config/networks/devnet-genesis.json.gz");
+const DEVNET_5551: &[u8] = include_bytes!("../../../../config/networks/devnet-5551-genesis.json.gz");
 
 /// A network with a built-in genesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +20,15 @@ pub enum PublicNetwork {
     Mainnet,
     /// Chain 51.
     Testnet,
-    /// Chain 551.
+    /// Chain 551, the devnet up to v2.7.0.
     Devnet,
+    /// Chain 5551, the devnet of the later line (`docs/spec/upgrades.md` 2.1).
+    Devnet5551,
 }
 
 impl PublicNetwork {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Mainnet, Self::Testnet, Self::Devnet];
+    pub const ALL: [Self; 4] = [Self::Mainnet, Self::Testnet, Self::Devnet, Self::Devnet5551];
 
     /// Its names, our own first.
     pub const fn names(self) -> &'static [&'static str] {
@@ -33,6 +36,7 @@ impl PublicNetwork {
             Self::Mainnet => &["mainnet", "xinfin"],
             Self::Testnet => &["testnet", "apothem"],
             Self::Devnet => &["devnet"],
+            Self::Devnet5551 => &["devnet-5551"],
         }
     }
 
@@ -42,6 +46,7 @@ impl PublicNetwork {
             Self::Mainnet => 50,
             Self::Testnet => 51,
             Self::Devnet => 551,
+            Self::Devnet5551 => 5551,
         }
     }
 
@@ -79,6 +84,7 @@ impl PublicNetwork {
             Self::Mainnet => MAINNET,
             Self::Testnet => TESTNET,
             Self::Devnet => DEVNET,
+            Self::Devnet5551 => DEVNET_5551,
         };
         let mut text = Vec::new();
         GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
@@ -94,10 +100,10 @@ impl fmt::Display for PublicNetwork {
 
 impl Genesis {
     /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51), `devnet`
-    /// (551). `None` for other names.
+    /// (551), `devnet-5551`. `None` for other names.
     ///
     /// # Errors
-    /// Never: a test reads all three.
+    /// Never: a test reads all of them.
     pub fn of_network(name: &str) -> Result<Option<Self>, GenesisError> {
         match PublicNetwork::by_name(name) {
             Some(network) => Self::from_json(&network.genesis_text()?).map(Some),

@@ -14,12 +14,17 @@ pub const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 impl ChainSpec {
     /// The gas limit nearest to `wanted` that a child of `parent` may have.
     pub fn nearest_gas_limit(&self, parent: &Header, wanted: u64) -> u64 {
-        let parent_limit = self.gas_limit_baseline(parent);
-        let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
-        let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
-        let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
-        wanted.clamp(lowest, highest)
+        stepped_gas_limit(self.gas_limit_baseline(parent), wanted)
     }
+}
+
+/// A step from the parent's gas limit towards `wanted`: at most a 1024th of it less one, and never below 5000
+/// (`docs/spec/upgrades.md` 6).
+pub fn stepped_gas_limit(parent_limit: u64, wanted: u64) -> u64 {
+    let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
+    let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
+    wanted.clamp(lowest, highest)
 }
 
 /// Maximum length of init code from Shanghai on, bytes (EIP-3860).
@@ -79,6 +84,9 @@ pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64
         let keys = item.storage_keys.len() as u64;
         gas = gas.saturating_add(ACCESS_LIST_ADDRESS_GAS + ACCESS_LIST_KEY_GAS.saturating_mul(keys));
     }
+    if let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload {
+        gas = gas.saturating_add(AUTHORIZATION_GAS.saturating_mul(authorization_list.len() as u64));
+    }
     gas
 }
 
@@ -99,5 +107,40 @@ pub fn floor_data_gas(transaction: &Transaction, fork: Fork) -> u64 {
     if fork < Fork::Prague {
         return 0;
     }
-    TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(&transaction.input)
+    floor_gas(&transaction.input)
+}
+
+/// Minimum gas of a transaction with this data (EIP-7623), the same on native chains (`docs/spec/upgrades.md` 7.4).
+pub fn floor_gas(input: &[u8]) -> u64 {
+    TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{floor_gas, stepped_gas_limit};
+
+    // `docs/spec/upgrades.md` 7.4, 13.
+    #[test]
+    fn the_floor_counts_ten_gas_for_a_zero_byte_and_forty_for_another() {
+        assert_eq!(floor_gas(&[]), 21_000);
+        assert_eq!(floor_gas(&[0; 100]), 22_000);
+        assert_eq!(floor_gas(&[1; 100]), 25_000);
+        assert_eq!(floor_gas(&[0, 9, 0]), 21_060);
+    }
+
+    // `docs/spec/upgrades.md` 6: floor(parent / 1024) - 1 a block, never below 5000.
+    #[test]
+    fn a_gas_limit_moves_in_steps_and_never_below_its_minimum() {
+        let cases = [
+            (50_000_000, 420_000_000, 50_048_827),
+            (50_000_000, 42_000_000, 49_951_173),
+            (50_000_000, 50_000_001, 50_000_001),
+            (4_700_000, 50_000_000, 4_704_588),
+            (5_001, 1, 5_000),
+            (1_023, 1, 5_000),
+        ];
+        for (parent, wanted, next) in cases {
+            assert_eq!(stepped_gas_limit(parent, wanted), next, "{parent} {wanted}");
+        }
+    }
 }

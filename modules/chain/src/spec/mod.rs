@@ -6,6 +6,7 @@ mod fees;
 mod fork;
 mod fork_id;
 mod gas;
+mod heights;
 mod native;
 mod rules;
 
@@ -19,13 +20,14 @@ pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
 pub use gas::{
     GAS_LIMIT_BOUND_DIVISOR, MAX_GAS_LIMIT, MAX_INITCODE_SIZE, MIN_GAS_LIMIT, TRANSACTION_GAS_CAP, calldata_tokens,
-    floor_data_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas,
+    floor_data_gas, floor_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas, stepped_gas_limit,
 };
 
-pub(crate) use native::FileHeights;
+pub(crate) use heights::FileHeights;
+pub use heights::{HeightSource, NamedHeight, NativeHeights};
+pub(crate) use native::{FileContracts, FileRules};
 pub use native::{
-    NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, TimeoutGrowth,
-    native_bootnodes,
+    NativeConfigError, NativeConsensus, NativeContracts, NativeSettings, RoundConfig, TimeoutGrowth, native_bootnodes,
 };
 pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 
@@ -196,6 +198,8 @@ impl ChainSpec {
     pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
         let fork = self.fork_at(number, timestamp);
         let highest_type = match self.profile() {
+            // Type 3 does not exist here (`docs/spec/upgrades.md` 7.1).
+            Profile::Native if self.is_native_prague(number) => TransactionType::SetCode,
             Profile::Native if self.has_base_fee(number) => TransactionType::DynamicFee,
             Profile::Native => TransactionType::Legacy,
             Profile::Ethereum if fork >= Fork::Prague => TransactionType::SetCode,
@@ -209,6 +213,11 @@ impl ChainSpec {
             high_s: if fork >= Fork::Homestead { HighS::Refused } else { HighS::Allowed },
             replay_protection: self.eip155_block.is_some_and(|block| number >= block),
             highest_type,
+            allows_blobs: self.profile() == Profile::Ethereum,
         }
+    }
+
+    fn is_native_prague(&self, number: u64) -> bool {
+        self.native.as_ref().is_some_and(|native| native.heights.is_prague(number))
     }
 }

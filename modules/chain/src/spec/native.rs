@@ -5,19 +5,18 @@
 use std::sync::LazyLock;
 
 use alloy_primitives::{Address, B256};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+use super::heights::{FileHeights, HeightSource, NamedHeight, NativeHeights};
 use crate::genesis::LooseAddress;
 
 /// Blocks of an epoch if the file says 0.
 const DEFAULT_EPOCH: u64 = 900;
-/// The minimum gas price before `gas50x`, wei.
-const MIN_PRICE: u64 = 250_000_000;
-/// The minimum gas price from `gas50x` on, wei.
-const MIN_PRICE_50X: u64 = 12_500_000_000;
 /// Exclusive upper bound of the exponent of a timeout (`docs/spec/consensus.md` 5.7).
 const MAX_EXPONENT_BOUND: u8 = 32;
+/// Exclusive upper bound of a role's reward, coins: far above all coins of any chain, and its wei fit 256 bits.
+const MAX_REWARD: f64 = 1e30;
 
 /// Why the consensus part of a genesis file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,135 +63,26 @@ pub enum NativeConfigError {
         /// The exponent.
         exponent: u8,
     },
-}
-
-/// Heights from which native rules apply, by network id (`docs/spec/chain.md` 5.1). A rule applies in a block whose
-/// number is at least the height.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NativeHeights {
-    /// Only blocks with `number % 15 == 0` are signed and counted.
-    pub tip2019: u64,
-    /// Signing transactions get special treatment; penalties are derived from them.
-    pub tip_signing: u64,
-    /// Second signers rotate; v1 penalises creators that made no blocks.
-    pub tip_randomize: u64,
-    /// The later v1 limit of masternodes.
-    pub tip_increase_masternodes: u64,
-    /// Full reward again.
-    pub tip_no_halving_reward: u64,
-    /// The exchange starts.
-    #[serde(rename = "tipXDCX")]
-    pub tip_xdcx: u64,
-    /// Lending starts.
-    #[serde(rename = "tipXDCXLending")]
-    pub tip_xdcx_lending: u64,
-    /// Petersburg and Istanbul rules; static calls become static.
-    #[serde(rename = "tipXDCXCancellationFee")]
-    pub tip_xdcx_cancellation_fee: u64,
-    /// Fees are paid to the owner, from the next block on.
-    #[serde(rename = "tipTRC21Fee")]
-    pub tip_trc21_fee: u64,
-    /// The denylist applies.
-    pub denylist: u64,
-    /// Sponsored gas price and pool minimum of 12.5 gwei.
-    pub gas50x: u64,
-    /// Exchange precompiles disappear.
-    #[serde(rename = "tipXDCXMinerDisable")]
-    pub tip_xdcx_miner_disable: u64,
-    /// 0x91 to 0x94 are no longer special.
-    #[serde(rename = "tipXDCXReceiverDisable")]
-    pub tip_xdcx_receiver_disable: u64,
-    /// No effect; see `eip1559`.
-    pub berlin: u64,
-    /// The BASEFEE opcode.
-    pub london: u64,
-    /// Opcode 0x44 becomes PREVRANDAO.
-    pub merge: u64,
-    /// PUSH0.
-    pub shanghai: u64,
-    /// Gas rules of Berlin to Shanghai, typed transactions, base fee.
-    pub eip1559: u64,
-    /// Transient storage, MCOPY, blob opcodes, EIP-6780.
-    pub cancun: u64,
-    /// Petersburg rules: with `tip_xdcx_cancellation_fee`, or earlier if the file says so.
-    #[serde(skip)]
-    pub petersburg: u64,
-    /// Istanbul rules: with `tip_xdcx_cancellation_fee`, or earlier if the file says so.
-    #[serde(skip)]
-    pub istanbul: u64,
-}
-
-/// Heights that a genesis file may lower (`docs/spec/chain.md` 5.1, predicates).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FileHeights {
-    pub(crate) petersburg: Option<u64>,
-    pub(crate) istanbul: Option<u64>,
-    pub(crate) berlin: Option<u64>,
-    pub(crate) london: Option<u64>,
-    pub(crate) merge: Option<u64>,
-    pub(crate) shanghai: Option<u64>,
-    pub(crate) eip1559: Option<u64>,
-    pub(crate) cancun: Option<u64>,
-}
-
-impl NativeHeights {
-    /// Returns whether the exchange's transactions are special at this height (`docs/spec/chain.md` 6).
-    pub const fn has_exchange(&self, number: u64) -> bool {
-        number >= self.tip_xdcx && number < self.tip_xdcx_receiver_disable
-    }
-
-    /// The pools' minimum gas price at this height, wei; with a base fee the minimum is higher (`docs/spec/chain.md`
-    /// 9.2 rule 15).
-    pub const fn min_price(&self, number: u64) -> u64 {
-        if number >= self.gas50x { MIN_PRICE_50X } else { MIN_PRICE }
-    }
-
-    /// Every height with its name in `config/networks`, in the order of the fields.
-    pub fn named(&self) -> [(&'static str, u64); 21] {
-        [
-            ("tip2019", self.tip2019),
-            ("tipSigning", self.tip_signing),
-            ("tipRandomize", self.tip_randomize),
-            ("tipIncreaseMasternodes", self.tip_increase_masternodes),
-            ("tipNoHalvingReward", self.tip_no_halving_reward),
-            ("tipXDCX", self.tip_xdcx),
-            ("tipXDCXLending", self.tip_xdcx_lending),
-            ("tipXDCXCancellationFee", self.tip_xdcx_cancellation_fee),
-            ("tipTRC21Fee", self.tip_trc21_fee),
-            ("denylist", self.denylist),
-            ("gas50x", self.gas50x),
-            ("tipXDCXMinerDisable", self.tip_xdcx_miner_disable),
-            ("tipXDCXReceiverDisable", self.tip_xdcx_receiver_disable),
-            ("berlin", self.berlin),
-            ("london", self.london),
-            ("merge", self.merge),
-            ("shanghai", self.shanghai),
-            ("eip1559", self.eip1559),
-            ("cancun", self.cancun),
-            ("petersburg", self.petersburg),
-            ("istanbul", self.istanbul),
-        ]
-    }
-
-    fn brought_forward(mut self, file: FileHeights) -> Self {
-        self.petersburg = self.tip_xdcx_cancellation_fee;
-        self.istanbul = self.tip_xdcx_cancellation_fee;
-        let pairs = [
-            (&mut self.petersburg, file.petersburg),
-            (&mut self.istanbul, file.istanbul),
-            (&mut self.berlin, file.berlin),
-            (&mut self.london, file.london),
-            (&mut self.merge, file.merge),
-            (&mut self.shanghai, file.shanghai),
-            (&mut self.eip1559, file.eip1559),
-            (&mut self.cancun, file.cancun),
-        ];
-        for (height, written) in pairs {
-            *height = (*height).min(written.unwrap_or(u64::MAX));
-        }
-        self
-    }
+    /// A rule begins before the one that it builds on.
+    #[error("genesis file: {later} at block {later_at} comes before {earlier} at block {earlier_at}")]
+    HeightOrder {
+        /// The rule that must come first.
+        earlier: &'static str,
+        /// Its height.
+        earlier_at: u64,
+        /// The rule that must come after it.
+        later: &'static str,
+        /// Its height.
+        later_at: u64,
+    },
+    /// A reward is negative or not a number.
+    #[error("genesis file: config.XDPoS.v2.allConfigs.{round}: a reward of {reward} coins can't be paid")]
+    Reward {
+        /// The entry's key.
+        round: u64,
+        /// The reward, coins.
+        reward: f64,
+    },
 }
 
 /// Contracts read by native rules, besides those at fixed addresses (`docs/spec/chain.md` 3.1).
@@ -209,9 +99,29 @@ pub struct NativeContracts {
     pub lending_registration: Address,
 }
 
-/// Consensus parameters that apply from a round on (`docs/spec/consensus.md` 12.3).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// Contracts in the `config` member of a genesis file, which replace the built-in ones (`docs/spec/upgrades.md` 2.3).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FileContracts {
+    pub(crate) trc21_issuer: Option<Address>,
+    pub(crate) xdcx_listing: Option<Address>,
+    pub(crate) relayer_registration: Option<Address>,
+    pub(crate) lending_registration: Option<Address>,
+}
+
+impl NativeContracts {
+    fn with_file(&self, file: &FileContracts) -> Self {
+        Self {
+            trc21_issuer: file.trc21_issuer.unwrap_or(self.trc21_issuer),
+            xdcx_listing: file.xdcx_listing.unwrap_or(self.xdcx_listing),
+            relayer_registration: file.relayer_registration.unwrap_or(self.relayer_registration),
+            lending_registration: file.lending_registration.unwrap_or(self.lending_registration),
+        }
+    }
+}
+
+/// Consensus parameters that apply from a round on (`docs/spec/consensus.md` 12.3, `docs/spec/upgrades.md` 2.2).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoundConfig {
     /// Maximum number of masternodes of an epoch.
     pub max_masternodes: usize,
@@ -232,11 +142,42 @@ pub struct RoundConfig {
     /// Growth of the timeout with every failed round.
     #[serde(default, rename = "expTimeoutConfig")]
     pub timeout_growth: TimeoutGrowth,
+    /// Number of candidates that are paid as protectors.
+    #[serde(default)]
+    pub max_protector_nodes: usize,
+    /// Number of candidates after the protectors that are paid as observers. The reference's own spelling is accepted.
+    #[serde(default, alias = "maxObverserNodes")]
+    pub max_observer_nodes: usize,
+    /// Reward of a masternode for an epoch from `tip_upgrade_reward` on, coins.
+    #[serde(default)]
+    pub masternode_reward: f64,
+    /// Reward of a protector.
+    #[serde(default)]
+    pub protector_reward: f64,
+    /// Reward of an observer.
+    #[serde(default)]
+    pub observer_reward: f64,
+    /// Blocks that a masternode must make in an epoch, from `tip_upgrade_penalty` on.
+    #[serde(default)]
+    pub minimum_miner_block_per_epoch: u64,
+    /// Epochs that a penalty lasts at least; 0 counts as 1.
+    #[serde(default)]
+    pub limit_penalty_epoch: u64,
+    /// Signing transactions in one epoch that end a penalty.
+    #[serde(default, rename = "minimumSigningTx")]
+    pub minimum_signing_transactions: u64,
+}
+
+impl RoundConfig {
+    /// The rewards of masternodes, protectors and observers, coins.
+    pub const fn rewards(&self) -> [f64; 3] {
+        [self.masternode_reward, self.protector_reward, self.observer_reward]
+    }
 }
 
 /// Growth of a timeout: multiplied by `base` to the power of the number of failed rounds, at most `max_exponent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TimeoutGrowth {
     /// Base; 0 with exponent 0 counts as 1.
     pub base: f64,
@@ -287,6 +228,7 @@ impl NativeConsensus {
     /// rounds, and 0 as the number of the first v2 epoch (`docs/spec/consensus.md` 1.1).
     fn from_value(value: &Value) -> Result<Self, NativeConfigError> {
         let file: EngineFile = serde_json::from_value(value.clone())?;
+        let foundation_wallet = file.foundation_wallet();
         let v2 = match file.v2 {
             Some(v2) => v2,
             None => V2File { switch_epoch: 0, ..mainnet_v2()? },
@@ -298,7 +240,7 @@ impl NativeConsensus {
             gap: file.gap,
             reward: file.reward,
             reward_checkpoint: file.reward_checkpoint,
-            foundation_wallet: file.foundation_wallet.0,
+            foundation_wallet,
             skip_v1_validation: file.skip_v1_validation,
             switch_block: v2.switch_block,
             switch_epoch: v2.switch_epoch,
@@ -316,7 +258,10 @@ impl NativeConsensus {
         if gap >= epoch {
             return Err(NativeConfigError::Gap { gap, epoch });
         }
-        for (_, round) in &self.rounds {
+        for (key, round) in &self.rounds {
+            if let Some(reward) = round.rewards().into_iter().find(|reward| !(0.0..MAX_REWARD).contains(reward)) {
+                return Err(NativeConfigError::Reward { round: *key, reward });
+            }
             let TimeoutGrowth { base, max_exponent: exponent } = round.timeout_growth;
             if exponent >= MAX_EXPONENT_BOUND {
                 return Err(NativeConfigError::Exponent { exponent });
@@ -349,6 +294,27 @@ fn mainnet_v2() -> Result<V2File, NativeConfigError> {
     file.v2.ok_or(NativeConfigError::NoFirstRound)
 }
 
+/// Refuses heights in another order than the reference's (`docs/spec/upgrades.md` 2.3).
+fn check_order(heights: &NativeHeights) -> Result<(), NativeConfigError> {
+    let mut last: Option<(&'static str, u64)> = None;
+    for (later, later_at) in heights.upgrades_in_order() {
+        match last {
+            Some((earlier, earlier_at)) if later_at < earlier_at => {
+                return Err(NativeConfigError::HeightOrder { earlier, earlier_at, later, later_at });
+            }
+            _ => last = Some((later, later_at)),
+        }
+    }
+    Ok(())
+}
+
+/// The rules in the `config` member of a genesis file, outside `XDPoS`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileRules {
+    pub(crate) heights: FileHeights,
+    pub(crate) contracts: FileContracts,
+}
+
 /// The native part of a chain's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NativeSettings {
@@ -366,30 +332,47 @@ pub struct NativeSettings {
     pub unchecked_checkpoints: Vec<u64>,
     /// Whether v1 blocks are accepted without a second signature (`docs/spec/consensus.md` 2.3; testnet).
     pub skips_second_signer: bool,
+    /// Names of the heights that the genesis file set.
+    heights_of_file: Vec<&'static str>,
+    /// The network id whose constants apply otherwise.
+    constants_of: u64,
 }
 
 impl NativeSettings {
     /// The rules of a chain with this network id and `XDPoS` member. Unknown networks have the main network's heights
     /// and lists.
-    pub(crate) fn new(network_id: u64, engine: &Value, file: FileHeights) -> Result<Self, NativeConfigError> {
+    pub(crate) fn new(network_id: u64, engine: &Value, file: &FileRules) -> Result<Self, NativeConfigError> {
         let network = NETWORKS.by_id(network_id);
         let mut denylist = if network.has_denylist { NETWORKS.denylist.clone() } else { Vec::new() };
         denylist.sort_unstable();
+        let (heights, heights_of_file) = network.heights.clone().with_file(&file.heights);
+        check_order(&heights)?;
+        let late_v1_masternodes = EngineFile::late_v1_masternodes(engine);
         Ok(Self {
-            heights: network.heights.clone().brought_forward(file),
+            heights,
             consensus: NativeConsensus::from_value(engine)?,
-            contracts: network.contracts.clone(),
-            late_v1_masternodes: network.late_v1_masternodes,
+            contracts: network.contracts.with_file(&file.contracts),
+            late_v1_masternodes: late_v1_masternodes.unwrap_or(network.late_v1_masternodes),
             denylist,
             unchecked_checkpoints: network.unchecked_checkpoints.clone(),
             skips_second_signer: network.skips_second_signer,
+            heights_of_file,
+            constants_of: network.network_id,
+        })
+    }
+
+    /// Every height with its origin.
+    pub fn sourced_heights(&self) -> impl Iterator<Item = (NamedHeight, HeightSource)> {
+        self.heights.named().into_iter().map(|height| {
+            let is_of_file = self.heights_of_file.contains(&height.name);
+            (height, if is_of_file { HeightSource::GenesisFile } else { HeightSource::BuiltIn(self.constants_of) })
         })
     }
 
     /// Uses the built-in consensus parameters if the genesis block is a known network's: the file's are then ignored
     /// (`docs/spec/consensus.md` 12.4).
     pub(crate) fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
-        let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet]
+        let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet, &NETWORKS.devnet_5551]
             .into_iter()
             .find(|network| network.genesis_hash == Some(genesis_hash));
         if let Some(engine) = known.and_then(|network| network.engine.as_ref()) {
@@ -410,8 +393,8 @@ impl NativeSettings {
         &NETWORKS.by_id(network_id).contracts
     }
 
-    /// The network whose built-in heights, contracts and lists apply to this id: 51, 551 and 5151 have their own, every
-    /// other id the main network's, 50 (`docs/spec/chain.md` 5.1).
+    /// The network whose built-in heights, contracts and lists apply to this id: 51, 551, 5151 and 5551 have their own,
+    /// every other id the main network's, 50 (`docs/spec/chain.md` 5.1).
     pub fn constants_of(network_id: u64) -> u64 {
         NETWORKS.by_id(network_id).network_id
     }
@@ -444,8 +427,9 @@ struct NetworkFile {
     bootnodes: Vec<String>,
 }
 
+/// The `XDPoS` member. Every member of it is a rule's, so that an unknown one is refused.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EngineFile {
     #[serde(default)]
     period: u64,
@@ -457,29 +441,51 @@ struct EngineFile {
     reward_checkpoint: u64,
     #[serde(default)]
     gap: u64,
-    /// The reference's spelling; with `0x` or `xdc` before it.
+    /// With `0x` or `xdc` before it.
+    #[serde(default)]
+    foundation_wallet_addr: LooseAddress,
+    /// The reference's spelling up to v2.7.0, still read (`docs/spec/upgrades.md` 2.3).
     #[serde(default, rename = "foudationWalletAddr")]
-    foundation_wallet: LooseAddress,
-    #[serde(default, rename = "SkipV1Validation")]
+    misspelt_foundation_wallet_addr: LooseAddress,
+    #[serde(default, rename = "SkipV1Validation", alias = "skipV1Validation")]
     skip_v1_validation: bool,
+    /// The limit of masternodes of v1 from `tip_increase_masternodes` on; see [`EngineFile::late_v1_masternodes`].
+    #[serde(default, rename = "maxMasternodesV2")]
+    _late_v1_masternodes: Option<usize>,
     v2: Option<V2File>,
 }
 
+impl EngineFile {
+    fn foundation_wallet(&self) -> Address {
+        let [wallet, misspelt] = [self.foundation_wallet_addr.0, self.misspelt_foundation_wallet_addr.0];
+        if wallet.is_zero() { misspelt } else { wallet }
+    }
+
+    /// `maxMasternodesV2`, in files of the later line.
+    fn late_v1_masternodes(engine: &Value) -> Option<usize> {
+        engine.get("maxMasternodesV2").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok())
+    }
+}
+
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct V2File {
-    #[serde(default, rename = "SwitchEpoch")]
+    #[serde(default, rename = "SwitchEpoch", alias = "switchEpoch")]
     switch_epoch: u64,
     #[serde(default)]
     switch_block: u64,
     #[serde(default)]
     all_configs: std::collections::BTreeMap<String, RoundConfig>,
+    /// The entry in force; not a parameter.
+    #[serde(default, rename = "config")]
+    _config: Option<IgnoredAny>,
 }
 
 struct Networks {
     mainnet: NetworkFile,
     testnet: NetworkFile,
     devnet: NetworkFile,
+    devnet_5551: NetworkFile,
     local: NetworkFile,
     denylist: Vec<Address>,
 }
@@ -490,6 +496,7 @@ impl Networks {
             51 => &self.testnet,
             551 => &self.devnet,
             5151 => &self.local,
+            5551 => &self.devnet_5551,
             _ => &self.mainnet,
         }
     }
@@ -505,6 +512,7 @@ static NETWORKS: LazyLock<Networks> = LazyLock::new(|| {
         mainnet: read(include_str!("../../../../config/networks/mainnet.json")),
         testnet: read(include_str!("../../../../config/networks/testnet.json")),
         devnet: read(include_str!("../../../../config/networks/devnet.json")),
+        devnet_5551: read(include_str!("../../../../config/networks/devnet-5551.json")),
         local: read(include_str!("../../../../config/networks/local.json")),
         denylist: read(include_str!("../../../../config/networks/denylist.json")),
     }

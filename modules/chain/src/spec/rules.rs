@@ -8,9 +8,10 @@ use std::fmt;
 use alloy_primitives::{U256, keccak256};
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, ChainSpec, NativeSettings};
+use super::{Activation, ChainSpec, NamedHeight, NativeSettings, RoundConfig};
 
-/// Version of the list, raised when entries are added or renamed.
+/// Version of the list, raised when an entry changes its meaning. A new entry needs no other version: it is taken over
+/// by a folder none of whose blocks it concerns.
 const LIST: u32 = 1;
 
 /// When a rule begins to apply.
@@ -221,6 +222,29 @@ fn since(activation: Activation) -> Since {
     }
 }
 
+/// What the parameters of a round say about its blocks. Those that the file does not have are left out, so that entries
+/// of older releases stay as they are.
+fn value_of(config: &RoundConfig) -> String {
+    let mut value = format!(
+        "{} masternodes, a block in {} s, certificates of {}",
+        config.max_masternodes, config.mine_period, config.certificate_threshold
+    );
+    let [masternodes, protectors, observers] = config.rewards();
+    let roles = (config.max_protector_nodes, config.max_observer_nodes);
+    if roles != (0, 0) || config.rewards() != [0.0; 3] {
+        let (max_protectors, max_observers) = roles;
+        value += &format!(
+            ", {max_protectors} protectors, {max_observers} observers, rewards of {masternodes}, {protectors}, {observers}"
+        );
+    }
+    let (blocks, epochs, signings) =
+        (config.minimum_miner_block_per_epoch, config.limit_penalty_epoch, config.minimum_signing_transactions);
+    if (blocks, epochs, signings) != (0, 0, 0) {
+        value += &format!(", {blocks} blocks or a penalty of {epochs} epochs until {signings} signing transactions");
+    }
+    value
+}
+
 struct List(Vec<Rule>);
 
 impl List {
@@ -234,9 +258,10 @@ impl List {
     /// `docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12.
     fn add_native(&mut self, native: &NativeSettings) {
         let always = Some(Since::Block(1));
-        for (name, height) in native.heights.named() {
-            self.add(&format!("native {name}"), Some(Since::Block(height)), "");
+        for NamedHeight { name, height } in native.heights.named() {
+            self.add(&format!("native {name}"), height.map(Since::Block), "");
         }
+        self.add("native laterProgram", native.heights.later_program.map(Since::Block), "");
         let consensus = &native.consensus;
         self.add("XDPoS.period", always, consensus.period);
         self.add("XDPoS.epoch", always, consensus.epoch);
@@ -250,11 +275,7 @@ impl List {
         let v2 = Some(Since::Block(consensus.switch_block.saturating_add(1)));
         self.add("XDPoS.v2.switchEpoch", v2, consensus.switch_epoch);
         for (round, config) in consensus.rounds() {
-            let value = format!(
-                "{} masternodes, a block in {} s, certificates of {}",
-                config.max_masternodes, config.mine_period, config.certificate_threshold
-            );
-            self.add(&format!("XDPoS.v2.allConfigs.{round}"), Some(Since::Round(*round)), value);
+            self.add(&format!("XDPoS.v2.allConfigs.{round}"), Some(Since::Round(*round)), value_of(config));
         }
         let contracts = &native.contracts;
         self.add("native trc21Issuer", always, contracts.trc21_issuer);
@@ -291,8 +312,8 @@ mod tests {
 
     #[test]
     fn a_list_round_trips() {
-        let native =
-            ["mainnet", "testnet", "devnet"].map(|name| Genesis::of_network(name).unwrap().unwrap().spec.rules());
+        let native = ["mainnet", "testnet", "devnet", "devnet-5551"]
+            .map(|name| Genesis::of_network(name).unwrap().unwrap().spec.rules());
         for rules in native.into_iter().chain([spec(7).rules(), ChainSpec::ethereum_at(1, Fork::Osaka).rules()]) {
             assert_eq!(Rules::from_bytes(&rules.to_bytes().unwrap()).unwrap(), rules);
             assert!(rules.changed_since(&rules).is_empty());

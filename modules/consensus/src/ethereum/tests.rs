@@ -280,7 +280,7 @@ fn uncles_whose_parents_are_two_to_seven_generations_up_are_valid_and_pay() {
 
     let block = block_with_ommers(&engine, &chain, vec![sibling(&ancestors[8]), sibling(&ancestors[7])]);
     let ether = U256::from(1_000_000_000_000_000_000_u64);
-    let rewards = engine.rewards(&block, &chain).unwrap();
+    let rewards = engine.rewards(&block, &chain).unwrap().credits;
     let uncle = ancestors[0].beneficiary;
     let miner = U256::from(3) * ether + U256::from(6) * ether / U256::from(32);
     assert_eq!(
@@ -333,14 +333,14 @@ fn rewards_follow_the_fork_and_end_with_the_merge() {
         let header = engine.seal(child(&engine, &chain, 10)).unwrap();
         let wanted = U256::from(ether) * U256::from(1_000_000_000_000_000_000_u64);
 
-        let rewards = engine.rewards(&block_of(header, Vec::new()), &chain).unwrap();
+        let rewards = engine.rewards(&block_of(header, Vec::new()), &chain).unwrap().credits;
 
         assert_eq!(rewards, [(Address::repeat_byte(0xee), wanted)], "{fork}");
     }
     let engine = engine_at(Fork::Paris);
     let chain = chain_from(&genesis(&engine));
     let header = engine.seal(child(&engine, &chain, 10)).unwrap();
-    assert!(engine.rewards(&block_of(header, Vec::new()), &chain).unwrap().is_empty());
+    assert!(engine.rewards(&block_of(header, Vec::new()), &chain).unwrap().credits.is_empty());
 }
 
 fn blob_transaction() -> Transaction {

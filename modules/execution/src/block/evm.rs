@@ -54,6 +54,7 @@ pub(crate) fn build_evm<I>(
 ) -> BlockEvm<I> {
     let spec_id = rules.spec_id();
     state.set_storage_prevents_creation(rules.storage_prevents_creation);
+    state.set_delegations(rules.has_delegations);
     let (is_interruptible, is_attempt) = (interrupt.is_armed(), interrupt.is_attempt());
     let asks_before_growth =
         is_interruptible && !is_attempt && state.memory().is_some_and(RunMemory::asks_before_growth);

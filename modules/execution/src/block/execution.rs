@@ -11,8 +11,8 @@ use revm::{
     },
 };
 use tenon_api::{
-    AccountChange, Block, BlockNumber, Failure, Header, Log, Receipt, ReceiptOutcome, Transaction, TransactionType,
-    TrieReader,
+    AccountChange, Block, BlockNumber, BlockRewards, Failure, Header, Log, Receipt, ReceiptOutcome, Transaction,
+    TransactionType, TrieReader,
 };
 use tenon_chain::{ChainSpec, TrieUpdate};
 
@@ -169,6 +169,9 @@ impl<I> BlockExecution<I> {
         transaction: &Transaction,
         sender: Address,
     ) -> Result<Prepared, TransactionRejection> {
+        if let Some(native) = &mut self.native {
+            native.refresh_owner(self.evm.ctx.db_mut()).map_err(|StateError(error)| error)?;
+        }
         let fees = match self.native.as_ref().map(|native| native.treat(transaction, sender)).transpose()? {
             Some(Treatment::Intercepted(interception)) => return Ok(Prepared::Intercepted(interception)),
             Some(Treatment::Executed(fees)) => fees,
@@ -380,7 +383,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// [`ExecutionError`] if a system contract or a deposit log makes the block invalid.
-    pub(crate) fn finish(mut self, block: &Block, rewards: &[(Address, U256)]) -> Result<BlockOutcome, ExecutionError> {
+    pub(crate) fn finish(mut self, block: &Block, rewards: &BlockRewards) -> Result<BlockOutcome, ExecutionError> {
         let requests_hash = match self.rules.requests.take() {
             Some(rules) => Some(self.collect_requests(&rules)?.hash()),
             None => None,
@@ -395,8 +398,11 @@ impl<I> BlockExecution<I> {
             let wei = U256::from(withdrawal.amount) * U256::from(1_000_000_000u64);
             state.credit(withdrawal.address, wei, clears_empty)?;
         }
-        for (address, amount) in rewards {
+        for (address, amount) in &rewards.credits {
             state.credit(*address, *amount, clears_empty)?;
+        }
+        if let Some(record) = &rewards.record {
+            state.keep_record(record)?;
         }
         let (receipts, gas_used, blob_gas_used) = (self.receipts, self.gas_used, self.blob_gas_used);
         Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state, trading })

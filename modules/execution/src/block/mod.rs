@@ -29,5 +29,6 @@ pub(crate) use memory::RunMemory;
 pub(crate) use precompiles::{MovedPrecompiles, PrecompileSet};
 pub(crate) use rules::{BlockRules, gas_table_of_eip_1283};
 pub(crate) use state::{BlockState, StateError};
+pub(crate) use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
 
 pub(crate) use revm::context::transaction::AccessList;

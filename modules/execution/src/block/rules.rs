@@ -40,6 +40,9 @@ pub(crate) struct BlockRules {
     pub(crate) clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
     pub(crate) storage_prevents_creation: bool,
+    /// Whether code of the form of EIP-7702 is a delegation. Before, on native chains, it is ordinary code with an invalid
+    /// first instruction (`docs/spec/chain.md` 5.3).
+    pub(crate) has_delegations: bool,
     /// Whether the block begins with the balance transfer of the DAO fork.
     pub(crate) moves_dao_balances: bool,
     /// Calls to system contracts before the first transaction, with their input.
@@ -90,6 +93,7 @@ impl BlockRules {
             receipts_have_status: fork >= Fork::Byzantium,
             clears_empty_accounts: fork >= Fork::SpuriousDragon,
             storage_prevents_creation: true,
+            has_delegations: true,
             moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
             opening_calls: opening_calls(fork, header)?,
             requests: (fork >= Fork::Prague).then_some(RequestRules {

@@ -12,7 +12,9 @@ use revm::{
     database_interface::DBErrorMarker,
     state::{Account as EvmAccount, AccountInfo},
 };
-use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
+use tenon_api::{
+    Account, AccountChange, AccountRecord, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError,
+};
 
 use super::{
     code_cache::{CodeCache, analyse},
@@ -42,6 +44,8 @@ pub(crate) struct BlockState {
     /// Code deployed since the parent's state.
     codes: B256Map<Bytecode>,
     storage_prevents_creation: bool,
+    /// Whether code of the form of EIP-7702 is a delegation; see [`BlockState::set_delegations`].
+    has_delegations: bool,
     /// Which empty accounts are written, on native chains.
     marks: Option<EmptyAccounts>,
     /// What is kept here draws on this; none for blocks of the chain.
@@ -83,6 +87,7 @@ impl BlockState {
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             storage_prevents_creation: false,
+            has_delegations: true,
             marks: None,
             memory: None,
         }
@@ -122,6 +127,12 @@ impl BlockState {
         self.storage_prevents_creation = prevents;
     }
 
+    /// Makes code of the form of EIP-7702 a delegation, or ordinary code as before Prague. The cache of analysed code is
+    /// shared by blocks before and after the fork, so that this is applied when code is loaded.
+    pub(crate) const fn set_delegations(&mut self, has_delegations: bool) {
+        self.has_delegations = has_delegations;
+    }
+
     /// Adds to a balance and touches the account, even if nothing is added (EIP-158 then deletes an empty one).
     pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
         self.update(address, |info| info.balance = info.balance.saturating_add(amount))?;
@@ -129,6 +140,15 @@ impl BlockState {
         let account = self.tracked(address)?;
         if clears_empty && is_written && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
             account.destroy();
+        }
+        Ok(())
+    }
+
+    /// Writes an engine's record: nonce and slots. The account keeps its balance, and is not empty afterwards.
+    pub(crate) fn keep_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
+        self.update(record.account, |info| info.nonce = record.nonce)?;
+        for (slot, value) in &record.slots {
+            self.write_slot(record.account, (*slot).into(), *value)?;
         }
         Ok(())
     }
@@ -170,6 +190,12 @@ impl BlockState {
             info.code_hash = hash;
             info.code = None;
         })
+    }
+
+    /// The hash of an account's code; `None` if it has none.
+    pub(crate) fn code_hash(&mut self, address: Address) -> Result<Option<B256>, StoreError> {
+        let info = self.tracked(address)?.now.as_ref();
+        Ok(info.map(|info| info.code_hash).filter(|hash| *hash != EMPTY_CODE_HASH))
     }
 
     /// Deletes all storage of an account.
@@ -296,12 +322,14 @@ impl BlockState {
         if hash == EMPTY_CODE_HASH || hash == CODE_HASH_OF_STORAGE_ALONE {
             return Ok(Bytecode::default());
         }
-        if let Some(code) = self.codes.get(&hash) {
-            return Ok(code.clone());
-        }
-        self.code_cache.get_or_load(hash, || {
-            self.parent.code(hash)?.ok_or_else(|| StoreError::Corrupt { what: format!("code {hash}") })
-        })
+        let code = match self.codes.get(&hash) {
+            Some(code) => code.clone(),
+            None => self.code_cache.get_or_load(hash, || {
+                self.parent.code(hash)?.ok_or_else(|| StoreError::Corrupt { what: format!("code {hash}") })
+            })?,
+        };
+        let is_ordinary = !self.has_delegations && code.is_eip7702();
+        Ok(if is_ordinary { Bytecode::new_legacy(code.original_bytes()) } else { code })
     }
 
     fn load_block_hash(&self, number: u64) -> Result<B256, StoreError> {
@@ -496,3 +524,6 @@ impl DatabaseCommit for BlockState {
         self.remove_marked_empty_accounts();
     }
 }
+
+#[cfg(test)]
+mod tests;

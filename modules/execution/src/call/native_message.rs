@@ -17,6 +17,7 @@ use revm::{
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::messages::CallRequest;
+use tenon_chain::floor_gas;
 
 use super::RunFailure;
 use crate::{
@@ -36,6 +37,8 @@ const GAS_OF_INITCODE_WORD: u64 = 2;
 const GAS_OF_LISTED_ADDRESS: u64 = 2_400;
 /// Gas per slot in an access list.
 const GAS_OF_LISTED_SLOT: u64 = 1_900;
+/// Gas per authorization (EIP-7702).
+const GAS_OF_AUTHORIZATION: u64 = 25_000;
 /// Gas of any message.
 const GAS_OF_MESSAGE: u64 = 21_000;
 /// Gas of a creation from Homestead on.
@@ -64,6 +67,7 @@ pub(crate) struct NativeTerms {
     /// The block's base fee, wei; if present, EIP-1559 and the limit of init code apply.
     base_fee: Option<u64>,
     is_homestead: bool,
+    is_prague: bool,
     payer: Payer,
 }
 
@@ -72,7 +76,8 @@ impl NativeTerms {
     pub(crate) fn new(request: &CallRequest, base_fee: Option<u64>, spec_id: SpecId) -> Self {
         let (price, fee_cap, tip_cap) = prices(request, base_fee);
         let is_homestead = spec_id.is_enabled_in(SpecId::HOMESTEAD);
-        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::None }
+        let is_prague = spec_id.is_enabled_in(SpecId::PRAGUE);
+        Self { price, fee_cap, tip_cap, base_fee, is_homestead, is_prague, payer: Payer::None }
     }
 
     /// The same terms with another payer.
@@ -86,17 +91,23 @@ impl NativeTerms {
         self.price.saturating_to()
     }
 
-    /// Intrinsic gas of the message.
+    /// Intrinsic and floor gas of the message.
     ///
     /// # Errors
     /// Why it may not run, with the reference's text.
-    pub(crate) fn admit(&self, message: &TxEnv) -> Result<u64, RunFailure> {
+    pub(crate) fn admit(&self, message: &TxEnv) -> Result<InitialAndFloorGas, RunFailure> {
         self.check_caps(message)?;
         self.check_funds(message)?;
         let gas = self.intrinsic_gas(message);
         if message.gas_limit < gas {
             let lacking =
                 InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas: gas, gas_limit: message.gas_limit };
+            return Err(RunFailure::Message(lacking));
+        }
+        // EIP-7623 (`docs/spec/upgrades.md` 7.4).
+        let gas_floor = if self.is_prague { floor_gas(&message.data) } else { 0 };
+        if message.gas_limit < gas_floor {
+            let lacking = InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit: message.gas_limit };
             return Err(RunFailure::Message(lacking));
         }
         if self.base_fee.is_some() && message.kind.is_create() && message.data.len() > MAX_INITCODE_SIZE {
@@ -107,7 +118,7 @@ impl NativeTerms {
             let sender = address_text(message.caller);
             return refused(format!("insufficient funds for transfer: address {sender}"));
         }
-        Ok(gas)
+        Ok(InitialAndFloorGas::new(gas, gas_floor))
     }
 
     /// Checks the fee caps by EIP-1559, from which a message without a price is exempt.
@@ -164,6 +175,7 @@ impl NativeTerms {
             + words * GAS_OF_INITCODE_WORD
             + addresses * GAS_OF_LISTED_ADDRESS
             + slots * GAS_OF_LISTED_SLOT
+            + message.authorization_list.len() as u64 * GAS_OF_AUTHORIZATION
     }
 
     /// The sender's balance while its message runs with this gas limit, wei.
@@ -180,9 +192,9 @@ impl NativeTerms {
     /// # Errors
     /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
-        let intrinsic_gas = self.admit(&message)?;
+        let gas = self.admit(&message)?;
         evm.ctx.set_tx(message);
-        let result = self.handler(intrinsic_gas).run(evm);
+        let result = self.handler(gas).run(evm);
         finished(evm, result)
     }
 
@@ -195,14 +207,14 @@ impl NativeTerms {
         evm: &mut BlockEvm<I>,
         message: TxEnv,
     ) -> Result<ExecutionResult, RunFailure> {
-        let intrinsic_gas = self.admit(&message)?;
+        let gas = self.admit(&message)?;
         evm.ctx.set_tx(message);
-        let result = self.handler(intrinsic_gas).inspect_run(evm);
+        let result = self.handler(gas).inspect_run(evm);
         finished(evm, result)
     }
 
-    fn handler<I>(&self, intrinsic_gas: u64) -> MessageHandler<'_, I> {
-        MessageHandler { terms: self, intrinsic_gas, evm: PhantomData }
+    const fn handler<I>(&self, gas: InitialAndFloorGas) -> MessageHandler<'_, I> {
+        MessageHandler { terms: self, gas, evm: PhantomData }
     }
 }
 
@@ -237,7 +249,7 @@ fn prices(request: &CallRequest, base_fee: Option<u64>) -> (U256, U256, U256) {
 
 struct MessageHandler<'a, I> {
     terms: &'a NativeTerms,
-    intrinsic_gas: u64,
+    gas: InitialAndFloorGas,
     evm: PhantomData<I>,
 }
 
@@ -252,7 +264,7 @@ impl<I> Handler for MessageHandler<'_, I> {
     }
 
     fn validate_initial_tx_gas(&self, _evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
-        Ok(InitialAndFloorGas::new(self.intrinsic_gas, 0))
+        Ok(self.gas)
     }
 
     fn validate_against_state_and_deduct_caller(

@@ -12,6 +12,7 @@ use super::{
     addresses::{BLOCK_SIGNERS, as_text},
     exchange,
     fees::FeeRules,
+    history,
     sponsorship::Sponsorship,
     token_test,
 };
@@ -45,7 +46,7 @@ pub(crate) enum Treatment {
 
 impl NativeBlock {
     /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract, the
-    /// receiver of fees. `None` on other chains.
+    /// receiver of fees, the history contract. `None` on other chains.
     pub(crate) fn open<I>(
         spec: &Arc<ChainSpec>,
         header: &Header,
@@ -74,6 +75,9 @@ impl NativeBlock {
             state.remove_account(BLOCK_SIGNERS)?;
         }
         let owner = tenon_chain::masternode_owner(author, |contract, slot| state.read_slot(contract, slot.into()))?;
+        if native.heights.is_prague(header.number) && header.number > 0 {
+            history::store_parent_hash(evm, header)?;
+        }
         Ok(Some(Self {
             settings: Arc::clone(spec),
             number: header.number,
@@ -84,6 +88,18 @@ impl NativeBlock {
             needs_no_judgement,
             trading,
         }))
+    }
+
+    /// Reads the author's owner again, before each transaction, where the later program does (`docs/spec/upgrades.md` 9.1).
+    /// v2.7.0 reads it once: then a registration in the block has no effect on its later fees.
+    pub(crate) fn refresh_owner(&mut self, state: &mut BlockState) -> Result<(), StateError> {
+        let is_read_again =
+            self.settings.native.as_ref().is_some_and(|native| native.heights.is_later_program(self.number));
+        if is_read_again {
+            self.owner =
+                tenon_chain::masternode_owner(self.author, |contract, slot| state.read_slot(contract, slot.into()))?;
+        }
+        Ok(())
     }
 
     /// Decides the treatment of the next transaction (`docs/spec/chain.md` 3.2).

@@ -115,6 +115,8 @@ impl Fees {
     pub(crate) fn priced(&self, mut env: TxEnv) -> TxEnv {
         if self.sponsor.is_some() {
             env.gas_price = u128::from(self.price);
+            // A set-code transaction keeps its type, for its authorizations: without a tip, its price is the lower of this
+            // and the base fee, which is this one from `gas50x` on and above it before.
             env.gas_priority_fee = None;
             if env.tx_type == TransactionType::DynamicFee as u8 {
                 // The same transaction with a single price.
@@ -138,7 +140,8 @@ const fn sponsored_price(heights: &NativeHeights, number: u64) -> u64 {
 
 fn tip_cap(transaction: &Transaction) -> U256 {
     match &transaction.payload {
-        TransactionPayload::DynamicFee { max_priority_fee_per_gas, .. } => *max_priority_fee_per_gas,
+        TransactionPayload::DynamicFee { max_priority_fee_per_gas, .. }
+        | TransactionPayload::SetCode { max_priority_fee_per_gas, .. } => *max_priority_fee_per_gas,
         _ => transaction.max_fee_per_gas(),
     }
 }
@@ -191,6 +194,20 @@ mod tests {
         rules.fees(transaction, capacity).map_err(|error| error.to_string())
     }
 
+    #[test]
+    fn the_price_of_a_set_code_transaction_is_its_tip_above_the_base_fee() {
+        let base_fee = 12_500_000_000;
+        let mut set_code = transaction(TOKEN, base_fee + 9, Some(2));
+        set_code.payload = TransactionPayload::SetCode {
+            max_fee_per_gas: U256::from(base_fee + 9),
+            max_priority_fee_per_gas: U256::from(2),
+            access_list: Vec::new(),
+            authorization_list: Vec::new(),
+        };
+        let fees = fees(300, Some(base_fee), &set_code, None).unwrap();
+        assert_eq!(fees.receiver, Some((OWNER, U256::from(base_fee + 2))));
+    }
+
     // `docs/spec/chain.md` 2.5, 4.2: the first comparison is strict, the others are not.
     #[test]
     fn receiver_and_share_depend_on_the_height() {
@@ -220,6 +237,24 @@ mod tests {
         let lacking = fees(150, None, &transaction(TOKEN, 1, None), Some(enough - U256::ONE));
         assert_eq!(lacking, Err("insufficient funds for gas * price + value".to_owned()));
         assert!(fees(150, None, &transaction(TOKEN, 1, None), Some(U256::ZERO)).is_err());
+    }
+
+    /// A set-code transaction whose token pays keeps its type, and so its authorizations (`docs/spec/upgrades.md` 7.2).
+    #[test]
+    fn a_sponsored_transaction_has_one_price_and_a_set_code_transaction_keeps_its_type() {
+        let sponsored = fees(300, Some(12_500_000_000), &transaction(TOKEN, 20_000_000_000, Some(5)), Some(U256::MAX));
+        let sponsored = sponsored.unwrap();
+        for (before, after) in [
+            (TransactionType::DynamicFee, TransactionType::AccessList),
+            (TransactionType::SetCode, TransactionType::SetCode),
+        ] {
+            let env = TxEnv { tx_type: before as u8, gas_priority_fee: Some(5), gas_price: 99, ..TxEnv::default() };
+            let priced = sponsored.priced(env);
+            assert_eq!(
+                (priced.tx_type, priced.gas_price, priced.gas_priority_fee),
+                (after as u8, 12_500_000_000, None)
+            );
+        }
     }
 
     #[test]

@@ -13,8 +13,10 @@ use revm::{
     handler::{EvmTr, FrameResult, Handler, ItemOrResult, post_execution, pre_execution, validation},
     inspector::{InspectorEvmTr, InspectorHandler},
     interpreter::{InitialAndFloorGas, interpreter::EthInterpreter, interpreter_action::FrameInit},
+    primitives::hardfork::SpecId,
     state::EvmState,
 };
+use tenon_chain::floor_gas;
 
 use super::{Change, Fees, frames::FrameRunner};
 use crate::block::{BlockEvm, EvmFailure};
@@ -67,6 +69,30 @@ impl<I> Handler for NativeHandler<'_, I> {
         let result = validation::validate_env(evm.ctx());
         evm.ctx.cfg.disable_base_fee = configured;
         result
+    }
+
+    /// The floor counts four tokens for a nonzero byte, whose intrinsic gas is not Ethereum's (`docs/spec/upgrades.md`
+    /// 7.4), so that the EVM crate can't compute it.
+    fn validate_initial_tx_gas(&self, evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
+        let (tx, cfg) = (&evm.ctx.tx, &evm.ctx.cfg);
+        let gas = validation::validate_initial_tx_gas_with_gas_params(
+            tx,
+            *cfg.spec(),
+            cfg.gas_params(),
+            cfg.is_eip7623_disabled(),
+            false,
+            cfg.tx_gas_limit_cap(),
+            None,
+        )?;
+        if !cfg.spec().is_enabled_in(SpecId::PRAGUE) {
+            return Ok(gas);
+        }
+        let gas_floor = floor_gas(&tx.data);
+        if tx.gas_limit < gas_floor {
+            let lacking = InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit: tx.gas_limit };
+            return Err(EVMError::Transaction(lacking));
+        }
+        Ok(gas.with_floor_gas(gas_floor))
     }
 
     fn validate_against_state_and_deduct_caller(

@@ -3,7 +3,7 @@
 //! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
 //! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
 //! EVM handler (`handler`), which empty accounts are written back (`dirty_marks`, `frames`), what invalidates a block
-//! (`denylist` in the chain's settings, `exchange`, `token_test`), and the order of all these in a block (`block`).
+//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the order of all these in a block (`block`).
 //!
 //! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
 
@@ -14,6 +14,7 @@ mod exchange;
 mod fees;
 mod frames;
 mod handler;
+mod history;
 mod instructions;
 mod interception;
 mod precompiles;
@@ -35,3 +36,6 @@ pub(crate) use precompiles::{EXTRA_PRECOMPILES, extra_failure_text, is_price_con
 pub(crate) use schedule::rules;
 pub(crate) use sponsorship::capacity_of;
 pub(crate) use token_test::Candidate;
+
+#[cfg(test)]
+mod prague_tests;

@@ -22,7 +22,12 @@ pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) 
     active.check_order(header)?;
     let spec_id = active.spec_id();
     let mut cfg = CfgEnv::new_with_spec(spec_id).with_chain_id(spec.chain_id);
-    cfg.gas_params.override_gas([(GasId::tx_token_non_zero_byte_multiplier(), TOKENS_PER_NONZERO_BYTE)]);
+    // The floor of EIP-7623 counts other tokens: the handlers compute it.
+    cfg.gas_params.override_gas([
+        (GasId::tx_token_non_zero_byte_multiplier(), TOKENS_PER_NONZERO_BYTE),
+        (GasId::tx_floor_cost_per_token(), 0),
+        (GasId::tx_floor_cost_base_gas(), 0),
+    ]);
     let has_net_gas_metering_1283 = spec_id == SpecId::PETERSBURG && !active.petersburg;
     if has_net_gas_metering_1283 {
         cfg.gas_params.override_gas(gas_table_of_eip_1283());
@@ -32,7 +37,8 @@ pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) 
         has_net_gas_metering_1283,
         receipts_have_status: active.byzantium,
         clears_empty_accounts: active.eip158,
-        storage_prevents_creation: false,
+        storage_prevents_creation: native.heights.is_later_program(header.number),
+        has_delegations: active.prague,
         moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
         opening_calls: Vec::new(),
         requests: None,
@@ -60,6 +66,7 @@ struct Active {
     shanghai: bool,
     eip1559: bool,
     cancun: bool,
+    prague: bool,
     static_calls_are_static: bool,
     without_exchange: bool,
 }
@@ -86,6 +93,7 @@ impl Active {
             shanghai,
             eip1559,
             cancun: number >= heights.cancun,
+            prague: heights.is_prague(number),
             static_calls_are_static: number >= heights.tip_xdcx_cancellation_fee,
             without_exchange: number >= heights.tip_xdcx_miner_disable,
         }
@@ -95,7 +103,8 @@ impl Active {
     /// heights of their own: no known chain has the mixtures that an unordered configuration would give.
     fn check_order(&self, header: &Header) -> Result<(), ExecutionError> {
         let late = self.constantinople || self.istanbul || self.berlin;
-        let is_ordered = (!self.cancun || self.eip1559)
+        let is_ordered = (!self.prague || self.cancun)
+            && (!self.cancun || self.eip1559)
             && (!late || self.byzantium)
             && (!self.byzantium || (self.eip158 && self.eip150 && self.homestead))
             && (!self.eip158 || (self.eip150 && self.homestead))
@@ -111,6 +120,9 @@ impl Active {
 
     const fn spec_id(&self) -> SpecId {
         match self {
+            // Without the parts of Prague that this chain lacks (`docs/spec/upgrades.md` 7.1): its precompiled contracts
+            // are those of `precompiles`, and it has neither requests nor blobs.
+            Self { prague: true, .. } => SpecId::PRAGUE,
             Self { cancun: true, .. } => SpecId::CANCUN,
             Self { eip1559: true, .. } => SpecId::SHANGHAI,
             Self { berlin: true, .. } | Self { istanbul: true, .. } => SpecId::ISTANBUL,

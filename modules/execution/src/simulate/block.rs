@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use tenon_api::{
-    Block, EMPTY_OMMERS_HASH, Failure, Header, NativeSeal, RecoveredBlock, StoreError, Transaction, Withdrawal,
+    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, NativeSeal, RecoveredBlock, StoreError, Transaction,
+    Withdrawal,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
 };
 use tenon_chain::Fork;
@@ -202,9 +203,9 @@ impl Simulation<'_> {
     }
 
     /// What mining the block pays. A native chain pays by its votes and checkpoints, which a simulation has not.
-    fn rewards(&self, draft: &Block) -> Result<Vec<(Address, U256)>, Failure> {
+    fn rewards(&self, draft: &Block) -> Result<BlockRewards, Failure> {
         if self.calls.executor.spec().native.is_some() {
-            return Ok(Vec::new());
+            return Ok(BlockRewards::default());
         }
         let rewards = self.calls.engine.rewards(draft, &*self.calls.chain);
         rewards.map_err(|error| Failure::server(error.to_string()))

@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
 use tenon_api::{
-    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RecoveredBlock, RefusalCause,
-    SealAttributes, SealedHeader,
+    Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RecoveredBlock,
+    RefusalCause, SealAttributes, SealedHeader,
 };
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
 use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
@@ -91,11 +91,11 @@ impl ConsensusEngine for TrustingEngine {
         signer.map_err(|error| Self::refusal(header, format!("{error:?}")))
     }
 
-    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
         let parent = self.chain.state_at(BlockNumber(block.header.number - 1)).unwrap();
         let rewards = rewards::of_block(&self.settings, &block.header, &*parent, chain, &self.signing)
             .map_err(|error| Self::refusal(&block.header, error))?;
-        Ok(rewards.map(|rewards| rewards.credits()).unwrap_or_default())
+        Ok(rewards.map(rewards::EpochRewards::into_block_rewards).unwrap_or_default())
     }
 
     fn prepare(

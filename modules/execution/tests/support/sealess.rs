@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{
-    Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RefusalCause, SealAttributes,
-    SealedHeader,
+    Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RefusalCause,
+    SealAttributes, SealedHeader,
 };
 
 /// The beneficiary is the author, and there are no rewards.
@@ -51,8 +51,8 @@ impl ConsensusEngine for SealessEngine {
         Ok(self.epochs.contains(&header.number))
     }
 
-    fn rewards(&self, _: &Block, _: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
-        Ok(Vec::new())
+    fn rewards(&self, _: &Block, _: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
+        Ok(BlockRewards::default())
     }
 
     fn prepare(

@@ -9,8 +9,9 @@ use std::{
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use tenon_api::{
-    Address, B256, Block, BlockNumber, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords,
-    Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StateReader, StoreError, U256,
+    Address, B256, Block, BlockNumber, BlockRewards, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError,
+    EngineRecords, Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StateReader, StoreError,
+    U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -466,9 +467,9 @@ impl ConsensusEngine for NativeEngine {
         v2::is_epoch_switch(&self.settings.consensus, header).map_err(|error| of(header)(error.into()))
     }
 
-    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
         let rewards = self.epoch_rewards(&block.header, chain).map_err(of(&block.header))?;
-        Ok(rewards.map(|rewards| rewards.credits()).unwrap_or_default())
+        Ok(rewards.map(EpochRewards::into_block_rewards).unwrap_or_default())
     }
 
     fn prepare(

@@ -16,9 +16,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, ChainReader, Head, Header, StateReader, StoreError, Transaction, TransactionType, U256,
+    Address, B256, ChainReader, Head, Header, StateReader, StoreError, Transaction, TransactionPayload,
+    TransactionType, U256,
 };
-use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsic_gas};
+use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, floor_gas, native_intrinsic_gas};
 use tenon_txpool::{Candidate, CostOf, PoolError, PoolPolicy, PoolView, Senders, Terms};
 
 pub use problem::NativeProblem;
@@ -132,10 +133,15 @@ impl NativePolicy {
         head: &Header,
         senders: &Senders,
     ) -> Result<(), NativeProblem> {
-        let kind = transaction.transaction_type();
-        let has_types = self.spec.has_base_fee(head.number.saturating_add(1));
-        if kind > TransactionType::DynamicFee || (kind > TransactionType::Legacy && !has_types) {
-            return Err(NativeProblem::Type);
+        let next = self.spec.signer_rules(head.number.saturating_add(1), head.timestamp);
+        if !next.is_active(transaction.transaction_type()) {
+            let is_early =
+                transaction.transaction_type() == TransactionType::SetCode && self.settings.heights.prague.is_some();
+            return Err(if is_early { NativeProblem::TypeBeforePrague } else { NativeProblem::Type });
+        }
+        if matches!(&transaction.payload, TransactionPayload::SetCode { authorization_list, .. } if authorization_list.is_empty())
+        {
+            return Err(NativeProblem::NoAuthorizations);
         }
         if size > MAX_TRANSACTION_BYTES {
             return Err(NativeProblem::Oversized);
@@ -163,7 +169,8 @@ impl NativePolicy {
             chain_id: self.spec.chain_id,
             high_s: HighS::Refused,
             replay_protection: true,
-            highest_type: TransactionType::DynamicFee,
+            highest_type: TransactionType::SetCode,
+            allows_blobs: false,
         }
     }
 
@@ -173,7 +180,8 @@ impl NativePolicy {
             chain_id: transaction.chain_id.unwrap_or(self.spec.chain_id),
             high_s: HighS::Refused,
             replay_protection: true,
-            highest_type: TransactionType::DynamicFee,
+            highest_type: TransactionType::SetCode,
+            allows_blobs: false,
         }
     }
 
@@ -223,6 +231,12 @@ impl NativePolicy {
         let has_lists = self.spec.has_base_fee(head.number.saturating_add(1));
         if transaction.gas_limit < native_intrinsic_gas(transaction, has_lists) {
             return Err(NativeProblem::IntrinsicGas);
+        }
+        if self.settings.heights.is_prague(head.number.saturating_add(1)) {
+            let (have, want) = (transaction.gas_limit, floor_gas(&transaction.input));
+            if have < want {
+                return Err(NativeProblem::FloorGas { have, want });
+            }
         }
         let price = transaction.max_fee_per_gas();
         if price.is_zero() {

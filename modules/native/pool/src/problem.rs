@@ -10,6 +10,20 @@ pub enum NativeProblem {
     /// The chain does not have this type, or not yet.
     #[error("transaction type not supported")]
     Type,
+    /// A set-code transaction before Prague, on a chain that will have it (`docs/spec/upgrades.md` 7.2).
+    #[error("transaction type not supported: type 4 rejected, pool not yet in Prague")]
+    TypeBeforePrague,
+    /// A set-code transaction without authorizations.
+    #[error("EIP-7702 transaction with empty auth list")]
+    NoAuthorizations,
+    /// The gas limit is below the floor for the data (EIP-7623).
+    #[error("insufficient gas for floor data gas cost: have {have}, want {want}")]
+    FloorGas {
+        /// The gas limit.
+        have: u64,
+        /// The floor.
+        want: u64,
+    },
     /// Longer than 64 KiB.
     #[error("oversized data")]
     Oversized,

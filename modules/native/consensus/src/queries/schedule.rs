@@ -1,5 +1,6 @@
 //! The rules of a chain by height (`docs/spec/upgrades.md` 11.3, `eth_config`).
 
+use alloy_primitives::address;
 use tenon_api::{
     Address, B256, BlockNumber, Failure, StoreError,
     messages::{NativeRules, NativeSchedule},
@@ -24,6 +25,9 @@ const PRECOMPILES: [(&str, u8, Since); 13] = [
     ("XDCX_LAST_PRICE", 0x29, Since::UntilExchangeEnds),
     ("XDCX_EPOCH_PRICE", 0x2a, Since::UntilExchangeEnds),
 ];
+
+/// The history contract (EIP-2935).
+const HISTORY_STORAGE: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
 
 /// When there is a precompiled contract (`docs/spec/chain.md` 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +88,9 @@ impl Schedule<'_> {
             [Fork::Homestead, Fork::TangerineWhistle, Fork::SpuriousDragon, Fork::Byzantium, Fork::Constantinople];
         let of_file = of_file.into_iter().filter_map(|fork| self.of_file(fork));
         let more = [self.spec.eip155_block, self.spec.dao_fork_block, Some(self.settings.consensus.switch_block)];
-        let named = self.settings.heights.named().into_iter().map(|(_, height)| height);
+        let named = self.settings.heights.named().into_iter().filter_map(|rule| rule.height);
         let mut heights: Vec<u64> = of_file.chain(more.into_iter().flatten()).chain(named).collect();
-        // A rule that a network does not have stands at the greatest height.
+        // A rule that a network does not have may stand at the greatest height.
         heights.retain(|height| (1..u64::MAX).contains(height));
         heights.sort_unstable();
         heights.dedup();
@@ -116,6 +120,7 @@ impl Schedule<'_> {
             ("Constantinople", of_file(self.of_file(Fork::Constantinople))),
             ("DAO", of_file(self.spec.dao_fork_block)),
             ("Denylist", since(of.denylist)),
+            ("DynamicGasLimit", of.is_dynamic_gas_limit(height)),
             ("EIP1559", since(of.eip1559)),
             ("EIP158", of_file(self.of_file(Fork::SpuriousDragon))),
             ("Gas50x", since(of.gas50x)),
@@ -124,6 +129,7 @@ impl Schedule<'_> {
             ("London", since(of.london)),
             ("Merge", since(of.merge)),
             ("Petersburg", since(of.petersburg)),
+            ("Prague", of.is_prague(height)),
             ("Shanghai", since(of.shanghai)),
             ("SpuriousDragon", of_file(self.spec.eip155_block)),
             ("TIP2019", since(of.tip2019)),
@@ -132,12 +138,15 @@ impl Schedule<'_> {
             ("TIPRandomize", since(of.tip_randomize)),
             ("TIPSigning", since(of.tip_signing)),
             ("TIPTRC21Fee", since(of.tip_trc21_fee)),
+            ("TIPUpgradePenalty", of.is_upgrade_penalty(height)),
+            ("TIPUpgradeReward", of.is_upgrade_reward(height)),
             ("TIPXDCX", since(of.tip_xdcx)),
             ("TIPXDCXCancellationFee", since(of.tip_xdcx_cancellation_fee)),
             ("TIPXDCXLending", since(of.tip_xdcx_lending)),
             ("TIPXDCXMiner", exchange_until(of.tip_xdcx_miner_disable)),
             ("TIPXDCXReceiver", exchange_until(of.tip_xdcx_receiver_disable)),
             ("TangerineWhistle", of_file(self.of_file(Fork::TangerineWhistle))),
+            ("TIPEpochHalving", of_file(of.tip_epoch_halving)),
             ("XDCxDisable", since(of.tip_xdcx_miner_disable)),
             ("XDPoSV2", since(self.settings.consensus.switch_block)),
         ];
@@ -177,6 +186,7 @@ impl Schedule<'_> {
             ("XDCX_LENDING_ADDRESS", low(0x93), receives),
             ("XDCX_LENDING_FINALIZED_TRADE_ADDRESS", low(0x94), receives),
             ("TRC21_ISSUER_SMC", contracts.trc21_issuer, height >= of.tip_trc21_fee),
+            ("HISTORY_STORAGE_ADDRESS", HISTORY_STORAGE, of.is_prague(height)),
         ];
         let held = all.into_iter().filter(|(_, address, holds)| *holds && !address.is_zero());
         held.map(|(name, address, _)| (name.to_owned(), address)).collect()
@@ -193,9 +203,39 @@ mod tests {
     const MAINNET: B256 = b256!("0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1");
 
     fn schedule(head: u64) -> NativeSchedule {
-        let spec = Genesis::of_network("mainnet").unwrap().unwrap().spec;
-        let settings = spec.native.as_ref().unwrap();
-        Schedule { spec: &spec, settings, genesis: MAINNET }.at(head)
+        of_network("mainnet", head)
+    }
+
+    fn of_network(name: &str, head: u64) -> NativeSchedule {
+        let genesis = Genesis::of_network(name).unwrap().unwrap();
+        let settings = genesis.spec.native.as_ref().unwrap();
+        let hash = genesis.sealed_header().unwrap().hash();
+        assert!(name != "mainnet" || hash == MAINNET);
+        Schedule { spec: &genesis.spec, settings, genesis: hash }.at(head)
+    }
+
+    // Checksums: docs/spec/upgrades.md 12.2.
+    #[test]
+    fn the_upgrade_is_the_last_change_of_testnet_and_of_the_new_devnet() {
+        let upgrade = ["DynamicGasLimit", "Prague", "TIPUpgradePenalty", "TIPUpgradeReward"].map(str::to_owned);
+        for (name, height, before, from) in [
+            ("testnet", 83_600_000, [0xeb, 0xce, 0x67, 0x95], [0x7f, 0xcf, 0xc8, 0xb0]),
+            ("devnet-5551", 50_000, [0; 4], [0x5f, 0xbb, 0x68, 0xb7]),
+        ] {
+            let earlier = of_network(name, height - 1);
+            if name == "testnet" {
+                assert_eq!(earlier.current.fork_id, before, "{name}");
+            }
+            assert_eq!(earlier.next.map(|rules| (rules.activation, rules.fork_id)), Some((height, from)), "{name}");
+            let rules = of_network(name, height).current;
+            assert_eq!(rules.fork_id, from, "{name}");
+            let added: Vec<_> = rules.forks.iter().filter(|fork| !earlier.current.forks.contains(fork)).collect();
+            assert_eq!(added, upgrade.each_ref(), "{name}");
+            assert_eq!(rules.precompiles, earlier.current.precompiles, "{name}");
+            assert_eq!(rules.system_contracts.last(), Some(&("HISTORY_STORAGE_ADDRESS".to_owned(), HISTORY_STORAGE)));
+            assert_eq!(rules.system_contracts.len(), earlier.current.system_contracts.len() + 1);
+        }
+        assert_eq!(of_network("devnet-5551", 0).current.fork_id, [0x70, 0x2a, 0x75, 0x30]);
     }
 
     fn names(contracts: &[(String, Address)]) -> Vec<&str> {

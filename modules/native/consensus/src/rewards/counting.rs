@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use tenon_api::{Address, B256, ChainReader, Header, SealedHeader};
+use tenon_api::{Address, B256, ChainReader, Header, SealedHeader, U256};
 use tenon_chain::NativeSettings;
 
 use super::RewardError;
@@ -19,6 +19,25 @@ use crate::{
 /// Signatures by masternode. Masternodes without signatures are absent.
 pub(super) type SignatureCounts = BTreeMap<Address, u64>;
 
+/// The epoch that is rewarded from `tipUpgradeReward` on (`docs/spec/upgrades.md` 3.1).
+pub(super) struct EndedEpoch {
+    /// Its signatures and its first header; `None` if the chain has fewer than two epoch switches.
+    pub(super) window: Option<Window>,
+    /// Base fees of the blocks from the parent back to the first epoch switch, inclusive, wei: "burned" by the supply
+    /// record (4), although they are paid like all fees.
+    pub(super) burned: U256,
+}
+
+/// The epoch that a v2 block pays for.
+pub(super) fn ended_epoch(
+    settings: &NativeSettings,
+    header: &Header,
+    chain: &dyn ChainReader,
+    signing: &SigningIndex,
+) -> Result<EndedEpoch, RewardError> {
+    Walk { settings, chain, signing }.two_epoch_switches(header)
+}
+
 /// The counts for the rewards paid by this block.
 pub(super) fn signature_counts(
     settings: &NativeSettings,
@@ -28,17 +47,19 @@ pub(super) fn signature_counts(
 ) -> Result<SignatureCounts, RewardError> {
     let walk = Walk { settings, chain, signing };
     let window = if header.number > settings.consensus.switch_block {
-        walk.two_epoch_switches(header)?
+        walk.two_epoch_switches(header)?.window
     } else {
         walk.two_checkpoints(header)?
     };
-    Ok(window.map(|window| window.counts(settings)).unwrap_or_default())
+    Ok(window.map(|window| window.counts(settings, &window.masternodes)).unwrap_or_default())
 }
 
 /// Data collected while walking back over two epochs.
-struct Window {
+pub(super) struct Window {
     /// The masternodes of the rewarded epoch.
-    masternodes: HashSet<Address>,
+    pub(super) masternodes: HashSet<Address>,
+    /// The penalties in the header that begins the rewarded epoch.
+    pub(super) penalties: Vec<Address>,
     /// Blocks of the rewarded epoch: number and hash.
     rewarded: Vec<(u64, B256)>,
     /// Signers of each block, in both epochs.
@@ -46,12 +67,13 @@ struct Window {
 }
 
 impl Window {
-    fn counts(&self, settings: &NativeSettings) -> SignatureCounts {
+    /// The number of counted blocks that each of these nodes signed.
+    pub(super) fn counts(&self, settings: &NativeSettings, nodes: &HashSet<Address>) -> SignatureCounts {
         let mut counts = SignatureCounts::new();
         let counted = self.rewarded.iter().filter(|(number, _)| is_counted(settings, *number));
         for (_, hash) in counted {
             let Some(signers) = self.signatures.get(hash) else { continue };
-            for masternode in signers.intersection(&self.masternodes) {
+            for masternode in signers.intersection(nodes) {
                 *counts.entry(*masternode).or_default() += 1;
             }
         }
@@ -96,23 +118,29 @@ impl Walk<'_> {
     /// v2 (right column; `docs/spec/consensus.md` 11): between the second and the first epoch switch before the block.
     /// The first v2 block does not count as one; v1 checkpoints do. `None` if the chain has fewer, because the walk
     /// ends at the genesis block.
-    fn two_epoch_switches(&self, header: &Header) -> Result<Option<Window>, RewardError> {
+    fn two_epoch_switches(&self, header: &Header) -> Result<EndedEpoch, RewardError> {
         let mut window = self.empty_window();
-        let mut switches = 0;
+        let (mut switches, mut burned) = (0, U256::ZERO);
         let mut current = self.parent_of(header)?;
         loop {
+            if switches == 0 {
+                let fees = U256::from(current.base_fee_per_gas.unwrap_or_default()) * U256::from(current.gas_used);
+                burned = burned.saturating_add(fees);
+            }
             if self.counts_as_switch(&current)? {
                 switches += 1;
                 if switches == 2 {
                     window.masternodes = self.masternodes_of(&current).into_iter().collect();
-                    return Ok(Some(window));
+                    window.penalties =
+                        current.native_seal.as_ref().map(|seal| addresses_of(&seal.penalties)).unwrap_or_default();
+                    return Ok(EndedEpoch { window: Some(window), burned });
                 }
             } else if switches == 1 {
                 window.rewarded.push((current.number, current.hash()));
             }
             self.collect(&mut window, &current, Counted::All)?;
             if current.number == 0 {
-                return Ok(None);
+                return Ok(EndedEpoch { window: None, burned });
             }
             current = self.parent_of(&current)?;
         }
@@ -146,6 +174,6 @@ impl Walk<'_> {
     }
 
     fn empty_window(&self) -> Window {
-        Window { masternodes: HashSet::new(), rewarded: Vec::new(), signatures: HashMap::new() }
+        Window { masternodes: HashSet::new(), penalties: Vec::new(), rewarded: Vec::new(), signatures: HashMap::new() }
     }
 }

@@ -3,11 +3,13 @@
 
 mod amount;
 mod counting;
+mod record;
 mod shares;
+mod upgraded;
 
 use std::collections::BTreeMap;
 
-use tenon_api::{Address, B256, ChainReader, Header, StateReader, StoreError, U256};
+use tenon_api::{AccountRecord, Address, B256, BlockRewards, ChainReader, Header, StateReader, StoreError, U256};
 use tenon_chain::NativeSettings;
 
 use super::{
@@ -15,6 +17,8 @@ use super::{
     v2::{V2Error, is_epoch_switch},
 };
 pub use amount::epoch_reward;
+pub use record::SUPPLY_RECORD;
+use shares::Foundation;
 pub use shares::{owner_of, stake_of_voter};
 
 /// Why rewards cannot be computed. The reference logs such errors and pays nothing, which shows as a wrong state root;
@@ -53,30 +57,85 @@ pub struct EpochRewards {
     pub signers: BTreeMap<Address, SignerReward>,
     /// The split of each masternode's reward: wei by receiver. Voters are listed with zero.
     pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
+    /// What `tipUpgradeReward` adds; `None` before it.
+    pub upgraded: Option<UpgradedRewards>,
+}
+
+/// The parts of an epoch's rewards that there are from `tipUpgradeReward` on (`docs/spec/upgrades.md` 3, 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpgradedRewards {
+    /// The rewards of protectors.
+    pub protectors: RoleRewards,
+    /// The rewards of observers.
+    pub observers: RoleRewards,
+    /// The supply record's change.
+    pub record: AccountRecord,
+}
+
+/// The rewards of the members of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleRewards {
+    /// By member.
+    pub signers: BTreeMap<Address, SignerReward>,
+    /// The split of each member's reward: wei by receiver.
+    pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
+}
+
+impl RoleRewards {
+    /// Every part of every member's reward, wei.
+    fn amounts(&self) -> impl Iterator<Item = U256> {
+        self.shares.values().flat_map(BTreeMap::values).copied()
+    }
 }
 
 impl EpochRewards {
+    /// What the block changes in the state.
+    pub fn into_block_rewards(self) -> BlockRewards {
+        BlockRewards { credits: self.credits(), record: self.upgraded.map(|upgraded| upgraded.record) }
+    }
+
     /// Balance credits in wei, one per address, ascending. Zero credits are included: they touch the account.
     pub fn credits(&self) -> Vec<(Address, U256)> {
         let mut credits = BTreeMap::new();
-        for (receiver, amount) in self.shares.values().flatten() {
+        let others =
+            self.upgraded.iter().flat_map(|upgraded| [&upgraded.protectors.shares, &upgraded.observers.shares]);
+        for (receiver, amount) in others.chain([&self.shares]).flat_map(BTreeMap::values).flatten() {
             let credit: &mut U256 = credits.entry(*receiver).or_default();
             *credit = credit.saturating_add(*amount);
         }
         credits.into_iter().collect()
     }
 
-    /// The answer of `eth_getRewardByHash`: numbers as JSON integers of any size, members sorted.
+    /// The answer of `eth_getRewardByHash`: numbers as JSON integers of any size, members sorted. Before
+    /// `tipUpgradeReward` it has two members, from then on six (`docs/spec/upgrades.md` 3.3).
     pub fn to_json(&self) -> String {
-        let signers = self.signers.iter().map(|(signer, earned)| {
-            format!("\"{signer:#x}\":{{\"reward\":{},\"sign\":{}}}", earned.reward, earned.signed)
-        });
-        let shares = self.shares.iter().map(|(signer, shares)| {
-            let shares = shares.iter().map(|(receiver, amount)| format!("\"{receiver:#x}\":{amount}"));
-            format!("\"{signer:#x}\":{{{}}}", joined(shares))
-        });
-        format!("{{\"rewards\":{{{}}},\"signers\":{{{}}}}}", joined(shares), joined(signers))
+        let mut members = vec![("rewards", shares_json(&self.shares))];
+        if let Some(upgraded) = &self.upgraded {
+            members.push(("rewardsObserver", shares_json(&upgraded.observers.shares)));
+            members.push(("rewardsProtector", shares_json(&upgraded.protectors.shares)));
+        }
+        members.push(("signers", signers_json(&self.signers)));
+        if let Some(upgraded) = &self.upgraded {
+            members.push(("signersObserver", signers_json(&upgraded.observers.signers)));
+            members.push(("signersProtector", signers_json(&upgraded.protectors.signers)));
+        }
+        format!("{{{}}}", joined(members.into_iter().map(|(name, value)| format!("\"{name}\":{value}"))))
     }
+}
+
+fn signers_json(signers: &BTreeMap<Address, SignerReward>) -> String {
+    let members = signers
+        .iter()
+        .map(|(signer, earned)| format!("\"{signer:#x}\":{{\"reward\":{},\"sign\":{}}}", earned.reward, earned.signed));
+    format!("{{{}}}", joined(members))
+}
+
+fn shares_json(shares: &BTreeMap<Address, BTreeMap<Address, U256>>) -> String {
+    let members = shares.iter().map(|(signer, shares)| {
+        let shares = shares.iter().map(|(receiver, amount)| format!("\"{receiver:#x}\":{amount}"));
+        format!("\"{signer:#x}\":{{{}}}", joined(shares))
+    });
+    format!("{{{}}}", joined(members))
 }
 
 fn joined(members: impl Iterator<Item = String>) -> String {
@@ -116,6 +175,11 @@ pub fn of_block(
     if settings.consensus.foundation_wallet.is_zero() || !pays_rewards(settings, header)? {
         return Ok(None);
     }
+    let is_upgraded = settings.heights.is_upgrade_reward(header.number);
+    if is_upgraded && header.number > settings.consensus.switch_block {
+        return upgraded::of_block(settings, header, parent_state, chain, signing).map(Some);
+    }
+    let foundation = Foundation { wallet: settings.consensus.foundation_wallet, keeps_both_parts: is_upgraded };
     let counts = counting::signature_counts(settings, header, chain, signing)?;
     let total: u64 = counts.values().sum();
     let mut rewards = EpochRewards::default();
@@ -123,7 +187,7 @@ pub fn of_block(
     for (signer, signed) in counts {
         let reward = unit * U256::from(signed);
         rewards.signers.insert(signer, SignerReward { signed, reward });
-        let shares = shares::shares(parent_state, signer, reward, settings.consensus.foundation_wallet)?;
+        let shares = shares::shares(parent_state, signer, reward, foundation)?;
         rewards.shares.insert(signer, shares);
     }
     Ok(Some(rewards))
@@ -131,3 +195,5 @@ pub fn of_block(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upgraded_tests;

@@ -25,20 +25,31 @@ pub fn owner_of(state: &dyn StateReader, masternode: Address) -> Result<Address,
     tenon_chain::masternode_owner(masternode, |contract, slot| state.storage(contract, slot))
 }
 
-/// Splits a masternode's reward. The parts are written into one table, like in the reference: if the owner is the
-/// foundation, its 90 percent are overwritten by the 10.
+/// Receiver of the foundation's part, and how it is added to another part of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foundation {
+    /// Its wallet.
+    pub(super) wallet: Address,
+    /// Whether a foundation that owns the node gets both parts, from `tipUpgradeReward` on (`docs/spec/upgrades.md`
+    /// 3.2). Before, its 90 percent are overwritten by the 10: the reference writes both into one table.
+    pub(super) keeps_both_parts: bool,
+}
+
+/// Splits a node's reward.
 pub(super) fn shares(
     state: &dyn StateReader,
     masternode: Address,
     reward: U256,
-    foundation: Address,
+    foundation: Foundation,
 ) -> Result<BTreeMap<Address, U256>, StoreError> {
     let part = |percent: u64| reward * U256::from(percent) / U256::from(100);
     let mut shares = BTreeMap::from([(owner_of(state, masternode)?, part(OWNER_PERCENT))]);
     for voter in voters_with_stake(state, masternode)? {
         shares.entry(voter).or_default();
     }
-    shares.insert(foundation, part(FOUNDATION_PERCENT));
+    let own = shares.entry(foundation.wallet).or_default();
+    let before = if foundation.keeps_both_parts { *own } else { U256::ZERO };
+    *own = before.saturating_add(part(FOUNDATION_PERCENT));
     Ok(shares)
 }
 

@@ -73,7 +73,8 @@ fn v1_list(chain: &ModelledChain) -> Vec<Address> {
 fn splits_like_the_published_cases() {
     let chain = ModelledChain::v1switch();
     let reward = U256::from(250) * U256::from(10).pow(U256::from(18));
-    let foundation = Address::with_last_byte(0x68);
+    let wallet = Address::with_last_byte(0x68);
+    let foundation = Foundation { wallet, keeps_both_parts: false };
     let state = chain.state(0);
     let masternode = *v1_list(chain).first().unwrap();
     let owner = owner_of(&*state, masternode).unwrap();
@@ -87,7 +88,7 @@ fn splits_like_the_published_cases() {
         let shares = shares::shares(&*state, masternode, earned, foundation).unwrap();
 
         assert_eq!(shares[&owner].to_string(), to_owner);
-        assert_eq!(shares[&foundation].to_string(), to_foundation);
+        assert_eq!(shares[&wallet].to_string(), to_foundation);
     }
 }
 

@@ -4,7 +4,7 @@
 use tenon_api::{
     Address, BlockSigner, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader,
 };
-use tenon_chain::spec::NATIVE_BASE_FEE;
+use tenon_chain::{spec::NATIVE_BASE_FEE, stepped_gas_limit};
 
 use super::{V1Engine, V1Error, checkpoint::concatenated, header::assigned_second_signer};
 use crate::{
@@ -38,7 +38,7 @@ impl V1Engine {
             ommers_hash: EMPTY_OMMERS_HASH,
             difficulty: turn.difficulty(),
             number,
-            gas_limit: attributes.gas_limit,
+            gas_limit: self.next_gas_limit(parent, number, attributes.gas_limit),
             timestamp,
             native_seal: Some(NativeSeal::default()),
             base_fee_per_gas: (number >= self.settings.heights.eip1559).then_some(NATIVE_BASE_FEE),
@@ -78,6 +78,13 @@ impl V1Engine {
             header.native_seal.get_or_insert_default().validator = signature.to_vec().into();
         }
         Ok(tenon_chain::seal(header))
+    }
+
+    /// The gas limit of a block: the wanted one, and from the dynamic gas limit on a step towards it
+    /// (`docs/spec/upgrades.md` 6). No v1 block is refused for its gas limit.
+    fn next_gas_limit(&self, parent: &SealedHeader, number: u64, wanted: u64) -> u64 {
+        let is_stepped = self.settings.heights.is_dynamic_gas_limit(number);
+        if is_stepped { stepped_gas_limit(parent.gas_limit, wanted) } else { wanted }
     }
 
     /// Returns whether blocks of this height have a second signature.

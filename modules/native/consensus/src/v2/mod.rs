@@ -6,6 +6,7 @@ mod error;
 mod finality;
 mod forensics;
 mod header;
+mod parole;
 mod penalty;
 mod pool;
 mod replica;

@@ -1,6 +1,9 @@
 //! Masternodes and penalties of a new epoch (`docs/spec/consensus.md` 4.4, 4.5).
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use tenon_api::{Address, B256, ChainReader, SealedHeader};
 
@@ -35,12 +38,26 @@ impl V2Engine {
         let penalties = if number == self.consensus().switch_block + 1 {
             Vec::new()
         } else {
-            self.penalties(parent, &candidates, chain)?
+            self.penalties_after(parent, &candidates, chain)?
         };
         let most = self.consensus().at_round(round).max_masternodes;
         let masternodes =
             candidates.iter().filter(|candidate| !penalties.contains(candidate)).take(most).copied().collect();
         Ok(Some(EpochLists { masternodes, penalties }))
+    }
+
+    /// The penalties of an epoch switch on top of `parent`, by the rule of its height.
+    fn penalties_after(
+        &self,
+        parent: &SealedHeader,
+        candidates: &[Address],
+        chain: &dyn ChainReader,
+    ) -> Result<Vec<Address>, V2Error> {
+        if self.settings.heights.is_upgrade_penalty(parent.number.saturating_add(1)) {
+            self.upgraded_penalties(parent, chain)
+        } else {
+            self.penalties(parent, candidates, chain)
+        }
     }
 
     /// The candidates penalised by the epoch that ends with `parent` (4.5): masternodes that made no block in it, and
@@ -52,9 +69,9 @@ impl V2Engine {
         chain: &dyn ChainReader,
     ) -> Result<Vec<Address>, V2Error> {
         let ended = self.epoch_info(parent, chain)?;
-        let (hashes, creators) = ended_epoch(parent, &ended, chain)?;
+        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, chain)?;
         let mut penalties: Vec<Address> =
-            ended.masternodes.iter().filter(|masternode| !creators.contains(*masternode)).copied().collect();
+            ended.masternodes.iter().filter(|masternode| !made.contains_key(*masternode)).copied().collect();
         let number = parent.number + 1;
         if number > self.consensus().switch_block + self.consensus().epoch {
             let held: Vec<Address> =
@@ -96,23 +113,31 @@ impl V2Engine {
     }
 }
 
-/// Hashes from the parent back to the epoch switch, inclusive, and the makers of the blocks after the epoch switch: its
-/// own producer gets no credit for it (4.5 step 2, pitfall 11).
-fn ended_epoch(
+/// The blocks of an ended epoch.
+pub(super) struct EndedEpoch {
+    /// Hashes from the last block back to the epoch switch, inclusive.
+    pub(super) hashes: Vec<B256>,
+    /// Number of blocks after the epoch switch by their maker. The epoch switch's own producer gets no credit for it
+    /// (4.5 step 2, pitfall 11).
+    pub(super) made: BTreeMap<Address, u64>,
+}
+
+/// The blocks of an epoch that ends with `parent`.
+pub(super) fn ended_epoch(
     parent: &SealedHeader,
     epoch: &EpochInfo,
     chain: &dyn ChainReader,
-) -> Result<(Vec<B256>, HashSet<Address>), V2Error> {
-    let (mut hashes, mut creators) = (vec![parent.hash()], HashSet::new());
+) -> Result<EndedEpoch, V2Error> {
+    let mut ended = EndedEpoch { hashes: vec![parent.hash()], made: BTreeMap::new() };
     let mut ancestor: Option<Arc<SealedHeader>> = None;
     loop {
         let current = ancestor.as_deref().unwrap_or(parent);
         if current.hash() == epoch.switch.hash {
-            return Ok((hashes, creators));
+            return Ok(ended);
         }
-        creators.insert(current.beneficiary);
+        *ended.made.entry(current.beneficiary).or_default() += 1;
         let (hash, number) = (current.parent_hash, current.number.saturating_sub(1));
-        hashes.push(hash);
+        ended.hashes.push(hash);
         ancestor = Some(chain.header(hash)?.ok_or(V2Error::PenaltyAncestor { number, hash })?);
     }
 }

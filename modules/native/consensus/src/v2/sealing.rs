@@ -127,6 +127,8 @@ impl V2Engine {
             beneficiary: attributes.beneficiary,
             difficulty: U256::ONE,
             number,
+            // In steps at every height: before the dynamic gas limit (`docs/spec/upgrades.md` 6) the reference proposes its
+            // target outright, which other nodes refuse if it is too far away (check 7).
             gas_limit: self.spec.nearest_gas_limit(parent, attributes.gas_limit),
             timestamp: attributes.timestamp.max(earliest),
             extra_data: extra.encode(),

@@ -35,6 +35,7 @@ mod tests {
             timeout_period,
             certificate_threshold: 0.667,
             timeout_growth: TimeoutGrowth { base, max_exponent },
+            ..RoundConfig::default()
         }
     }
 

@@ -46,6 +46,24 @@ fn attributes(timestamp: u64) -> SealAttributes {
     }
 }
 
+/// `docs/spec/upgrades.md` 6: the target outright, and from the height on a step towards it.
+#[test]
+fn the_gas_limit_moves_in_steps_from_its_height_on() {
+    let key = key(1);
+    let mut chain = chain_of(&[key.address()]);
+    let mut spec = chain.chain.spec.as_ref().clone();
+    spec.native.as_mut().unwrap().heights.dynamic_gas_limit = Some(2);
+    chain.chain.spec = Arc::new(spec);
+    let engine = engine(&chain);
+    let wanting = |number, gas_limit| SealAttributes { gas_limit, ..attributes(number) };
+    for (number, wanted, limit) in [(1, 7_000_000, 7_000_000), (2, 50_000_000, 7_006_834), (3, 1, 6_999_993)] {
+        let parent = chain.chain.at(number - 1).clone();
+        let header = engine.prepare(&parent, key.address(), &wanting(number, wanted), &chain).unwrap();
+        assert_eq!(header.gas_limit, limit, "{number}");
+        chain.push(block(engine.seal(header, &key).unwrap()));
+    }
+}
+
 #[test]
 fn one_masternode_makes_blocks_that_verify() {
     let key = key(1);

@@ -1,6 +1,7 @@
 //! Tests of engine v2 with data from the reference: recorded chains, real headers, published vectors.
 
 mod forensics;
+mod parole;
 mod recorded;
 mod replicas;
 mod several_nodes;

@@ -11,6 +11,7 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use serde_json::Value;
 use tenon_api::{
     BlockNumber, ChainReader, ConsensusEngine, RecoveredBlock, SealAttributes, SealedHeader, Transaction,
     TransactionPayload, TransactionSignature,
@@ -44,6 +45,8 @@ pub(super) struct Network {
     memory: MemoryChain,
     /// The model's current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
+    /// Numbers and penalties of all epochs so far.
+    history: Vec<(u64, Vec<Address>)>,
     epochs: usize,
     penalised: usize,
     come_backs: usize,
@@ -67,6 +70,23 @@ impl Network {
     }
 
     fn limited(count: u64, seed: u64, random: StdRng, limit: u64) -> Self {
+        Self::with_rules(count, seed, random, limit, &serde_json::json!({}), &serde_json::json!({}))
+    }
+
+    /// A network whose penalties follow `docs/spec/upgrades.md` 5 from a height on.
+    fn upgraded(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let count = random.random_range(8..14);
+        let rules = serde_json::json!({
+            "minimumMinerBlockPerEpoch": random.random_range(0..3), "limitPenaltyEpoch": random.random_range(0..4),
+            "minimumSigningTx": random.random_range(0..3),
+        });
+        let height = serde_json::json!({ "tipUpgradePenaltyBlock": random.random_range(0..80) });
+        Self::with_rules(count, seed, random, count, &height, &rules)
+    }
+
+    /// A network with these members of `config` and of its later parameters.
+    fn with_rules(count: u64, seed: u64, random: StdRng, limit: u64, members: &Value, rules: &Value) -> Self {
         let keys: HashMap<Address, MasternodeKey> = (0..count)
             .map(|n: u64| {
                 MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), n.to_be_bytes()].concat()).0).unwrap()
@@ -78,7 +98,7 @@ impl Network {
         let extra =
             [&[0; 32][..], &first.iter().flat_map(|address| address.0.0).collect::<Vec<_>>(), &[0; 65]].concat();
         let timing = serde_json::json!({"base": 1.0, "maxExponent": 0});
-        let config = serde_json::json!({
+        let mut config = serde_json::json!({
             "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": EPOCH, "gap": GAP, "v2": {"switchBlock": 0,
                 "allConfigs": {
                     "0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667,
@@ -89,6 +109,9 @@ impl Network {
             "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080",
             "alloc": {},
         });
+        let add = |to: &mut Value, from: &Value| to.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
+        add(&mut config["config"]["XDPoS"]["v2"]["allConfigs"]["60"], rules);
+        add(&mut config["config"], members);
         let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
         let mut network = Self {
             random,
@@ -99,6 +122,7 @@ impl Network {
             chain: BTreeMap::new(),
             memory: MemoryChain::default(),
             epoch: (0, first.clone(), Vec::new()),
+            history: vec![(0, Vec::new())],
             epochs: 0,
             penalised: 0,
             come_backs: 0,
@@ -139,7 +163,10 @@ impl Network {
         let multiple = number / EPOCH * EPOCH;
         let candidates = &self.candidates[&multiple.saturating_sub(GAP)];
         let mut penalties = Vec::new();
-        if number > 1 {
+        let native = self.spec.native.as_ref().unwrap();
+        if number > 1 && native.heights.tip_upgrade_penalty.is_some_and(|height| number >= height) {
+            penalties = self.next_penalties_after_the_upgrade();
+        } else if number > 1 {
             let (start, masternodes, penalised) = &self.epoch;
             let has_made_one =
                 |who: &Address| (start + 1..number).any(|each| self.chain[&each].header.beneficiary == *who);
@@ -166,6 +193,48 @@ impl Network {
         let limit = self.spec.native.as_ref().unwrap().consensus.at_round(round).max_masternodes;
         let masternodes = candidates.iter().filter(|who| !penalties.contains(who)).take(limit).copied().collect();
         (masternodes, penalties)
+    }
+
+    /// The model's penalties of the epoch that begins on the tip: a direct transcription of `docs/spec/upgrades.md` 5.
+    fn next_penalties_after_the_upgrade(&self) -> Vec<Address> {
+        let number = self.tip().number + 1;
+        let (start, masternodes, penalised) = &self.epoch;
+        let rules = self.spec.native.as_ref().unwrap().consensus.at_round(self.round(number - 1)).clone();
+        let made = |who: &Address| {
+            let blocks = (start + 1..number).filter(|each| self.chain[each].header.beneficiary == *who);
+            blocks.count() as u64
+        };
+        let mut makers: Vec<Address> = self.keys.keys().copied().filter(|who| made(who) > 0).collect();
+        makers.sort_unstable();
+        let mut penalties: Vec<Address> =
+            makers.into_iter().filter(|who| made(who) < rules.minimum_miner_block_per_epoch).collect();
+        penalties.extend(masternodes.iter().filter(|who| made(who) == 0));
+        let epochs = rules.limit_penalty_epoch.max(1);
+        if number > epochs * EPOCH {
+            let newest = self.history.last().unwrap().0;
+            let served = |who: &Address| {
+                (0..epochs).all(|back| {
+                    let epoch = newest.checked_sub(back);
+                    self.history.iter().any(|(number, list)| Some(*number) == epoch && list.contains(who))
+                })
+            };
+            let window = number.saturating_sub(EPOCH).max(*start)..number;
+            let signed = |who: &Address| {
+                let each = window.clone().flat_map(|each| {
+                    let block = &self.chain[&each];
+                    block.senders.iter().zip(&block.transactions).map(move |(sender, signing)| (each, sender, signing))
+                });
+                let counted = each.filter(|(each, sender, signing)| {
+                    let hash = B256::from_slice(&signing.input[36..]);
+                    let signed = self.header(hash).unwrap().map_or(u64::MAX, |header| header.number);
+                    *sender == who && signed.is_multiple_of(15) && window.contains(&signed) && signed <= *each
+                });
+                counted.count() as u64
+            };
+            let stays = |who: &&Address| !served(who) || signed(who) < rules.minimum_signing_transactions;
+            penalties.extend(penalised.iter().filter(stays));
+        }
+        penalties
     }
 
     /// Adds the next block by an active leader; rounds of silent leaders are missed.
@@ -203,6 +272,7 @@ impl Network {
                 self.epochs += 1;
                 self.penalised += penalties.len();
                 self.come_backs += self.epoch.2.iter().filter(|who| masternodes.contains(who)).count();
+                self.history.push((round / EPOCH, penalties.clone()));
                 self.epoch = (header.number, masternodes, penalties);
             } else {
                 assert!(written.is_empty());
@@ -326,6 +396,31 @@ fn the_engine_agrees_with_a_slow_model_on_random_networks() {
             engine.verify_header(header, parent, &*network, None).unwrap();
         }
         assert_eq!(engine.committed(network.tip(), &*network).unwrap(), committed_by_model(&network));
+    }
+    println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
+    assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");
+}
+
+/// Too few blocks, no blocks, parole over several epochs (`docs/spec/upgrades.md` 5), from a height inside the chain on.
+#[test]
+fn penalties_of_the_upgrade_agree_with_a_slow_model_on_random_networks() {
+    let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
+        Ok(seed) => vec![seed.parse().unwrap()],
+        Err(_) => (0..24).map(|_| rand::random()).collect(),
+    };
+    let (mut epochs, mut penalised, mut come_backs) = (0, 0, 0);
+    for seed in seeds {
+        println!("TENON_SEED={seed}");
+        let mut network = Network::upgraded(seed);
+        while network.tip().number < 200 && network.extend() {}
+        epochs += network.epochs;
+        penalised += network.penalised;
+        come_backs += network.come_backs;
+        let engine = network.engine();
+        for number in 1..=network.tip().number {
+            let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
+            engine.verify_header(header, parent, &*network, None).unwrap();
+        }
     }
     println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
     assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");

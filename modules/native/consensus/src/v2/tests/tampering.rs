@@ -107,6 +107,22 @@ fn every_field_of_an_ordinary_header_is_covered_by_a_rule_or_by_the_seal() {
     assert_eq!(refusal(&engine, ORDINARY, LOCAL.at(ORDINARY)), "accepted");
 }
 
+/// Only the step from the genesis block's limit is free (`docs/spec/upgrades.md` 6).
+#[test]
+fn the_first_block_may_have_any_gas_limit_that_is_not_too_low() {
+    let engine = engine(&LOCAL, NoState);
+    let with = |number, gas_limit| {
+        let original = LOCAL.at(number).header().clone();
+        let key = key_of(original.beneficiary);
+        refusal(&engine, number, &resealed(Header { gas_limit, gas_used: 0, ..original }, &key))
+    };
+
+    assert_eq!(with(1, 420_000_000), "accepted");
+    assert_eq!(with(1, 5_000), "accepted");
+    assert_eq!(with(1, 4_999), "invalid gas limit below 5000");
+    assert_eq!(with(2, 420_000_000), "invalid gas limit: have 420000000, want 50000000 +-= 48827");
+}
+
 #[test]
 fn the_proposers_signature_must_be_the_leaders_with_low_s() {
     let engine = engine(&LOCAL, NoState);

@@ -1,0 +1,65 @@
+//! Changes that blocks make themselves.
+
+use std::collections::HashMap;
+
+use tenon_api::BlockNumber;
+
+use super::*;
+
+/// Accounts without storage and code of their own.
+#[derive(Default)]
+struct Parent {
+    accounts: HashMap<Address, Account>,
+    slots: HashMap<(Address, B256), U256>,
+    codes: HashMap<B256, Bytes>,
+}
+
+impl StateReader for Parent {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        Ok(self.accounts.get(&address).copied())
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        Ok(self.slots.get(&(address, slot)).copied().unwrap_or_default())
+    }
+
+    fn code(&self, hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.codes.get(&hash).cloned())
+    }
+
+    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(None)
+    }
+}
+
+const RECORD: Address = Address::with_last_byte(0x9a);
+
+fn slot(number: u8) -> B256 {
+    B256::with_last_byte(number)
+}
+
+/// `docs/spec/upgrades.md` 4: nonce and slots are written, a balance stays, a value of zero leaves no slot.
+#[test]
+fn a_record_is_kept_beside_a_balance() {
+    let mut parent = Parent::default();
+    parent.slots.insert((RECORD, slot(3)), U256::from(9));
+    parent.accounts.insert(RECORD, Account { nonce: 1, ..Account::default() });
+    let record = AccountRecord {
+        account: RECORD,
+        nonce: 2,
+        slots: vec![(slot(1), U256::from(5)), (slot(2), U256::ZERO), (slot(3), U256::ZERO)],
+    };
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    state.track_empty_accounts(true);
+    state.credit(RECORD, U256::from(7), true).unwrap();
+
+    state.keep_record(&record).unwrap();
+
+    let changes = state.changes();
+    let [change] = &changes[..] else { panic!("{changes:?}") };
+    let account = change.account.unwrap();
+    assert_eq!((account.nonce, account.balance, account.code_hash), (2, U256::from(7), EMPTY_CODE_HASH));
+    let mut slots: Vec<_> = change.slots.iter().map(|change| (change.slot, change.value)).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [(slot(1), U256::from(5)), (slot(3), U256::ZERO)]);
+}
