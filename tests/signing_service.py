@@ -72,6 +72,7 @@ class SigningService:
         self.variables, self.options = variables, options or {}
         self.write_policy(policy)
         (self.place / "passwords").write_text(password)
+        (self.place / "passwords").chmod(0o600)
         keystore = self.place / "keystore"
         if not keystore.exists():
             keystore.mkdir()

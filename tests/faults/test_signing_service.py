@@ -458,3 +458,37 @@ def test_an_incomplete_line_is_not_exported_and_goes_at_the_next_start(place):
     assert service.stop() == 0
     assert log.read_bytes().startswith(whole) and b'"time":17\n' not in log.read_bytes()
     assert "unchanged" in run("signer", "audit", "verify", place / "log").stdout
+
+
+def test_what_others_can_change_or_read_is_not_used(place):
+    with SigningService(place, POLICY, SETTINGS):
+        pass
+    for path, mode, reason in [
+        ("policy.toml", 0o666, "others can change it"),
+        ("signer.toml", 0o660, "others can change it"),
+        ("passwords", 0o644, "others can read it"),
+        ("log/audit.key", 0o640, "others can read the log's key"),
+        ("log", 0o777, "others can write to the folder of the log"),
+    ]:
+        before = (place / path).stat().st_mode
+        (place / path).chmod(mode)
+        ended = run("signer", "run", place / "signer.toml", check=False)
+        assert ended.returncode in (2, 3) and reason in ended.stderr, (path, ended.returncode, ended.stderr)
+        (place / path).chmod(before)
+
+
+def test_a_log_that_is_removed_while_it_is_written_ends_signing(place):
+    with SigningService(place, POLICY, SETTINGS) as service:
+        assert service.call("payroll", "eth_signTransaction", transfer(0))
+        [log] = (place / "log").glob("audit-*.jsonl")
+        log.unlink()
+        with pytest.raises(Refused, match="removed or changed while the service runs"):
+            service.call("payroll", "eth_signTransaction", transfer(1))
+
+
+def test_an_answer_longer_than_its_request_is_given(place):
+    with SigningService(place, POLICY, SETTINGS) as service:
+        transaction = transfer(0) | {"accessList": [{"address": FRIEND, "storageKeys": [f"0x{n:064x}" for n in range(8_000)]}]}
+        transaction |= {"gas": hex(20_000_000)}
+        signed = service.call("payroll", "eth_signTransaction", transaction)
+        assert len(json.dumps(signed)) > 1 << 20

@@ -7,7 +7,7 @@
 use std::{
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -97,6 +97,9 @@ impl Sealer {
     /// Reads the log's key, or makes one if the folder has none.
     pub(crate) fn open(folder: &Path) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
+            return Err(AuditError::Exposed { path, reason: "others can read the log's key: chmod 600" });
+        }
         let key = match fs::read(&path).map(Zeroizing::new) {
             Ok(bytes) => read_key(&bytes)
                 .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is no key of 32 bytes" })?,
@@ -116,7 +119,12 @@ impl Sealer {
         let (new, path) = (self.folder.join(NEW_CHECKPOINT_FILE), self.folder.join(CHECKPOINT_FILE));
         let text = serde_json::to_vec(&Checkpoint::new(number, hash, &self.key)).unwrap_or_default();
         let written = || {
-            let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+            // What a kill has left, or somebody has put there; a link is removed and not followed.
+            match fs::remove_file(&new) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
             file.write_all(&text)?;
             file.sync_data()?;
             fs::rename(&new, &path)?;

@@ -45,6 +45,17 @@ pub enum AuditError {
     /// An earlier line could not be written: the state of the file is not known.
     #[error("the log could not be written before; start the service again")]
     Broken,
+    /// Others may change or read what only the service's owner may.
+    #[error("{}: {reason}", .path.display())]
+    Exposed {
+        /// The file or folder.
+        path: PathBuf,
+        /// Who may do what, and how to end it.
+        reason: &'static str,
+    },
+    /// A file of the log was removed, shortened or replaced while it was written.
+    #[error("{}: removed or changed while the service runs; nothing more is signed", .0.display())]
+    Replaced(PathBuf),
     /// An entry is too long for a line.
     #[error("an entry of {0} bytes is too long for the log")]
     TooLong(usize),

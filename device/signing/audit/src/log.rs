@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -34,7 +34,7 @@ pub struct AuditLog {
     /// A line could not be written: what the file ends with is not known.
     is_broken: bool,
     file_bytes: u64,
-    _lock: File,
+    lock: File,
 }
 
 /// What was found when a log was opened.
@@ -69,18 +69,8 @@ impl AuditLog {
         let file = opened(&path, end.length, report.torn_bytes > 0)?;
         let last = (report.entries, report.last_hash);
         let folder = folder.to_owned();
-        let log = Self {
-            folder,
-            file,
-            path,
-            length: end.length,
-            last,
-            memory,
-            sealer,
-            is_broken: false,
-            file_bytes,
-            _lock: lock,
-        };
+        let log =
+            Self { folder, file, path, length: end.length, last, memory, sealer, is_broken: false, file_bytes, lock };
         Ok((log, Opened { report }))
     }
 
@@ -135,7 +125,20 @@ impl AuditLog {
         Ok(())
     }
 
+    /// The files are still those that were opened: what is written to a removed file is lost, and a removed lock keeps no other
+    /// service out.
+    fn check_files(&self) -> Result<(), AuditError> {
+        let file = self.file.metadata().map_err(|error| AuditError::file(&self.path, error))?;
+        if file.nlink() == 0 || file.len() != self.length {
+            return Err(AuditError::Replaced(self.path.clone()));
+        }
+        let lock = self.folder.join(LOCK_FILE);
+        let held = self.lock.metadata().map_err(|error| AuditError::file(&lock, error))?;
+        if held.nlink() == 0 { Err(AuditError::Replaced(lock)) } else { Ok(()) }
+    }
+
     fn write(&mut self, text: &[u8], number: u64) -> Result<(), AuditError> {
+        self.check_files()?;
         if self.length >= self.file_bytes {
             self.path = path_of(&self.folder, number);
             self.file = opened(&self.path, 0, false)?;
@@ -151,7 +154,13 @@ impl AuditLog {
 fn make_folder(folder: &Path) -> Result<(), AuditError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| AuditError::file(folder, error))
+    made.map_err(|error| AuditError::file(folder, error))?;
+    let metadata = fs::metadata(folder).map_err(|error| AuditError::file(folder, error))?;
+    if metadata.mode() & 0o022 != 0 {
+        let reason = "others can write to the folder of the log: chmod 700";
+        return Err(AuditError::Exposed { path: folder.to_owned(), reason });
+    }
+    Ok(())
 }
 
 fn locked(folder: &Path) -> Result<File, AuditError> {

@@ -10,6 +10,8 @@ use crate::{Service, methods};
 
 /// Maximum length of a message, bytes: data of 128 KiB in hexadecimal, several times.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
+/// Maximum length of an answer, bytes: a signed transaction is told in two forms, each at most about as long as its request.
+const MAX_ANSWER: usize = 4 * MAX_MESSAGE;
 /// Maximum number of requests in a batch.
 const MAX_BATCH: usize = 100;
 /// Time for a device besides that of an approval.
@@ -60,8 +62,8 @@ pub(crate) fn envelope_limits(approval_time: Duration) -> EnvelopeLimits {
     EnvelopeLimits {
         batch_items: MAX_BATCH,
         batch_concurrency: 1,
-        response_bytes: MAX_MESSAGE,
-        batch_response_bytes: MAX_MESSAGE,
+        response_bytes: MAX_ANSWER,
+        batch_response_bytes: MAX_ANSWER,
         call_timeout: Some(approval_time + DEVICE_TIME),
         computing_time: None,
         subscriptions: 0,
@@ -81,7 +83,7 @@ impl ClientSocket {
             connections: 16,
             message_bytes: MAX_MESSAGE,
             calls_in_flight: 8,
-            queued_bytes: 4 * MAX_MESSAGE,
+            queued_bytes: MAX_ANSWER,
             ..SocketLimits::default()
         }
     }

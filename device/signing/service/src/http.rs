@@ -201,8 +201,9 @@ async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, req
     }
     match (method, path.as_str()) {
         (Method::POST, "/") => json_rpc(state, &client, request).await,
-        (Method::POST, "/reload") => match state.service.reload().await {
+        (Method::POST, "/reload") => match state.service.reload_for(&client).await {
             Ok(hash) => text(StatusCode::OK, &hash.to_string()),
+            Err(error @ ServiceError::TooMany(_)) => text(StatusCode::TOO_MANY_REQUESTS, &error.to_string()),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
         (Method::GET, "/api/v1/eth1/publicKeys") => json(&public_keys(&state.service).await),

@@ -24,6 +24,7 @@ use crate::{
     clock::now,
     program::Program,
     rate::Rate,
+    settings::check_owner_writes,
 };
 
 /// The name of the approving program in the log. Names of people have no space.
@@ -50,6 +51,14 @@ pub enum ServiceError {
     /// The policy can't be read; the one in force stays.
     #[error("the policy: {0}")]
     Policy(#[from] PolicyError),
+    /// Others can change the policy; the one in force stays.
+    #[error("{}: {reason}", .path.display())]
+    Exposed {
+        /// The policy's file.
+        path: PathBuf,
+        /// What is wrong with its mode.
+        reason: &'static str,
+    },
     /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
@@ -152,6 +161,8 @@ pub struct Service {
 struct Inner {
     policy: ArcSwap<Policy>,
     policy_path: PathBuf,
+    /// Held while the policy's file is read again.
+    reloading: Mutex<()>,
     /// Held while a decision is made and its lines are written, so that two requests never share what a window has left.
     log: Arc<Mutex<AuditLog>>,
     wallets: WalletDirectory,
@@ -184,6 +195,8 @@ impl Service {
         wallets: WalletDirectory,
         program: Option<Program>,
     ) -> Result<(Self, Opened), ServiceError> {
+        let path = settings.policy.clone();
+        check_owner_writes(&path).map_err(|reason| ServiceError::Exposed { path, reason })?;
         let policy = Policy::read(&settings.policy)?;
         let (mut log, opened) = AuditLog::open(&settings.log)?;
         log.append(Step::Started { policy: policy.hash() }, now())?;
@@ -195,6 +208,7 @@ impl Service {
         let inner = Inner {
             policy: ArcSwap::from_pointee(policy),
             policy_path: settings.policy.clone(),
+            reloading: Mutex::default(),
             log: Arc::new(Mutex::new(log)),
             wallets,
             approvals: Approvals::default(),
@@ -228,6 +242,17 @@ impl Service {
         &self.inner.wallets
     }
 
+    /// As [`Service::reload`], for a client, whose requests of a minute are counted.
+    ///
+    /// # Errors
+    /// As [`Service::reload`]; [`ServiceError::TooMany`].
+    pub(crate) async fn reload_for(&self, client: &str) -> Result<B256, ServiceError> {
+        if !self.inner.rate.take(client, Instant::now()) {
+            return Err(ServiceError::TooMany("the client's requests of this minute are used up"));
+        }
+        self.reload().await
+    }
+
     /// Reads the policy's file again. Requests that wait were decided by the old one; they are decided anew before they are
     /// signed. Returns its hash.
     ///
@@ -235,8 +260,17 @@ impl Service {
     /// [`ServiceError::Policy`]: the old one stays in force. [`ServiceError::Log`].
     pub async fn reload(&self) -> Result<B256, ServiceError> {
         let inner = Arc::clone(&self.inner);
+        // One at a time, and beside those that sign: a large policy takes long to read.
+        let Ok(_reading) = self.inner.reloading.try_lock() else {
+            return Err(ServiceError::TooMany("the policy is being read already"));
+        };
+        let path = inner.policy_path.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            check_owner_writes(&path).map_err(|reason| ServiceError::Exposed { path: path.clone(), reason })?;
+            Ok::<_, ServiceError>(Policy::read(&path)?)
+        });
+        let policy = reading.await.unwrap_or(Err(ServiceError::Stopping))?;
         self.with_log(move |log| {
-            let policy = Policy::read(&inner.policy_path)?;
             let hash = policy.hash();
             if hash != inner.policy.load().hash() {
                 log.append(Step::PolicyApplied { policy: hash }, now())?;

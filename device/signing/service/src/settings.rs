@@ -173,6 +173,18 @@ const fn default_program_seconds() -> u64 {
     30
 }
 
+/// Whoever can change the settings or the policy decides what is signed.
+///
+/// # Errors
+/// What is wrong with the file's mode. A file that is not there has none.
+pub(crate) fn check_owner_writes(path: &Path) -> Result<(), &'static str> {
+    use std::os::unix::fs::PermissionsExt as _;
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.permissions().mode() & 0o022 != 0 => Err("others can change it: chmod go-w"),
+        _ => Ok(()),
+    }
+}
+
 impl Settings {
     /// Reads a settings file.
     ///
@@ -182,6 +194,7 @@ impl Settings {
         use std::io::Read as _;
         let unreadable = |reason: String| SettingsError::Unreadable { path: path.to_owned(), reason };
         let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        check_owner_writes(path).map_err(|reason| unreadable(reason.to_owned()))?;
         let mut text = String::new();
         file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
         if text.len() as u64 > MAX_BYTES {

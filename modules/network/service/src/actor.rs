@@ -254,11 +254,12 @@ impl NetworkActor {
         if let Some(time) = self.sync.wakes_at(clock.now) {
             wakes_at = wakes_at.min(time);
         }
+        // The gates first: what is shown as synced takes transactions.
+        self.open_gates();
         self.show_progress(clock);
         if let Some(time) = self.log.wakes_at() {
             wakes_at = wakes_at.min(time);
         }
-        self.open_gates();
         self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
     }
 

@@ -58,22 +58,26 @@ pub(crate) struct Cycle {
     pub(crate) blocks: BlockQueue,
     /// Height of the first block that is asked for.
     pub(crate) starting: u64,
+    goal: Option<u64>,
     /// Whether an import runs.
     pub(crate) is_importing: bool,
 }
 
 impl Cycle {
     pub(crate) fn new(source: NodeId, head: u64) -> Self {
-        Self { source, stage: Stage::Height, blocks: BlockQueue::default(), starting: head, is_importing: false }
+        Self {
+            source,
+            stage: Stage::Height,
+            blocks: BlockQueue::default(),
+            starting: head,
+            goal: None,
+            is_importing: false,
+        }
     }
 
-    /// The height that the cycle leads to, once it is known.
+    /// The height that the cycle leads to, once it is known, until the import has said its last word.
     pub(crate) const fn goal(&self) -> Option<u64> {
-        match &self.stage {
-            Stage::Height | Stage::End => None,
-            Stage::Ancestor(search) => Some(search.goal),
-            Stage::Download(headers) => Some(headers.goal()),
-        }
+        self.goal
     }
 
     /// The next question to the source.
@@ -129,6 +133,7 @@ impl Cycle {
             [] => return Step::Fail(Fault::EmptyAnswer, "no header of its own head"),
             _ => return Step::Fail(Fault::WrongAnswer, "another header than that of its head"),
         };
+        self.goal = Some(header.number);
         self.stage = Stage::Ancestor(Search::new(header.number, local.number, committed));
         Step::Continue
     }

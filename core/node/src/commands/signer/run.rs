@@ -87,6 +87,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 fn stop(settings: &Settings, error: ServiceError) -> Stop {
     match error {
         ServiceError::Policy(error) => Stop::Usage(format!("{}: {error}", settings.policy.display())),
+        error @ ServiceError::Exposed { .. } => Stop::Usage(error.to_string()),
         ServiceError::Log(error) => Stop::DataFolder(error.to_string()),
         error => Stop::failure(error),
     }
@@ -129,9 +130,23 @@ impl Keys {
     }
 }
 
+/// The service's passwords are for its owner alone.
+fn check_private(path: &Path) -> Result<(), Stop> {
+    use std::os::unix::fs::PermissionsExt as _;
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+            Err(Stop::Usage(format!("passwords: {}: others can read it: chmod 600", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn unlock(settings: &Settings, directory: &WalletDirectory) -> Result<(), Stop> {
     let mut passwords = match &settings.passwords {
-        Some(path) => Passwords::from_file(path)?,
+        Some(path) => {
+            check_private(path)?;
+            Passwords::from_file(path)?
+        }
         None => Passwords::Terminal,
     };
     for account in &settings.unlock {

@@ -36,7 +36,7 @@ pub(crate) async fn answer(
     match method {
         "eth_accounts" | "account_list" => return to_json(&service.accounts()),
         "account_version" => return to_json(&ACCOUNT_VERSION),
-        "rpc_discover" => return Ok(DISCOVERY.as_bytes().to_vec()),
+        "rpc_discover" => return in_one_line(DISCOVERY),
         _ => {}
     }
     let ask = ask(method, &arguments)?;
@@ -50,6 +50,12 @@ pub(crate) async fn answer(
         Subject::Validator(_) => to_json(&Bytes::copy_from_slice(&signed.signature.to_block_bytes())),
         _ => to_json(&message_bytes(&signed)),
     }
+}
+
+/// Answers are single lines, by which clients of the socket tell them apart.
+fn in_one_line(json: &str) -> Result<Vec<u8>, Failure> {
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|error| Failure::server(error.to_string()))?;
+    to_json(&value)
 }
 
 /// What a method asks to be signed.
