@@ -49,7 +49,8 @@ fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for lo
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run (45 minutes); ARGS="--parts requests" for a part
 	@scripts/setup.sh test
 	$(CARGO) build --release -p tenon-bench -p tenon-bench-import
-	$(CARGO) bench --no-run -p tenon-host --bench plugin_hop -p tenon-native-consensus --bench native_headers
+	$(CARGO) bench --no-run -p tenon-host --bench plugin_hop -p tenon-native-consensus --bench native_headers \
+	    -p tenon-signing-policy --bench decide
 	benches/run.py $(ARGS)
 
 soak: build ## full load for SECONDS (3600) or a million blocks: memory and open files must stay flat

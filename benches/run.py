@@ -7,6 +7,7 @@
   start     seconds to the first answer, and idle memory
   hops      the round trip to a plugin (criterion)
   import    benches/importing.py with its defaults: against the sum of its parts, over growing states
+  device    benches/device.py with its defaults: what a hardware wallet costs, on the simulator; the signing service's decision
   sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
 
 Absolute figures differ between machines; docs/performance.md records the ratios.
@@ -23,6 +24,7 @@ import pathlib
 import sys
 import tempfile
 
+import device
 import hops
 import importing
 import rpc_table
@@ -32,7 +34,7 @@ import start
 import sweep
 from targets import report_targets
 
-PARTS = ("requests", "start", "hops", "import", "sweep")
+PARTS = ("requests", "start", "hops", "import", "device", "sweep")
 
 
 def main():
@@ -82,6 +84,9 @@ def measure(arguments, folder):
         figures["import"] = importing.measure(importing.arguments([]))
         print(importing.report(figures["import"]))
         targets += importing.targets(figures["import"])
+    if "device" in arguments.parts:
+        figures["device"] = device.measure(device.arguments([]), folder)
+        targets += device.targets(figures["device"])
     if "sweep" in arguments.parts:
         found = sweep.measure(sweep.arguments([]), folder)
         sweep.report(found)

@@ -245,6 +245,7 @@ ATTEMPTS = {
     "the nonce again, another rule": ("payroll", SIGN, tokens(FRIEND, 1, nonce=0)),
     "the nonce again, the other method": ("payroll", "account_signTransaction", transaction(value=2)),
     "the nonce of the token again": ("payroll", SIGN, tokens(FRIEND, 99, nonce=1)),
+    "a nonce that no chain takes": ("payroll", SIGN, transaction(nonce=2**64 - 1)),
     "what the window has left and a wei": ("payroll", SIGN, transaction(value=ETHER + 1, nonce=3)),
     # Calls of the token.
     "one token more": ("payroll", SIGN, tokens(FRIEND, 101)),

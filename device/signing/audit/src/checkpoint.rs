@@ -81,6 +81,19 @@ fn message(number: u64, hash: B256) -> Message {
     Message::from_digest(digest.into())
 }
 
+/// The public key (33 bytes) of the log's key file; `None` if the file is not there.
+pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
+    let path = folder.join(KEY_FILE);
+    match fs::read(&path).map(Zeroizing::new) {
+        Ok(bytes) => match read_key(&bytes) {
+            Some(key) => Ok(Some(key.public_key(SECP256K1).serialize().to_vec().into())),
+            None => Err(AuditError::Checkpoint { path, reason: "it is no key of 32 bytes" }),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(AuditError::file(path, error)),
+    }
+}
+
 /// Writes checkpoints.
 pub(crate) struct Sealer {
     folder: PathBuf,
@@ -94,8 +107,8 @@ impl Drop for Sealer {
 }
 
 impl Sealer {
-    /// Reads the log's key, or makes one if the folder has none.
-    pub(crate) fn open(folder: &Path) -> Result<Self, AuditError> {
+    /// Reads the log's key, or makes one for a log that has no checkpoint yet.
+    pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
             return Err(AuditError::Exposed { path, reason: "others can read the log's key: chmod 600" });
@@ -103,15 +116,26 @@ impl Sealer {
         let key = match fs::read(&path).map(Zeroizing::new) {
             Ok(bytes) => read_key(&bytes)
                 .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is no key of 32 bytes" })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => new_key(&path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && checkpoint.is_none() => new_key(&path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(AuditError::Checkpoint {
+                    path,
+                    reason: "the log's key is missing; restore it from a copy",
+                });
+            }
             Err(error) => return Err(AuditError::file(path, error)),
         };
         Ok(Self { folder: folder.to_owned(), key })
     }
 
+    /// The public key, compressed (33 bytes).
+    pub(crate) fn public_key(&self) -> Bytes {
+        self.key.public_key(SECP256K1).serialize().to_vec().into()
+    }
+
     /// Whether a checkpoint is signed with this key.
     pub(crate) fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
-        checkpoint.key[..] == self.key.public_key(SECP256K1).serialize()
+        checkpoint.key == self.public_key()
     }
 
     /// Puts a checkpoint in place of the last one, in one step.

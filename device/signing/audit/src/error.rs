@@ -42,6 +42,12 @@ pub enum AuditError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A log can't be checked without the key that its checkpoints are signed with.
+    #[error(
+        "{}: whether it is signed with the log's key can't be known: audit.key is not beside it; give the public key with \
+         --key (the service prints it when it starts)", .0.display()
+    )]
+    NoKey(PathBuf),
     /// An earlier line could not be written: the state of the file is not known.
     #[error("the log could not be written before; start the service again")]
     Broken,

@@ -15,6 +15,7 @@ mod error;
 mod line;
 mod log;
 mod memory;
+mod nonces;
 mod scan;
 
 pub use checkpoint::Checkpoint;

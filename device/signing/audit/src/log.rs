@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 
 use crate::{
     AuditError, Checkpoint, Line, Memory, Report, Step,
@@ -42,6 +42,8 @@ pub struct AuditLog {
 pub struct Opened {
     /// The log as it was.
     pub report: Report,
+    /// The public key that its checkpoints are signed with, compressed (33 bytes).
+    pub key: Bytes,
 }
 
 impl AuditLog {
@@ -60,18 +62,19 @@ impl AuditLog {
         let lock = locked(folder)?;
         let mut memory = Memory::default();
         let (report, end) = scan(folder, |line| memory.take(line))?;
-        let sealer = Sealer::open(folder)?;
-        if Checkpoint::read(folder)?.is_some_and(|checkpoint| !sealer.has_signed(&checkpoint)) {
+        let checkpoint = Checkpoint::read(folder)?;
+        let sealer = Sealer::open(folder, checkpoint.as_ref())?;
+        if checkpoint.is_some_and(|checkpoint| !sealer.has_signed(&checkpoint)) {
             let path = folder.join("checkpoint.json");
             return Err(AuditError::Checkpoint { path, reason: "it is signed with another key than the log's" });
         }
         let path = end.path.unwrap_or_else(|| path_of(folder, 1));
         let file = opened(&path, end.length, report.torn_bytes > 0)?;
         let last = (report.entries, report.last_hash);
-        let folder = folder.to_owned();
+        let (folder, key) = (folder.to_owned(), sealer.public_key());
         let log =
             Self { folder, file, path, length: end.length, last, memory, sealer, is_broken: false, file_bytes, lock };
-        Ok((log, Opened { report }))
+        Ok((log, Opened { report, key }))
     }
 
     /// What the entries mean for requests.

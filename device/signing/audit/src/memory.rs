@@ -1,14 +1,12 @@
 //! What the log means for later requests: windows, nonces, rounds.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_signing_policy::{History, Kind, Spent};
 
-use crate::{Line, Step};
+use crate::{Line, Step, nonces::Nonces};
 
-/// Nonces of an account that are remembered, from the highest one down. Lower ones count as used by another transaction.
-const REMEMBERED_NONCES: usize = 10_000;
 /// Entries of a rule's windows. A rule that let more through within its window counts the oldest of them for ever.
 const REMEMBERED_IN_WINDOWS: usize = 100_000;
 /// Longest window of a policy, seconds.
@@ -17,9 +15,9 @@ const LONGEST_WINDOW: u64 = 366 * 86_400;
 /// Why a guard refuses a signature, whatever the policy says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardRefusal {
-    /// Another transaction was signed for the nonce.
-    #[error("another transaction was signed for this nonce of the account")]
-    Nonce,
+    /// The rule's transactions left too many gaps between nonces.
+    #[error("too many nonces between those that were signed are left out; sign for one next to them first")]
+    Gaps,
     /// Another message was signed for the round.
     #[error("another message was signed for this round")]
     Round,
@@ -32,7 +30,7 @@ pub enum GuardRefusal {
 #[derive(Debug, Default)]
 pub struct Memory {
     windows: HashMap<String, Window>,
-    nonces: HashMap<(u64, Address), Nonces>,
+    nonces: Nonces,
     rounds: HashMap<(u64, Address, Kind), (u64, B256)>,
     latest: u64,
     last_request: u64,
@@ -46,13 +44,6 @@ struct Window {
     dropped: Spent,
 }
 
-#[derive(Debug, Default)]
-struct Nonces {
-    signed: BTreeMap<u64, B256>,
-    /// Nonces below it are not remembered.
-    forgotten_below: u64,
-}
-
 impl Memory {
     /// Takes in a line of the log.
     pub fn take(&mut self, line: &Line) {
@@ -60,8 +51,11 @@ impl Memory {
         match &line.entry {
             Step::Asked { request, .. } => self.last_request = self.last_request.max(*request),
             Step::SignedTransaction { rule, account, chain_id, nonce, value, fee, hash, .. } => {
-                self.count(rule, line.time, *value, *fee);
-                self.nonces.entry((*chain_id, *account)).or_default().add(*nonce, *hash);
+                // A chain takes a transaction once, however often its signature was asked for.
+                let is_again = self.signed_for_nonce(*chain_id, *account, *nonce) == Some(*hash);
+                let (value, fee) = if is_again { (U256::ZERO, U256::ZERO) } else { (*value, *fee) };
+                self.count(rule, line.time, value, fee);
+                self.nonces.add(rule, (*chain_id, *account), *nonce, *hash);
             }
             Step::Signed { rule, .. } => self.count(rule, line.time, U256::ZERO, U256::ZERO),
             Step::SignedForConsensus { rule, account, chain_id, kind, round, hash, .. } => {
@@ -77,21 +71,13 @@ impl Memory {
         self.last_request
     }
 
-    /// Whether a transaction may be signed for a nonce. The same one may be signed again; another one only with
-    /// `may_replace`, which a rule gives.
+    /// Whether the nonce of a rule's transaction can be remembered.
     ///
     /// # Errors
-    /// [`GuardRefusal::Nonce`].
-    pub fn check_nonce(
-        &self,
-        (chain_id, account, nonce): (u64, Address, u64),
-        hash: B256,
-        may_replace: bool,
-    ) -> Result<(), GuardRefusal> {
-        match self.signed_for_nonce(chain_id, account, nonce) {
-            Some(signed) if signed != hash && !may_replace => Err(GuardRefusal::Nonce),
-            _ => Ok(()),
-        }
+    /// [`GuardRefusal::Gaps`].
+    pub fn check_gaps(&self, rule: &str, (chain_id, account, nonce): (u64, Address, u64)) -> Result<(), GuardRefusal> {
+        let has_room = self.nonces.has_room(rule, (chain_id, account), nonce);
+        has_room.then_some(()).ok_or(GuardRefusal::Gaps)
     }
 
     /// Whether a consensus message may be signed: never for an earlier round than before, and never another one for the
@@ -132,17 +118,6 @@ impl Memory {
     }
 }
 
-impl Nonces {
-    fn add(&mut self, nonce: u64, hash: B256) {
-        self.signed.insert(nonce, hash);
-        while self.signed.len() > REMEMBERED_NONCES
-            && let Some((lowest, _)) = self.signed.pop_first()
-        {
-            self.forgotten_below = self.forgotten_below.max(lowest.saturating_add(1));
-        }
-    }
-}
-
 impl History for Memory {
     fn spent(&self, rule: &str, after: u64) -> Spent {
         let Some(window) = self.windows.get(rule) else { return Spent::default() };
@@ -161,11 +136,6 @@ impl History for Memory {
     }
 
     fn signed_for_nonce(&self, chain_id: u64, account: Address, nonce: u64) -> Option<B256> {
-        let nonces = self.nonces.get(&(chain_id, account))?;
-        match nonces.signed.get(&nonce) {
-            Some(hash) => Some(*hash),
-            // Of a forgotten one no transaction's hash is the zero hash.
-            None => (nonce < nonces.forgotten_below).then_some(B256::ZERO),
-        }
+        self.nonces.signed((chain_id, account), nonce)
     }
 }

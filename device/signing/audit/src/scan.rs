@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 
 use crate::{
     AuditError, Checkpoint, Line,
+    checkpoint::public_key,
     line::{MAX_LINE, hash_of},
 };
 
@@ -28,6 +29,8 @@ pub struct Report {
     pub last_hash: B256,
     /// Time of the last entry, seconds since 1970.
     pub last_time: u64,
+    /// The key that signed the checkpoint, compressed (33 bytes); `None` if there is no checkpoint.
+    pub key: Option<Bytes>,
     /// Bytes of a line at the end that was being written when the service ended. No signature waited for it any more.
     pub torn_bytes: u64,
 }
@@ -42,10 +45,25 @@ pub(crate) struct End {
 
 /// Checks a log, and passes each line to `take`. The folder may be in use; lines that are written meanwhile are not seen.
 ///
+/// The checkpoint must be signed with `key` (compressed, 33 bytes), or with the key file of the folder if `key` is not
+/// given: with any other one, a person who can write the files could have written all of them anew.
+///
 /// # Errors
-/// [`AuditError`]: a line was changed, removed, swapped or added, the end was cut off, or a file can't be read.
-pub fn verify(folder: &Path, take: impl FnMut(&Line)) -> Result<Report, AuditError> {
-    Ok(scan(folder, take)?.0)
+/// [`AuditError`]: a line was changed, removed, swapped or added, the end was cut off, the checkpoint is signed with
+/// another key, no key is given and the folder has none, or a file can't be read.
+pub fn verify(folder: &Path, key: Option<&Bytes>, take: impl FnMut(&Line)) -> Result<Report, AuditError> {
+    let (report, _) = scan(folder, take)?;
+    let Some(signer) = &report.key else { return Ok(report) };
+    let own = match key {
+        Some(key) => Some(key.clone()),
+        None => public_key(folder)?,
+    };
+    let path = || folder.join("checkpoint.json");
+    match own {
+        Some(own) if own == *signer => Ok(report),
+        Some(_) => Err(AuditError::Checkpoint { path: path(), reason: "it is signed with another key than the log's" }),
+        None => Err(AuditError::NoKey(path())),
+    }
 }
 
 /// The same, and the end of the last file.
@@ -61,6 +79,7 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
         end = End { path: Some(path.clone()), length: found.read(&mut at_checkpoint, &mut take)? };
         report.files += 1;
     }
+    report.key = checkpoint.as_ref().map(|checkpoint| checkpoint.key.clone());
     match checkpoint {
         None if report.entries > 0 => {
             let path = folder.join("checkpoint.json");

@@ -72,7 +72,7 @@ fn what_was_signed_is_remembered_by_the_next_start() {
     log.append(signed(9, 9, 9), NOW).unwrap();
     assert_eq!(log.memory().latest(), NOW + 4, "the clock was set back");
     drop(log);
-    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 6);
+    assert_eq!(verify(folder.path(), None, |_| {}).unwrap().entries, 6);
 }
 
 #[test]
@@ -124,6 +124,20 @@ fn a_checkpoint_of_another_key_or_none_is_refused() {
 }
 
 #[test]
+fn a_log_is_unchanged_only_by_its_own_key() {
+    let (folder, other) = (log_of(3, 1 << 20), log_of(3, 1 << 20));
+    let key = verify(folder.path(), None, |_| {}).unwrap().key.unwrap();
+    // As if everything had been written anew, with another key.
+    fs::remove_file(folder.path().join("audit.key")).unwrap();
+    assert!(matches!(verify(folder.path(), None, |_| {}), Err(AuditError::NoKey(_))));
+    assert_eq!(verify(folder.path(), Some(&key), |_| {}).unwrap().entries, 3);
+    let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AuditError::Checkpoint { .. }), "{refused}");
+    assert!(!folder.path().join("audit.key").exists(), "no other key is made");
+    assert!(matches!(verify(other.path(), Some(&key), |_| {}), Err(AuditError::Checkpoint { .. })));
+}
+
+#[test]
 fn a_line_that_was_being_written_is_removed_and_one_that_was_acknowledged_is_not() {
     let folder = log_of(2, 1 << 20);
     let path = only_file(folder.path());
@@ -134,7 +148,7 @@ fn a_line_that_was_being_written_is_removed_and_one_that_was_acknowledged_is_not
     assert_eq!((opened.report.entries, opened.report.torn_bytes), (2, 21));
     log.append(signed(2, 2, 2), NOW + 9).unwrap();
     drop(log);
-    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 3);
+    assert_eq!(verify(folder.path(), None, |_| {}).unwrap().entries, 3);
 
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
@@ -163,7 +177,7 @@ fn one_process_at_a_time_has_the_folder() {
     let (_log, _) = AuditLog::open(folder.path()).unwrap();
 
     assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::InUse(_))));
-    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 1, "a check does not need the lock");
+    assert_eq!(verify(folder.path(), None, |_| {}).unwrap().entries, 1, "a check does not need the lock");
 }
 
 #[test]
@@ -187,7 +201,7 @@ fn an_entry_that_is_too_long_is_refused_and_the_log_goes_on() {
     assert!(matches!(log.append(long, NOW), Err(AuditError::TooLong(_))));
     log.append(Step::Failed { request: 1, reason: "\u{1b}[2J \"quoted\"\n".to_owned() }, NOW).unwrap();
     drop(log);
-    assert_eq!(verify(folder.path(), |_| {}).unwrap().entries, 2);
+    assert_eq!(verify(folder.path(), None, |_| {}).unwrap().entries, 2);
 }
 
 #[test]
@@ -201,19 +215,29 @@ fn secrets_of_the_log_are_for_its_owner_only() {
 }
 
 #[test]
-fn a_nonce_is_signed_for_once_and_a_forgotten_one_counts_as_used() {
+fn the_same_transaction_again_spends_nothing_more() {
     let mut memory = Memory::default();
-    let hash = |nonce: u64| keccak256(nonce.to_be_bytes());
-    for nonce in 0..10_002 {
-        memory.take(&Line { number: nonce + 1, time: NOW, previous: B256::ZERO, entry: signed(nonce, nonce, 0) });
+    for number in 1..4 {
+        memory.take(&Line { number, time: NOW, previous: B256::ZERO, entry: signed(number, 7, 5) });
     }
-    let check = |nonce, hash, may_replace| memory.check_nonce((50, ACCOUNT, nonce), hash, may_replace);
+    let spent = memory.spent("salaries", 0);
+    assert_eq!(spent, Spent { value: U256::from(5), fee: U256::from(1), requests: 3 });
+}
 
-    assert_eq!(check(10_001, hash(10_001), false), Ok(()), "the same again");
-    assert_eq!(check(10_001, hash(1), false), Err(GuardRefusal::Nonce));
-    assert_eq!(check(10_001, hash(1), true), Ok(()));
-    assert_eq!(check(10_002, hash(1), false), Ok(()), "a new one");
-    assert_eq!(check(1, hash(1), false), Err(GuardRefusal::Nonce), "forgotten");
+#[test]
+fn nonces_that_leave_too_many_gaps_are_refused_and_others_stay_open() {
+    let mut memory = Memory::default();
+    for number in 0..10_000 {
+        let nonce = 1_000_000 + 2 * number;
+        memory.take(&Line { number, time: NOW, previous: B256::ZERO, entry: signed(number, nonce, 0) });
+    }
+    let check = |rule, nonce| memory.check_gaps(rule, (50, ACCOUNT, nonce));
+
+    assert_eq!(check("salaries", 0), Err(GuardRefusal::Gaps));
+    assert_eq!(check("salaries", 1_000_001), Ok(()), "next to one that was signed");
+    assert_eq!(check("another rule", 0), Ok(()));
+    assert_eq!(memory.signed_for_nonce(50, ACCOUNT, 0), None, "no far nonce closes a near one");
+    assert_eq!(memory.signed_for_nonce(50, ACCOUNT, 1_000_002), Some(keccak256(1_000_002_u64.to_be_bytes())));
 }
 
 #[test]

@@ -183,9 +183,11 @@ fn shown_value(value: &DynSolValue, level: usize) -> String {
     }
 }
 
+/// Number of bytes that are shown of longer ones.
+pub(crate) const MAX_SHOWN_BYTES: usize = 128;
+
 /// Bytes for a person: all of a few, the beginning and the number of many.
 pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
-    const MAX_SHOWN_BYTES: usize = 128;
     match bytes.get(..MAX_SHOWN_BYTES) {
         Some(first) if bytes.len() > MAX_SHOWN_BYTES => {
             format!("{}… ({} bytes)", hex::encode_prefixed(first), bytes.len())

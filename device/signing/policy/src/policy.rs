@@ -250,6 +250,8 @@ fn never_signed(request: &Request) -> Option<&'static str> {
     match (&transaction.payload, transaction.chain_id) {
         (_, None) => Some("a transaction without a chain id would be valid on every chain"),
         (TransactionPayload::Blob { .. }, _) => Some("blob transactions are not signed here"),
+        // EIP-2681: no account ever has it, and no chain takes it.
+        _ if transaction.nonce == u64::MAX => Some("the nonce is 2^64 - 1, which no chain takes"),
         _ => None,
     }
 }

@@ -5,12 +5,17 @@ use serde::{Deserialize, Serialize};
 use tenon_api::{Transaction, TransactionPayload};
 
 use crate::{
-    Interfaces, Kind, Request, ShownText, Subject, TypedMessage, ValidatorMessage, amount::show_amount,
-    approval::unlimited_approval, interfaces::shown_bytes, request::max_fee,
+    Interfaces, Kind, Request, ShownText, Subject, TypedMessage, ValidatorMessage,
+    amount::show_amount,
+    approval::unlimited_approval,
+    interfaces::{MAX_SHOWN_BYTES, shown_bytes},
+    request::max_fee,
 };
 
 /// Maximum number of lines.
 const MAX_LINES: usize = 200;
+/// Maximum number of accounts of an access list, and of storage keys of each.
+const MAX_LISTED: usize = 8;
 
 /// A line: what it is, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,7 +84,7 @@ impl Presentation {
             Subject::Raw(bytes) => {
                 shown.title = "Sign bytes whose meaning is not known".to_owned();
                 shown.mark(Mark::Blind);
-                shown.line("Bytes", shown_bytes(bytes));
+                shown.bytes("Bytes", bytes);
             }
             Subject::Validator(message) => shown.validator(message),
         }
@@ -111,7 +116,7 @@ impl Presentation {
         self.payload(&transaction.payload);
         match transaction.to {
             Some(contract) if !transaction.input.is_empty() => self.call(contract, &transaction.input, interfaces),
-            None => self.line("Code", shown_bytes(&transaction.input)),
+            None => self.bytes("Code", &transaction.input),
             _ => {}
         }
     }
@@ -124,8 +129,14 @@ impl Presentation {
             | TransactionPayload::Blob { access_list, .. }
             | TransactionPayload::SetCode { access_list, .. } => access_list,
         };
-        if !access_list.is_empty() {
-            self.line("Access list", format!("{} accounts", access_list.len()));
+        for entry in access_list.iter().take(MAX_LISTED) {
+            let keys = entry.storage_keys.iter().take(MAX_LISTED).map(ToString::to_string);
+            let keys: Vec<String> = keys.collect();
+            self.line("Access list", [&[entry.address.to_checksum(None)], &keys[..]].concat().join(" "));
+        }
+        if access_list.len() > MAX_LISTED || access_list.iter().any(|entry| entry.storage_keys.len() > MAX_LISTED) {
+            self.mark(Mark::Cut);
+            self.line("Access list, whole", format!("{} accounts", access_list.len()));
         }
         if let TransactionPayload::SetCode { authorization_list, .. } = payload {
             self.mark(Mark::Delegation);
@@ -160,10 +171,7 @@ impl Presentation {
                 self.text(&format!("{name} ({})", argument.kind), &shown);
             }
         }
-        self.line("Data", shown_bytes(data));
-        if data.len() > 128 {
-            self.mark(Mark::Cut);
-        }
+        self.bytes("Data", data);
     }
 
     fn message(&mut self, bytes: &[u8]) {
@@ -174,7 +182,7 @@ impl Presentation {
             }
             Err(_) => {
                 self.mark(Mark::Blind);
-                self.line("Message, no text", shown_bytes(bytes));
+                self.bytes("Message, no text", bytes);
             }
         }
         self.line("Length", format!("{} bytes", bytes.len()));
@@ -224,6 +232,14 @@ impl Presentation {
     /// A line whose value is ours.
     fn line(&mut self, label: &str, value: String) {
         self.lines.push(Line { label: label.to_owned(), value });
+    }
+
+    /// Bytes, of which the first ones are shown.
+    fn bytes(&mut self, label: &str, bytes: &[u8]) {
+        if bytes.len() > MAX_SHOWN_BYTES {
+            self.mark(Mark::Cut);
+        }
+        self.line(label, shown_bytes(bytes));
     }
 
     /// A line whose label or value comes from outside.

@@ -4,7 +4,7 @@ use std::{cell::RefCell, path::Path};
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use proptest::prelude::*;
-use tenon_api::{Transaction, TransactionPayload, TransactionSignature};
+use tenon_api::{AccessListItem, Transaction, TransactionPayload, TransactionSignature};
 
 use super::*;
 
@@ -616,6 +616,35 @@ fn a_person_reads_what_would_be_signed() {
     assert_eq!(blind.marks, [Mark::Blind]);
     assert_eq!(shown(&with(|it| it.to = None)).marks, [Mark::Creation]);
     assert_eq!(shown(&with(|it| it.payload = set_code())).marks, [Mark::Delegation]);
+    assert_eq!(shown(&with(|it| (it.to, it.input) = (None, vec![1; 129].into()))).marks, [Mark::Creation, Mark::Cut]);
+}
+
+#[test]
+fn an_access_list_is_shown_whole_or_marked() {
+    let policy = policy("");
+    let shown = |accounts: u8, keys: u8| {
+        let entry = |account: u8| AccessListItem {
+            address: Address::repeat_byte(account),
+            storage_keys: (0..keys).map(B256::repeat_byte).collect(),
+        };
+        let access_list: Vec<_> = (0..accounts).map(entry).collect();
+        let payload = TransactionPayload::AccessList { gas_price: U256::from(1), access_list };
+        Presentation::new(&with(|it| it.payload = payload.clone()), policy.interfaces())
+    };
+    let listed = |shown: &Presentation| shown.lines.iter().filter(|line| line.label == "Access list").count();
+
+    let whole = shown(2, 1);
+    assert_eq!((listed(&whole), whole.marks.as_slice()), (2, &[][..]));
+    assert!(whole.lines.iter().any(|line| line.value.ends_with(&B256::ZERO.to_string())));
+    assert_eq!((listed(&shown(9, 0)), shown(9, 0).marks), (8, vec![Mark::Cut]));
+    assert_eq!(shown(1, 9).marks, [Mark::Cut]);
+}
+
+#[test]
+fn the_last_nonce_is_never_signed() {
+    let policy = policy(PAYROLL);
+    assert_eq!(outcome(&policy, &with(|it| it.nonce = u64::MAX - 1)), Outcome::Allow);
+    assert_eq!(outcome(&policy, &with(|it| it.nonce = u64::MAX)), Outcome::Deny);
 }
 
 #[test]

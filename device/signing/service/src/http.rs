@@ -187,11 +187,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, request: Request<Incoming>) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    if method == Method::GET && path == "/upcheck" {
-        return text(StatusCode::OK, "OK");
-    }
     if request.headers().contains_key(header::ORIGIN) {
         return text(StatusCode::FORBIDDEN, "web pages are no clients of the signing service");
+    }
+    if method == Method::GET && path == "/upcheck" {
+        return text(StatusCode::OK, "OK");
     }
     let Some(client) = certificate.or_else(|| state.clients.of_token(&request)) else {
         return text(StatusCode::UNAUTHORIZED, "a client's bearer token or certificate is needed");

@@ -442,7 +442,17 @@ impl Service {
             (_, Some(_)) => Some("a validator's key signs consensus messages only".to_owned()),
             (_, None) => None,
         };
-        refusal.map_or_else(|| policy.decide(request, memory, now), denied)
+        if let Some(refusal) = refusal {
+            return denied(refusal);
+        }
+        let decision = policy.decide(request, memory, now);
+        match (&request.subject, &decision.rule, decision.outcome) {
+            (Subject::Transaction { transaction, .. }, Some(rule), Outcome::Allow | Outcome::Ask) => {
+                let of = (transaction.chain_id.unwrap_or_default(), request.account, transaction.nonce);
+                memory.check_gaps(rule, of).map_or_else(|refusal| denied(refusal.to_string()), |()| decision)
+            }
+            _ => decision,
+        }
     }
 
     /// Waits until enough people approved.

@@ -107,7 +107,7 @@ impl Setup {
 
     fn log(&self) -> Vec<Line> {
         let mut lines = Vec::new();
-        verify(&self.folder.path().join("log"), |line| lines.push(line.clone())).unwrap();
+        verify(&self.folder.path().join("log"), None, |line| lines.push(line.clone())).unwrap();
         lines
     }
 
@@ -149,11 +149,12 @@ async fn a_transaction_within_its_rule_is_signed_and_has_its_lines() {
 async fn windows_and_nonces_hold_over_a_restart() {
     let mut setup = setup("");
     setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
-    // The same one again is no second one for the nonce, but counts in the window.
+    setup.call("payroll", "eth_signTransaction", setup.transfer(&[("nonce", json!("0x1"))])).await.unwrap();
+    // The same one again is no second one for the nonce, and spends nothing more of the window.
     setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
 
     let other = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x0"))]);
-    let next = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x1"))]);
+    let next = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x2"))]);
     for _ in 0..2 {
         assert!(setup.call("payroll", "eth_signTransaction", other.clone()).await.is_err());
         assert!(setup.call("payroll", "eth_signTransaction", next.clone()).await.is_err());
@@ -162,7 +163,7 @@ async fn windows_and_nonces_hold_over_a_restart() {
         let service = open(folder.path(), "");
         setup = Setup { accounts: service.accounts(), folder, service };
     }
-    assert_eq!(setup.signatures(), 2);
+    assert_eq!(setup.signatures(), 3);
 }
 
 #[tokio::test]

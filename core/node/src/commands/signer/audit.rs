@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use alloy_primitives::hex;
+use alloy_primitives::{Bytes, hex};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 use tenon_signing_audit::{AuditError, Line, verify};
@@ -20,6 +20,8 @@ Examples:
 pub(super) fn definition() -> Command {
     let folder = Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf));
     let folder = folder.help("The folder of the log");
+    let key = Arg::new("key").long("key").value_name("PUBLIC_KEY").value_parser(public_key);
+    let key = key.help("The log's public key (33 bytes, hexadecimal), where audit.key is not in the folder");
     let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(value_parser!(u64));
     Command::new("audit")
         .about("The log of what was asked, decided and signed")
@@ -29,14 +31,14 @@ pub(super) fn definition() -> Command {
         .subcommands([
             Command::new("verify")
                 .about("Check every line, the chain of hashes and the checkpoint; exit code 1 if something was changed")
-                .arg(folder.clone()),
+                .args([folder.clone(), key.clone()]),
             Command::new("show")
                 .about("Print the entries, one a line")
-                .arg(folder.clone())
+                .args([folder.clone(), key.clone()])
                 .arg(request.help("Only those of this request")),
             Command::new("export")
                 .about("Print the lines of all files as they are, after a check")
-                .arg(folder)
+                .args([folder, key])
                 .arg(Arg::new("checked").long("no-check").action(ArgAction::SetFalse).help("Print without a check")),
         ])
 }
@@ -54,6 +56,18 @@ fn folder(matches: &ArgMatches) -> &Path {
     matches.get_one::<PathBuf>("folder").map_or(Path::new("."), PathBuf::as_path)
 }
 
+/// The key that is given, compressed.
+fn key(matches: &ArgMatches) -> Option<&Bytes> {
+    matches.get_one("key")
+}
+
+fn public_key(text: &str) -> Result<Bytes, String> {
+    match text.parse::<Bytes>() {
+        Ok(key) if key.len() == 33 => Ok(key),
+        _ => Err("a public key has 33 bytes in hexadecimal".to_owned()),
+    }
+}
+
 /// A folder that can't be read is a wrong argument; a changed log is a failure.
 fn stop(error: AuditError) -> Stop {
     match error {
@@ -63,13 +77,16 @@ fn stop(error: AuditError) -> Stop {
 }
 
 fn check(matches: &ArgMatches) -> Result<(), Stop> {
-    let report = verify(folder(matches), |_| {}).map_err(stop)?;
+    let report = verify(folder(matches), key(matches), |_| {}).map_err(stop)?;
     let mut text = format!(
         "{} entries in {} files, unchanged; the last has the hash {}\n",
         report.entries,
         report.files,
         hex::encode_prefixed(report.last_hash)
     );
+    if let Some(key) = &report.key {
+        text.push_str(&format!("its checkpoint is signed with the key {key}\n"));
+    }
     if report.torn_bytes > 0 {
         text.push_str(
             "the last line is incomplete: the service ended while it was written, and nothing was signed for it\n",
@@ -81,7 +98,7 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
 fn show(matches: &ArgMatches) -> Result<(), Stop> {
     let wanted = matches.get_one::<u64>("request").copied();
     let mut printed = Ok(());
-    let shown = verify(folder(matches), |line| {
+    let shown = verify(folder(matches), key(matches), |line| {
         if printed.is_ok()
             && let Some(text) = shown_line(line, wanted)
         {
@@ -111,7 +128,7 @@ fn shown_line(line: &Line, wanted: Option<u64>) -> Option<String> {
 fn export(matches: &ArgMatches) -> Result<(), Stop> {
     let folder = folder(matches);
     if matches.get_flag("checked") {
-        verify(folder, |_| {}).map_err(stop)?;
+        verify(folder, key(matches), |_| {}).map_err(stop)?;
     }
     for path in tenon_signing_audit::files(folder).map_err(stop)? {
         let bytes = std::fs::read(&path).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))?;

@@ -5,6 +5,7 @@ use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy_primitives::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{KeystoreOptions, WalletDirectory};
@@ -78,7 +79,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         tracing::warn!("the policy has no rule: every request is denied");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failure)?;
-    let served = runtime.block_on(serve(&settings, keys, service));
+    let served = runtime.block_on(serve(&settings, keys, service, &opened.key));
     // A thread that lists devices may hang in the operating system; the program ends all the same.
     runtime.shutdown_background();
     served
@@ -178,7 +179,7 @@ struct Listeners {
     page: Option<(Page, TcpListener)>,
 }
 
-async fn serve(settings: &Settings, keys: Keys, service: Service) -> Result<(), Stop> {
+async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Bytes) -> Result<(), Stop> {
     let mut signals = Signals::new()?;
     let listeners = open(settings, &service).await?;
     give_up(settings)?;
@@ -187,7 +188,7 @@ async fn serve(settings: &Settings, keys: Keys, service: Service) -> Result<(), 
     let Keys { directory, devices, transports } = keys;
     let supervisor = start_devices(&devices, transports, settings)?;
     tokio::spawn(directory.clone().follow());
-    tell(settings, &listeners)?;
+    tell(settings, log_key, &listeners)?;
     let Listeners { clients, approvers, http, page } = listeners;
     if let Some(http) = http {
         tokio::spawn(http.run());
@@ -294,9 +295,9 @@ fn start_devices(
     Ok(Some(supervisor))
 }
 
-/// Prints where the service listens.
-fn tell(settings: &Settings, listeners: &Listeners) -> Result<(), Stop> {
-    let mut text = String::new();
+/// Prints the log's public key and where the service listens.
+fn tell(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(), Stop> {
+    let mut text = format!("log key  {log_key}\n");
     for (name, client) in &settings.clients {
         if let Some(path) = &client.socket {
             text += &format!("client {name}  {}\n", path.display());

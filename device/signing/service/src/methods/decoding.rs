@@ -22,6 +22,15 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// Refuses arguments beyond the number that a method has: a client that gives more means something else. `null` stands
+    /// for an argument that is left out.
+    pub(super) fn at_most(&self, number: usize) -> Result<(), Failure> {
+        match self.0.iter().skip(number).any(|value| value.get() != "null") {
+            true => Err(Failure::invalid_params(format!("too many arguments, want at most {number}"))),
+            false => Ok(()),
+        }
+    }
+
     fn text(&self, position: usize) -> Result<&'a str, Failure> {
         let given = self.0.get(position).map(|value| value.get()).filter(|text| *text != "null");
         given.ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))

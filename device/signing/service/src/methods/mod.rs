@@ -33,6 +33,7 @@ pub(crate) async fn answer(
     context: &CallContext,
 ) -> Result<Vec<u8>, Failure> {
     let arguments = Arguments::new(params)?;
+    arguments.at_most(most_arguments(method))?;
     match method {
         "eth_accounts" | "account_list" => return to_json(&service.accounts()),
         "account_version" => return to_json(&ACCOUNT_VERSION),
@@ -49,6 +50,18 @@ pub(crate) async fn answer(
         }
         Subject::Validator(_) => to_json(&Bytes::copy_from_slice(&signed.signature.to_block_bytes())),
         _ => to_json(&message_bytes(&signed)),
+    }
+}
+
+/// Maximum number of arguments of a method that is there.
+fn most_arguments(method: &str) -> usize {
+    match method {
+        "eth_accounts" | "account_list" | "account_version" | "rpc_discover" => 0,
+        "eth_signTransaction" | "account_signTransaction" => 1,
+        "eth_sign" | "eth_signTypedData_v4" | "eth_signTypedData" | "account_signTypedData" => 2,
+        "account_signData" => 3,
+        _ if method.starts_with("consensus_") => 3,
+        _ => usize::MAX,
     }
 }
 
