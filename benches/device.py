@@ -28,6 +28,7 @@ from targets import Target, report_targets
 PATH = "m/44'/60'/0'/0/0"
 DECISIONS = ("decide, 10,000 rules, by recipient", "decide, 10,000 rules, by client only")
 CHUNK, CHUNKS, SIGNINGS = 1_024, 64, 15
+NAMESPACES = ["--http.api", "eth,personal", "--auth.namespaces", ""]
 
 
 @contextlib.contextmanager
@@ -106,7 +107,7 @@ def growth(arguments, folder):
 
 def grown(arguments, folder, uses, *how):
     found = {name: [] for name in uses}
-    with simulated(*how) as address, servers.tenon(folder, "--device.enabled", "--device.udp", address) as server:
+    with simulated(*how) as address, servers.tenon(folder, "--device.enabled", "--device.udp", address, *NAMESPACES) as server:
         account = opened(server, address)
         for _ in range(arguments.rounds):
             for name, use in uses.items():
@@ -118,7 +119,7 @@ def grown(arguments, folder, uses, *how):
 
 def exchange(folder):
     """Milliseconds of an exchange."""
-    with simulated() as address, servers.tenon(folder / "exchange", "--device.enabled", "--device.udp", address) as server:
+    with simulated() as address, servers.tenon(folder / "exchange", "--device.enabled", "--device.udp", address, *NAMESPACES) as server:
         account = opened(server, address)
         short, long = [], []
         for _ in range(SIGNINGS):

@@ -18,6 +18,9 @@ ABSENT = {
     "tenon_finalized_number",
     "tenon_safe_number",
     "tenon_module_storage_bytes",
+    # A development network has no peers.
+    "tenon_network_bytes_total",
+    "tenon_network_messages_total",
 }
 
 

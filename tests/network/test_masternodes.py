@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 import json
+import re
+import urllib.request
 
 import chains
 from conftest import NETWORK, enode, run, wait_for
@@ -22,6 +24,14 @@ def number(node):
     return int(node.call("eth_blockNumber"), 16)
 
 
+def metrics(node):
+    """The values of the node's metrics, by name and labels as they are written."""
+    url = json.loads((node.datadir / "endpoints.json").read_text())["metrics"]
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, value in (re.match(r"(\S+) (\S+)", line).groups() for line in lines if line[0] != "#")}
+
+
 def makers(node, first, last):
     return [node.call("eth_getBlockByNumber", hex(height), False)["miner"].lower() for height in range(first, last)]
 
@@ -39,7 +49,7 @@ def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
         nodes, known = [], []
         for index, account in enumerate(accounts):
             key = key_file(tmp_path / f"key-{index}", account)
-            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key]
+            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key, "--metrics", "--metrics.port", "0"]
             if known:
                 flags += ["--p2p.static", ",".join(known)]
             nodes.append(stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}")))
@@ -50,11 +60,22 @@ def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
         assert set(makers(nodes[0], 9, 18)) == {account["address"].lower() for account in accounts}
         finalized = int(nodes[0].call("eth_getBlockByNumber", "finalized", False)["number"], 16)
         assert number(nodes[0]) - finalized <= 4, "three blocks of consecutive rounds commit the first"
+        counted = metrics(nodes[0])
+        for message in ["Vote", "NewBlock", "Status"]:
+            for direction in ["received", "sent"]:
+                labels = f'{{message="{message}",direction="{direction}"}}'
+                assert counted[f"tenon_network_bytes_total{labels}"] > counted[f"tenon_network_messages_total{labels}"] > 0
+        assert counted["tenon_voting_round"] >= 18 and counted["tenon_voting_blocks_total"] >= 3
+        for direction in ["received", "sent"]:
+            assert counted[f'tenon_voting_messages_total{{kind="vote",direction="{direction}"}}'] > 0
+        assert counted["tenon_voting_block_to_vote_seconds_count"] >= 5
+        assert counted["tenon_network_bans_total"] == 0
 
         nodes[3].kill()
         begun = number(nodes[0])
         wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 8, seconds=90)
         assert accounts[3]["address"].lower() not in makers(nodes[0], begun + 2, begun + 8)
+        assert metrics(nodes[0])["tenon_voting_failed_rounds_total"] > counted["tenon_voting_failed_rounds_total"]
         # Three of four are the quorum: with two left, the timeouts of a round wait, and are shown.
         nodes[2].kill()
         shown = wait_for(lambda: nodes[0].call("XDPoS_getLatestPoolStatus"), lambda pools: pools["timeout"], seconds=30)

@@ -194,6 +194,8 @@ impl Node {
             store: Arc::clone(&chain.store),
             writer: counted,
             supervisor: Arc::downgrade(&supervisor),
+            traffic: network.traffic(),
+            voting: voting.counts(),
             chain: Arc::clone(&chain.info),
         };
         let names = namespace_names(&settings, &chain);

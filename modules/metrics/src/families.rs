@@ -135,6 +135,22 @@ families! {
         RECOVERED_WRONGLY: Counter "tenon_recovered_signers_wrong" [] "Of these, wrong ones: after the first the node recovers signers one by one";
         SIDE_BLOCKS: Counter "tenon_side_blocks" [] "Blocks stored on side branches";
     }
+    "Network" {
+        NETWORK_MESSAGES: Counter "tenon_network_messages" ["message" "direction"]
+            "Messages of peers (received) and to them (sent), by their names in the protocol; no series before the first";
+        NETWORK_BYTES: Counter "tenon_network_bytes" in "bytes" ["message" "direction"]
+            "Bytes of their payloads, before compression and framing";
+        NETWORK_BANS: Counter "tenon_network_bans" [] "Peers that were banned for faults";
+    }
+    "Voting" {
+        VOTING_ROUND: Gauge "tenon_voting_round" [] "Round of engine v2 that the node is in; 0 where it does not follow the rounds";
+        VOTING_FAILED_ROUNDS: Counter "tenon_voting_failed_rounds" [] "Rounds whose time was over";
+        VOTING_MESSAGES: Counter "tenon_voting_messages" ["kind" "direction"]
+            "Votes, timeouts and certificates: those of peers that were looked at (received), those signed or verified and passed on (sent)";
+        VOTING_BLOCKS: Counter "tenon_voting_blocks" [] "Blocks that this node made as a masternode";
+        VOTING_BLOCK_TO_VOTE: Histogram "tenon_voting_block_to_vote_seconds" in "seconds" []
+            "Time from the execution of a peer's block to this node's vote for it, with the record on the disk";
+    }
     "Transaction pool" {
         POOL: Gauge "tenon_pool_transactions" ["state"]
             "Transactions that wait for a block (pending) or for a nonce gap to close (queued); no series while the module pool is stopped";

@@ -12,6 +12,8 @@ use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryUse, Transport, WorkPool};
 use tenon_host::{CallCounts, Cost, Router};
 use tenon_ipc::Servers;
 use tenon_metrics::{CountedWriter, Page, Source, families};
+use tenon_native_voting::VotingCounts;
+use tenon_network_service::Traffic;
 use tenon_storage::Store;
 use tenon_supervisor::{ActorState, Supervisor};
 
@@ -37,6 +39,10 @@ pub(crate) struct NodeSource {
     pub(crate) writer: Arc<CountedWriter>,
     /// Weak: the node stops its supervisor itself, as its only owner.
     pub(crate) supervisor: Weak<Supervisor>,
+    /// Messages of peers.
+    pub(crate) traffic: Arc<Traffic>,
+    /// Rounds and votes.
+    pub(crate) voting: Arc<VotingCounts>,
     /// Constant facts.
     pub(crate) chain: Arc<ChainInfo>,
 }
@@ -49,6 +55,8 @@ impl Source for NodeSource {
             self.add_memory(&mut page);
             self.add_front_ends(&mut page);
             self.add_chain(&mut page);
+            self.add_network(&mut page);
+            self.add_voting(&mut page);
             self.add_pool(&mut page).await;
             self.add_modules(&mut page).await;
             let store = Arc::clone(&self.store);
@@ -154,6 +162,27 @@ impl NodeSource {
         page.add(&families::RECOVERED, &[], recovered.results);
         page.add(&families::RECOVERED_TWICE, &[], recovered.checked);
         page.add(&families::RECOVERED_WRONGLY, &[], recovered.wrong);
+    }
+
+    fn add_network(&self, page: &mut Page) {
+        for count in self.traffic.messages() {
+            page.add(&families::NETWORK_MESSAGES, &[count.message, count.direction], count.messages);
+            page.add(&families::NETWORK_BYTES, &[count.message, count.direction], count.bytes);
+        }
+        page.add(&families::NETWORK_BANS, &[], self.traffic.bans());
+    }
+
+    fn add_voting(&self, page: &mut Page) {
+        let counts = &self.voting;
+        page.add(&families::VOTING_ROUND, &[], counts.round());
+        page.add(&families::VOTING_FAILED_ROUNDS, &[], counts.failed_rounds());
+        for (direction, kinds) in [("received", counts.received()), ("sent", counts.sent())] {
+            for (kind, messages) in kinds {
+                page.add(&families::VOTING_MESSAGES, &[kind, direction], messages);
+            }
+        }
+        page.add(&families::VOTING_BLOCKS, &[], counts.blocks());
+        page.add_durations(&families::VOTING_BLOCK_TO_VOTE, &[], counts.block_to_vote());
     }
 
     async fn add_pool(&self, page: &mut Page) {

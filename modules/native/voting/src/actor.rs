@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
@@ -18,9 +18,9 @@ use tenon_supervisor::{Actor, Mailbox};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::VotingPorts;
 use crate::early::{Early, MAX_ROUNDS_AHEAD};
 use crate::proposer::{Proposer, Turn};
+use crate::{VotingCounts, VotingPorts};
 
 /// Messages of a kind that are remembered, so that each is looked at once.
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
@@ -37,8 +37,8 @@ pub(crate) enum Input {
     Begin,
     /// A message of a peer; the guard is dropped once it was looked at.
     Message(RoundMessage, Box<dyn Send>),
-    /// A block of a peer was executed.
-    Executed { header: Arc<SealedHeader>, is_announced: bool },
+    /// A block of a peer was executed, at this time.
+    Executed { header: Arc<SealedHeader>, is_announced: bool, at: Instant },
     /// The chain has another head.
     NewHead(Arc<SealedHeader>),
     /// The countdown with this number has ended.
@@ -86,10 +86,20 @@ pub(crate) struct VotingActor {
     countdown: u64,
     /// The time for which a proposal is planned.
     planned: Option<Duration>,
+    counts: Arc<VotingCounts>,
+    /// When the block that is looked at was executed.
+    executed_at: Option<Instant>,
+    /// The last round whose time was over.
+    failed_round: Option<u64>,
 }
 
 impl VotingActor {
-    pub(crate) fn new(ports: VotingPorts, runtime: Handle, mailbox: Arc<OnceLock<Mailbox<Input>>>) -> Self {
+    pub(crate) fn new(
+        ports: VotingPorts,
+        runtime: Handle,
+        mailbox: Arc<OnceLock<Mailbox<Input>>>,
+        counts: Arc<VotingCounts>,
+    ) -> Self {
         let signing = if ports.key.is_some() { Signing::Listening } else { Signing::NoKey };
         Self {
             ports,
@@ -105,6 +115,9 @@ impl VotingActor {
             seen: [LruCache::new(SEEN), LruCache::new(SEEN), LruCache::new(SEEN)],
             countdown: 0,
             planned: None,
+            counts,
+            executed_at: None,
+            failed_round: None,
         }
     }
 
@@ -217,6 +230,9 @@ impl VotingActor {
         if (has_voted || signs) && !self.keep(state) {
             return;
         }
+        if has_voted && let Some(executed_at) = self.executed_at {
+            self.counts.count_vote_after(executed_at.elapsed());
+        }
         for action in actions {
             match action {
                 Action::SendVote(vote) => self.broadcast(RoundMessageKind::Vote, &vote),
@@ -256,11 +272,13 @@ impl VotingActor {
         let hash = keccak256(&payload);
         // What is sent was seen: an echo is not looked at.
         self.seen[kind as usize].put(hash, ());
+        self.counts.count_sent(kind);
         self.ports.network.broadcast(RoundMessage { kind, payload: payload.into() });
     }
 
     fn begin_round(&mut self, round: u64) {
         self.planned = None;
+        self.counts.begin_round(round);
         for vote in self.early.votes_up_to(round) {
             self.take_vote(vote);
         }
@@ -274,6 +292,7 @@ impl VotingActor {
         if self.seen[message.kind as usize].put(hash, ()).is_some() || self.replica.is_none() || self.is_syncing {
             return;
         }
+        self.counts.count_received(message.kind);
         let mut payload = &message.payload[..];
         // The network has decoded it before.
         match message.kind {
@@ -383,6 +402,11 @@ impl VotingActor {
     }
 
     fn on_countdown(&mut self) {
+        // A round that lasts longer has several timeouts.
+        let round = self.replica.as_ref().map(|replica| replica.state().round);
+        if std::mem::replace(&mut self.failed_round, round) != round {
+            self.counts.count_failed_round();
+        }
         let outcome = self.run(true, Replica::on_countdown);
         if let Err(error) = outcome {
             tracing::debug!(%error, "no timeout for this round");
@@ -426,6 +450,7 @@ impl VotingActor {
         let header = block.header.clone();
         let total_difficulty = self.ports.chain.total_difficulty(block.hash()).ok().flatten().unwrap_or_default();
         tracing::info!(number = header.number, hash = %header.hash(), transactions = block.transactions.len(), "block made");
+        self.counts.count_block();
         self.ports.network.announce(Arc::new(block), total_difficulty);
         self.on_block(&header);
         self.sign_block(&header);
@@ -468,11 +493,13 @@ impl Actor for VotingActor {
                 self.receive(&message);
                 drop(guard);
             }
-            Input::Executed { header, is_announced } => {
+            Input::Executed { header, is_announced, at } => {
                 if is_announced {
                     self.sign_block(&header);
                 }
+                self.executed_at = Some(at);
                 self.on_block(&header);
+                self.executed_at = None;
             }
             Input::NewHead(header) => self.on_block(&header),
             Input::Countdown(number) if number == self.countdown => self.on_countdown(),

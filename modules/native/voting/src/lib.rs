@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod counts;
 mod early;
 mod key_file;
 mod proposer;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use tenon_api::messages::VotingPool;
 use tenon_api::{
@@ -30,6 +32,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::actor::{Input, VotingActor};
+pub use counts::VotingCounts;
 pub use key_file::{KeyFileError, read_key};
 
 /// The actor's name.
@@ -66,7 +69,10 @@ pub struct VotingPorts {
 
 /// A handle to the voting.
 #[derive(Clone, Default)]
-pub struct Voting(Arc<OnceLock<Mailbox<Input>>>);
+pub struct Voting {
+    mailbox: Arc<OnceLock<Mailbox<Input>>>,
+    counts: Arc<VotingCounts>,
+}
 
 impl Voting {
     /// Starts the actor. Messages before it are dropped.
@@ -74,15 +80,21 @@ impl Voting {
     /// # Errors
     /// [`Failure`] when the actor cannot be started, or was before.
     pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
-        let (runtime, mailbox) = (Handle::current(), Arc::clone(&self.0));
+        let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
         let bus = ports.bus.clone();
-        let make = move || Ok(VotingActor::new(ports.clone(), runtime.clone(), Arc::clone(&mailbox)));
+        let make =
+            move || Ok(VotingActor::new(ports.clone(), runtime.clone(), Arc::clone(&mailbox), Arc::clone(&counts)));
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make)?;
-        self.0.set(sender.clone()).map_err(|_| Failure::server("the voting runs already"))?;
+        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting runs already"))?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));
         Ok(())
+    }
+
+    /// What it counts, for metrics.
+    pub fn counts(&self) -> Arc<VotingCounts> {
+        Arc::clone(&self.counts)
     }
 
     /// The votes and timeouts that wait; none where no voting runs.
@@ -90,14 +102,14 @@ impl Voting {
     /// # Errors
     /// [`Failure`] while the actor is too busy, or has failed.
     pub async fn waiting(&self) -> Result<VotingPool, Failure> {
-        let Some(mailbox) = self.0.get() else { return Ok(VotingPool::default()) };
+        let Some(mailbox) = self.mailbox.get() else { return Ok(VotingPool::default()) };
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Show(answer))?;
         answered.await.map_err(|_| Failure::server("the voting has failed; ask again"))
     }
 
     fn send(&self, input: Input) {
-        if let Some(mailbox) = self.0.get()
+        if let Some(mailbox) = self.mailbox.get()
             && let Err(failure) = mailbox.try_send(input)
         {
             tracing::debug!(reason = %failure.message, "a message to the voting is dropped");
@@ -111,7 +123,7 @@ impl RoundMessages for Voting {
     }
 
     fn executed(&self, header: Arc<SealedHeader>, is_announced: bool) {
-        self.send(Input::Executed { header, is_announced });
+        self.send(Input::Executed { header, is_announced, at: Instant::now() });
     }
 
     fn set_syncing(&self, is_syncing: bool) {

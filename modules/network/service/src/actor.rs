@@ -291,7 +291,11 @@ impl NetworkActor {
                 }
             }
             Action::Tell(event) => self.parts.bus.publish(event),
-            Action::KeepBans => self.parts.folder.keep_bans(&self.switchboard.bans(clock)),
+            // One for each ban.
+            Action::KeepBans => {
+                self.parts.context.traffic.count_ban();
+                self.parts.folder.keep_bans(&self.switchboard.bans(clock));
+            }
         }
     }
 

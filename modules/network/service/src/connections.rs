@@ -27,6 +27,7 @@ use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, Question};
 use crate::sockets::Door;
 use crate::switchboard::ConnectionId;
+use crate::traffic::Traffic;
 
 /// Name of the sub-protocol.
 pub(crate) const PROTOCOL: &str = "eth";
@@ -148,6 +149,7 @@ pub(crate) struct Context {
     /// Answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
     pub(crate) gates: Arc<OpenGates>,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Context {
@@ -384,7 +386,13 @@ impl Talk<'_> {
                 let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
                 // The payload is dropped here, so that others can be received while this one is answered.
                 let gates = self.context.gates.now();
-                Ok(if *index == protocol { conversation.receive(code, &payload, gates) } else { Vec::new() })
+                if *index != protocol {
+                    return Ok(Vec::new());
+                }
+                if let Some(kind) = conversation.kind(code) {
+                    self.context.traffic.count_received(kind, payload.len());
+                }
+                Ok(conversation.receive(code, &payload, gates))
             }
         }
     }
@@ -467,6 +475,7 @@ impl Talk<'_> {
     fn command_of(&self, message: &Outgoing) -> Option<Command> {
         let (protocol, conversation) = self.conversation.as_ref()?;
         let code = conversation.code(message.kind)?;
+        self.context.traffic.count_sent(message.kind, message.payload.len());
         Some(Command::Send { protocol: *protocol, code, payload: message.payload.to_vec(), written: None })
     }
 
@@ -477,7 +486,10 @@ impl Talk<'_> {
     }
 
     async fn send(&self, code: u64, payload: Vec<u8>, written: Option<oneshot::Sender<()>>) {
-        let Some((protocol, _)) = &self.conversation else { return };
+        let Some((protocol, conversation)) = &self.conversation else { return };
+        if let Some(kind) = conversation.kind(code) {
+            self.context.traffic.count_sent(kind, payload.len());
+        }
         self.command(Command::Send { protocol: *protocol, code, payload, written }).await;
     }
 

@@ -104,6 +104,11 @@ impl Conversation {
         self.session.version().code(kind)
     }
 
+    /// The message of a code in the agreed version.
+    pub(crate) fn kind(&self, code: u64) -> Option<Kind> {
+        self.session.version().kind(code)
+    }
+
     /// When [`Conversation::tick`] has something to do.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
         self.session.wakes_at()

@@ -27,7 +27,9 @@ mod serving;
 mod settings;
 mod sockets;
 mod switchboard;
+mod traffic;
 mod transactions;
 
 pub use network::{Network, NetworkPorts};
 pub use settings::{NetworkSettings, StartError};
+pub use traffic::{MessageCount, Traffic};

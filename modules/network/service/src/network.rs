@@ -33,6 +33,7 @@ use crate::files::NetworkFolder;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, Door, Timer};
 use crate::switchboard::Switchboard;
+use crate::traffic::Traffic;
 use crate::transactions;
 
 /// The actor's name.
@@ -71,6 +72,7 @@ pub struct NetworkPorts {
 /// The network of a node, running or not.
 pub struct Network {
     board: Board,
+    traffic: Arc<Traffic>,
     running: Mutex<Option<Running>>,
 }
 
@@ -86,7 +88,7 @@ impl Network {
     /// # Errors
     /// [`RegisterError`] when another part answers one of its messages.
     pub fn new(bus: &Bus) -> Result<Arc<Self>, RegisterError> {
-        let network = Arc::new(Self { board: Board::default(), running: Mutex::default() });
+        let network = Arc::new(Self { board: Board::default(), traffic: Arc::default(), running: Mutex::default() });
         let board = network.board.clone();
         bus.handle_read(move |_: GetNetworkStatus, _: &CallContext| {
             Ok(NetworkStatus { is_listening: board.node().is_some(), peers: board.peers().len() as u64 })
@@ -102,6 +104,11 @@ impl Network {
             async move { network.ok_or_else(|| Failure::server(OFF))?.change(&request.url, request.change).await }
         })?;
         Ok(network)
+    }
+
+    /// What it counts, for metrics.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
     /// How far the node is in taking the blocks of its peers: where it began, and the height that it goes to. `None` while it takes
@@ -156,7 +163,7 @@ impl Network {
             pool: Arc::clone(&ports.pool),
             consensus: ports.consensus.clone(),
             runtime: Handle::current(),
-            context: context(settings, &key, ports),
+            context: context(settings, &key, ports, Arc::clone(&self.traffic)),
             timer,
             mailbox: Arc::clone(&mailbox),
             next_connection: Arc::new(AtomicU64::new(0)),
@@ -301,7 +308,7 @@ fn discovery_maker(
     })
 }
 
-fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts) -> Context {
+fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts, traffic: Arc<Traffic>) -> Context {
     let offered = VERSIONS.iter().filter(|version| OFFERED.contains(&version.number));
     let offers = offered.map(|version| Offer::new(PROTOCOL, version.number.into(), version.length)).collect();
     let mut session = SessionSettings::new(&settings.name, offers);
@@ -315,6 +322,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts)
         budget: ReceiveBudget::default(),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
         gates: Arc::default(),
+        traffic,
     }
 }
 

@@ -28,6 +28,58 @@ pub enum Kind {
     PooledTransactions,
 }
 
+impl Kind {
+    /// Every kind, in the order of their declaration.
+    pub const ALL: [Self; 20] = [
+        Self::Status,
+        Self::NewBlockHashes,
+        Self::Transactions,
+        Self::GetBlockHeaders,
+        Self::BlockHeaders,
+        Self::GetBlockBodies,
+        Self::BlockBodies,
+        Self::NewBlock,
+        Self::OrderTx,
+        Self::LendingTx,
+        Self::GetNodeData,
+        Self::NodeData,
+        Self::GetReceipts,
+        Self::Receipts,
+        Self::Vote,
+        Self::Timeout,
+        Self::SyncInfo,
+        Self::NewPooledTransactionHashes,
+        Self::GetPooledTransactions,
+        Self::PooledTransactions,
+    ];
+
+    /// The protocol's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "Status",
+            Self::NewBlockHashes => "NewBlockHashes",
+            Self::Transactions => "Transactions",
+            Self::GetBlockHeaders => "GetBlockHeaders",
+            Self::BlockHeaders => "BlockHeaders",
+            Self::GetBlockBodies => "GetBlockBodies",
+            Self::BlockBodies => "BlockBodies",
+            Self::NewBlock => "NewBlock",
+            Self::OrderTx => "OrderTx",
+            Self::LendingTx => "LendingTx",
+            Self::GetNodeData => "GetNodeData",
+            Self::NodeData => "NodeData",
+            Self::GetReceipts => "GetReceipts",
+            Self::Receipts => "Receipts",
+            Self::Vote => "Vote",
+            Self::Timeout => "Timeout",
+            Self::SyncInfo => "SyncInfo",
+            Self::NewPooledTransactionHashes => "NewPooledTransactionHashes",
+            Self::GetPooledTransactions => "GetPooledTransactions",
+            Self::PooledTransactions => "PooledTransactions",
+        }
+    }
+}
+
 /// A version of the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Version {
