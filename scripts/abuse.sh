@@ -44,6 +44,7 @@ for part in $parts; do
             TENON_KILLS=$(part_of 300) faults "$release" tests/faults/test_kill_reorganisation.py
             TENON_KILLS=$(part_of 300) faults "$release" tests/faults/test_kill_accounts.py
             TENON_KILLS=$(part_of 300) faults "$release" tests/faults/test_signing_service.py -k kill
+            TENON_KILLS=$(part_of 300) faults "$release" tests/network/test_kill_voting.py
             TENON_KILLS=$(part_of 300) rust -p tenon-storage --test store -- killed --nocapture
             ;;
         database)

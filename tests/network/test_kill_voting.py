@@ -1,0 +1,179 @@
+"""Masternodes that are killed while they vote never sign two different things in a round (docs/spec/consensus.md 5, 7).
+
+TENON_KILLS sets how often, TENON_SEED repeats when and which."""
+
+import contextlib
+import os
+import random
+import threading
+import time
+
+import chains
+import rlp
+from conftest import NETWORK, enode, wait_for
+from eth_keys import keys
+from peer import GET_HEADERS, HEADERS, PING, PONG, Closed, Peer, keccak, number
+from serving import NEW_BLOCK, NEW_BLOCK_HASHES
+from tenon_node import Node, unpacked
+from test_masternodes import NAMESPACES, key_file, masternodes
+from test_masternodes import number as height_of
+
+KILLS = int(os.environ.get("TENON_KILLS", "4"))
+NETWORK_ID = 5151
+VOTE, TIMEOUT, SYNC_INFO = 0xF0, 0xF1, 0xF2
+
+
+class Observer:
+    """Peers of all nodes that keep every signature which they hear of."""
+
+    def __init__(self, genesis):
+        self.genesis, self.is_over = genesis, threading.Event()
+        self.lock, self.heard, self.threads = threading.Lock(), set(), []
+
+    def watch(self, url):
+        self.threads.append(threading.Thread(target=self._watch, args=[url]))
+        self.threads[-1].start()
+
+    def _watch(self, url):
+        """Listens until the node ends. A node that is starting may refuse the first connection."""
+        for _ in range(20):
+            with contextlib.suppress(OSError, Closed), Peer(url, timeout=5) as peer:
+                peer.handshake()
+                peer.hello()
+                peer.status(NETWORK_ID, self.genesis)
+                self._listen(peer)
+                return
+            time.sleep(0.1)
+
+    def _listen(self, peer):
+        while not self.is_over.is_set():
+            try:
+                code, payload = peer.receive()
+            except TimeoutError:
+                # The node does not send anything: its others are down.
+                return
+            if code == PING:
+                peer.send(PONG, b"\xc0")
+            elif code == NEW_BLOCK_HASHES:
+                for block_hash, _ in rlp.decode(payload):
+                    peer.send(GET_HEADERS, rlp.encode([block_hash, number(1), b"", b""]))
+            elif code in (VOTE, TIMEOUT, SYNC_INFO, NEW_BLOCK, HEADERS):
+                with self.lock:
+                    self.heard.add((code, payload))
+
+    def end(self):
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join(30)
+
+
+class Signatures:
+    """What was signed, by key, kind and round."""
+
+    def __init__(self):
+        self.signed, self.known, self.number = {}, set(), 0
+
+    def add(self, kind, round_, digest, signature):
+        if (digest, signature) in self.known:
+            return
+        self.known.add((digest, signature))
+        signer = keys.Signature(signature).recover_public_key_from_msg_hash(digest).to_address()
+        self.note(signer, kind, round_, digest)
+
+    def note(self, signer, kind, round_, digest):
+        self.signed.setdefault((signer, kind, int.from_bytes(round_, "big")), set()).add(digest)
+
+    def add_vote(self, block, signature, gap):
+        self.add("vote", block[1], keccak(rlp.encode([block, gap])), signature)
+
+    def add_timeout(self, round_, signature, gap):
+        self.add("timeout", round_, keccak(rlp.encode([round_, gap])), signature)
+
+    def add_certificate(self, certificate):
+        block, signatures, gap = certificate
+        for signature in signatures:
+            self.add_vote(block, signature, gap)
+
+    def add_header(self, header):
+        extra = header[12]
+        if not extra or extra[0] != 2 or int.from_bytes(header[8], "big") == 0:
+            return
+        round_, certificate = rlp.decode(extra[1:])
+        self.note("0x" + header[2].hex(), "block", round_, keccak(rlp.encode(header)))
+        self.add_certificate(certificate)
+
+    def add_message(self, code, payload):
+        content = rlp.decode(payload, strict=False)
+        if code == VOTE:
+            self.add_vote(*content)
+        elif code == TIMEOUT:
+            self.add_timeout(*content)
+        elif code == NEW_BLOCK:
+            self.add_header(content[0][0])
+        elif code == HEADERS:
+            for header in content:
+                self.add_header(header)
+        else:
+            certificate, (round_, signatures, gap) = content
+            self.add_certificate(certificate)
+            for signature in signatures:
+                self.add_timeout(round_, signature, gap)
+
+
+def test_a_masternode_that_is_killed_signs_nothing_twice(tmp_path):
+    seed = int(os.environ.get("TENON_SEED", random.randrange(2**32)))
+    print(f"TENON_SEED={seed} TENON_KILLS={KILLS}")
+    chance = random.Random(seed)
+    accounts = masternodes()
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        nodes = {}
+
+        def start(index):
+            key = tmp_path / f"key-{index}"
+            if not key.exists():
+                key_file(key, accounts[index])
+            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key]
+            others = [enode(node) for other, node in nodes.items() if other != index]
+            flags += ["--p2p.static", ",".join(others)] if others else []
+            nodes[index] = stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}"))
+            observer.watch(enode(nodes[index]))
+
+        observer = Observer(None)
+        stack.callback(observer.end)
+        with Node("run", "--genesis", genesis, *NETWORK, *NAMESPACES, datadir=tmp_path / "asked") as asked:
+            observer.genesis = bytes.fromhex(asked.call("eth_getBlockByNumber", "0x0", False)["hash"][2:])
+        for index in range(4):
+            start(index)
+        wait_for(lambda: height_of(nodes[0]), lambda height: height >= 6, seconds=90)
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(0, 2.5))
+            index = chance.randrange(4)
+            nodes[index].kill()
+            start(index)
+        begun = max(height_of(node) for node in nodes.values())
+        wait_for(lambda: height_of(nodes[0]), lambda height: height >= begun + 5, seconds=120)
+        logs = [(tmp_path / f"node-{index}.log").read_text(errors="replace") for index in nodes]
+        observer.end()
+
+    assert not [log for log in logs if "STOPS SIGNING" in log], "no key is in two nodes"
+    signatures = Signatures()
+    for code, payload in observer.heard:
+        signatures.add_message(code, payload)
+    twice = {what: digests for what, digests in signatures.signed.items() if len(digests) > 1}
+    assert not twice
+    signers = {account["address"].lower() for account in accounts}
+    kinds = {kind: [signer for signer, of, _ in signatures.signed if of == kind] for kind in ("vote", "timeout", "block")}
+    print({kind: len(found) for kind, found in kinds.items()}, "signed, each once")
+    assert set(kinds["vote"]) == set(kinds["block"]) == signers and set(kinds["timeout"]) <= signers
+    assert len(kinds["vote"]) > 2 * begun, "three votes make a block, and nearly all are heard"
+
+
+def test_a_second_vote_of_a_round_is_found():
+    key, signatures = keys.PrivateKey(b"\1" * 32), Signatures()
+    for block_hash in (b"\2" * 32, b"\3" * 32):
+        block = [block_hash, b"\5", b"\7"]
+        vote = [block, key.sign_msg_hash(keccak(rlp.encode([block, b""]))).to_bytes(), b""]
+        signatures.add_message(VOTE, rlp.encode(vote))
+        signatures.add_message(VOTE, rlp.encode(vote))
+    assert [len(digests) for digests in signatures.signed.values()] == [2]
