@@ -1,5 +1,6 @@
 """A peer of the eth protocol written from docs/spec/p2p.md 6 to 13, without any code of the node."""
 
+import functools
 import hashlib
 import hmac
 import os
@@ -121,14 +122,20 @@ class Peer:
         self.remote = bytes.fromhex(node)
         self.key = key or keys.PrivateKey(os.urandom(32))
         self.id = self.key.public_key.to_bytes()
-        self.socket = socket.create_connection((host, int(port)), timeout, source_address=(source, 0))
+        self.address, self.source, self.timeout = (host, int(port)), source, timeout
         self.is_compressed = False
+
+    @functools.cached_property
+    def socket(self):
+        """Opened when it is first used: the node ends a connection that does not begin its handshake soon."""
+        return socket.create_connection(self.address, self.timeout, source_address=(self.source, 0))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.socket.close()
+        if "socket" in self.__dict__:
+            self.socket.close()
 
     def _read(self, count):
         data = bytearray()
