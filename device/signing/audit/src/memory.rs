@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, U512};
 use tenon_signing_policy::{History, Kind, Spent};
 
 use crate::{Line, Step, nonces::Nonces};
 
 /// Entries of a rule's windows. A rule that let more through within its window counts the oldest of them for ever.
-const REMEMBERED_IN_WINDOWS: usize = 100_000;
+const MAX_WINDOW_ENTRIES: usize = 100_000;
 /// Longest window of a policy, seconds.
-const LONGEST_WINDOW: u64 = 366 * 86_400;
+const MAX_WINDOW: u64 = 366 * 86_400;
 
 /// Why a guard refuses a signature, whatever the policy says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,12 +36,69 @@ pub struct Memory {
     last_request: u64,
 }
 
-/// What a rule let through: time, value, fee, oldest first.
+/// What a rule let through, oldest first.
 #[derive(Debug, Default)]
 struct Window {
-    entries: VecDeque<(u64, U256, U256)>,
+    entries: VecDeque<Entry>,
+    /// Sums of everything before the first of `entries`.
+    before: Sums,
     /// Sums of entries that were dropped within the longest window.
     dropped: Spent,
+}
+
+/// A signature that a rule let through. It carries running sums, so that the sum of a window is a difference and its cost does not
+/// grow with the window.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Seconds since 1970.
+    time: u64,
+    /// Sums up to and with this entry.
+    until: Sums,
+}
+
+/// Sums of values and fees in wei. 512 bits hold 2^256 amounts of 256 bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    value: U512,
+    fee: U512,
+}
+
+impl Window {
+    /// The sums of all entries.
+    fn total(&self) -> Sums {
+        self.entries.back().map_or(self.before, |last| last.until)
+    }
+
+    fn add(&mut self, time: u64, value: U256, fee: U256) {
+        let total = self.total();
+        let until = Sums { value: total.value + U512::from(value), fee: total.fee + U512::from(fee) };
+        self.entries.push_back(Entry { time, until });
+    }
+
+    /// Takes the oldest entry out, and returns its value and fee.
+    fn remove_oldest(&mut self) -> Option<(U256, U256)> {
+        let Entry { until, .. } = self.entries.pop_front()?;
+        let before = std::mem::replace(&mut self.before, until);
+        Some((difference(until.value, before.value), difference(until.fee, before.fee)))
+    }
+
+    /// What was let through after a time, and what was dropped.
+    fn spent(&self, after: u64) -> Spent {
+        let first = self.entries.partition_point(|entry| entry.time <= after);
+        let before =
+            first.checked_sub(1).and_then(|last| self.entries.get(last)).map_or(self.before, |entry| entry.until);
+        let total = self.total();
+        Spent {
+            value: self.dropped.value.saturating_add(difference(total.value, before.value)),
+            fee: self.dropped.fee.saturating_add(difference(total.fee, before.fee)),
+            requests: self.dropped.requests + (self.entries.len() - first) as u64,
+        }
+    }
+}
+
+/// A difference of running sums, at most 2^256 - 1.
+fn difference(until: U512, before: U512) -> U256 {
+    until.saturating_sub(before).saturating_to()
 }
 
 impl Memory {
@@ -103,12 +160,12 @@ impl Memory {
             Some(window) => window,
             None => self.windows.entry(rule.to_owned()).or_default(),
         };
-        window.entries.push_back((time, value, fee));
-        while window.entries.front().is_some_and(|(first, ..)| first.saturating_add(LONGEST_WINDOW) < time) {
-            window.entries.pop_front();
+        window.add(time, value, fee);
+        while window.entries.front().is_some_and(|first| first.time.saturating_add(MAX_WINDOW) < time) {
+            window.remove_oldest();
         }
-        if window.entries.len() > REMEMBERED_IN_WINDOWS
-            && let Some((_, value, fee)) = window.entries.pop_front()
+        if window.entries.len() > MAX_WINDOW_ENTRIES
+            && let Some((value, fee)) = window.remove_oldest()
         {
             let dropped = &mut window.dropped;
             dropped.value = dropped.value.saturating_add(value);
@@ -120,15 +177,7 @@ impl Memory {
 
 impl History for Memory {
     fn spent(&self, rule: &str, after: u64) -> Spent {
-        let Some(window) = self.windows.get(rule) else { return Spent::default() };
-        let first = window.entries.partition_point(|(time, ..)| *time <= after);
-        let mut sum = window.dropped;
-        for (_, value, fee) in window.entries.range(first..) {
-            sum.value = sum.value.saturating_add(*value);
-            sum.fee = sum.fee.saturating_add(*fee);
-            sum.requests += 1;
-        }
-        sum
+        self.windows.get(rule).map(|window| window.spent(after)).unwrap_or_default()
     }
 
     fn latest(&self) -> u64 {
@@ -137,5 +186,44 @@ impl History for Memory {
 
     fn signed_for_nonce(&self, chain_id: u64, account: Address, nonce: u64) -> Option<B256> {
         self.nonces.signed((chain_id, account), nonce)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn amount() -> impl Strategy<Value = U256> {
+        prop_oneof![any::<u64>().prop_map(U256::from), Just(U256::MAX), Just(U256::MAX >> 1)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_the_sum_of_its_entries(
+            entries in prop::collection::vec((0_u64..20, amount(), amount()), 0..60),
+            removed in 0_usize..60,
+            after in 0_u64..500,
+        ) {
+            let (mut window, mut all, mut time) = (Window::default(), Vec::new(), 0);
+            for (wait, value, fee) in entries {
+                time += wait;
+                window.add(time, value, fee);
+                all.push((time, value, fee));
+            }
+            let kept = all.split_off(removed.min(all.len()));
+            for (_, value, fee) in all {
+                prop_assert_eq!(window.remove_oldest(), Some((value, fee)));
+            }
+
+            let spent = window.spent(after);
+
+            let within = kept.iter().filter(|(time, ..)| *time > after);
+            let sum = |amounts: Vec<U256>| amounts.into_iter().fold(U256::ZERO, U256::saturating_add);
+            prop_assert_eq!(spent.value, sum(within.clone().map(|(_, value, _)| *value).collect()));
+            prop_assert_eq!(spent.fee, sum(within.clone().map(|(_, _, fee)| *fee).collect()));
+            prop_assert_eq!(spent.requests, within.count() as u64);
+        }
     }
 }
