@@ -6,7 +6,7 @@ use alloy_dyn_abi::{DynSolType, DynSolValue, JsonAbiExt as _};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Selector, hex};
 
-use crate::{PolicyError, ShownText};
+use crate::{PolicyError, ShownText, layout};
 
 /// Maximum length of the JSON of one interface, bytes.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 1 << 20;
@@ -69,7 +69,7 @@ impl Interfaces {
     /// with such a list as `abi`.
     ///
     /// # Errors
-    /// [`PolicyError::Interface`]: it is too long, no interface, or has an argument of an unknown or too deep type.
+    /// [`PolicyError::Interface`]: it is too long, no interface, or has an argument of an unknown, too deep or empty type.
     pub fn add(&mut self, name: &str, json: &str, contracts: Option<&[Address]>) -> Result<(), PolicyError> {
         let error = |reason: String| PolicyError::Interface { name: name.to_owned(), reason };
         if json.len() > MAX_INTERFACE_BYTES {
@@ -82,6 +82,9 @@ impl Interfaces {
                 types.collect::<Result<_, _>>().map_err(|reason| error(format!("{}: {reason}", function.name)))?;
             if types.iter().any(|kind| depth(kind) > MAX_TYPE_DEPTH) {
                 return Err(error(format!("{}: an argument has more than {MAX_TYPE_DEPTH} levels", function.name)));
+            }
+            if types.iter().any(layout::has_empty_part) {
+                return Err(error(format!("{}: an argument has a part of no length", function.name)));
             }
             self.count += 1;
             if self.count > MAX_FUNCTIONS {
@@ -127,6 +130,10 @@ impl Interfaces {
 impl KnownFunction {
     fn decode(&self, contract: Address, data: &[u8], arguments: &[u8]) -> Option<DecodedCall> {
         if self.contracts.as_ref().is_some_and(|contracts| !contracts.contains(&contract)) {
+            return None;
+        }
+        // Before they are decoded: offsets that lead elsewhere could make gigabytes of them.
+        if !layout::is_canonical(&self.types, arguments) {
             return None;
         }
         let values = self.function.abi_decode_input(arguments).ok()?;

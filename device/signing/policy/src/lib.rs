@@ -16,6 +16,7 @@ mod error;
 mod file;
 mod history;
 mod interfaces;
+mod layout;
 mod matching;
 mod policy;
 mod presentation;

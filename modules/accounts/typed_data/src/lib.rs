@@ -25,6 +25,13 @@ const MAX_DEPTH: usize = 32;
 const MAX_EXPANDED_MEMBERS: usize = 4_096;
 /// Maximum number of JSON values in the data.
 const MAX_VALUES: usize = 20_000;
+/// Maximum length of the name of a structure or a member, and of a member's type, bytes. Hashing copies them for every value.
+const MAX_NAME_BYTES: usize = 256;
+/// Maximum length of all declarations, times the number of objects in the data, bytes: each object's hash begins with that of its
+/// declarations.
+const MAX_HASHED_DECLARATIONS: usize = 32 << 20;
+/// Members of the domain that the proposal defines as text, or as a number in text.
+const DOMAIN_TEXTS: [&str; 4] = ["name", "version", "verifyingContract", "salt"];
 
 /// Why typed data can't be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,10 +80,11 @@ fn hashes(mut data: Value) -> Result<Hashes, String> {
     Ok(Hashes { domain, message })
 }
 
-/// Reads typed data within the limits: an object, or its JSON text.
+/// Reads typed data within the limits: an object, or its JSON text. The standard members of the domain are text (the chain id may be
+/// a number): what is hashed of them is what a reader of the JSON sees.
 ///
 /// # Errors
-/// [`TypedDataError`]: the text is no JSON, or a limit is exceeded.
+/// [`TypedDataError`]: the text is no JSON, a limit is exceeded, or a member of the domain is of another JSON type.
 pub fn read(data: Value) -> Result<Value, TypedDataError> {
     within_limits(data).map_err(TypedDataError)
 }
@@ -86,27 +94,52 @@ fn within_limits(data: Value) -> Result<Value, String> {
         Value::String(text) => serde_json::from_str(&text).map_err(|error| format!("json: {error}"))?,
         data => data,
     };
-    count_values(&data, &mut 0)?;
+    let mut counts = Counts::default();
+    counts.add(&data)?;
+    check_domain(&data["domain"])?;
     if let Some(types) = data.get("types").and_then(Value::as_object) {
-        check_types(types)?;
+        check_types(types, counts.objects)?;
     }
     Ok(data)
 }
 
-/// JSON nests no deeper than its parser allows, so that recursion is bounded here.
-fn count_values(value: &Value, count: &mut usize) -> Result<(), String> {
-    *count += 1;
-    if *count > MAX_VALUES {
-        return Err(format!("typed data of more than {MAX_VALUES} values"));
-    }
-    match value {
-        Value::Array(values) => values.iter().try_for_each(|value| count_values(value, count)),
-        Value::Object(members) => members.values().try_for_each(|value| count_values(value, count)),
-        _ => Ok(()),
+/// Numbers of JSON values.
+#[derive(Default)]
+struct Counts {
+    values: usize,
+    objects: usize,
+}
+
+impl Counts {
+    /// JSON nests no deeper than its parser allows, so that recursion is bounded here.
+    fn add(&mut self, value: &Value) -> Result<(), String> {
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(format!("typed data of more than {MAX_VALUES} values"));
+        }
+        match value {
+            Value::Array(values) => values.iter().try_for_each(|value| self.add(value)),
+            Value::Object(members) => {
+                self.objects += 1;
+                members.values().try_for_each(|value| self.add(value))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-fn check_types(types: &Map<String, Value>) -> Result<(), String> {
+fn check_domain(domain: &Value) -> Result<(), String> {
+    if let Some(name) = DOMAIN_TEXTS.iter().find(|name| !(domain[**name].is_null() || domain[**name].is_string())) {
+        return Err(format!("domain: {name} is not a text"));
+    }
+    let chain_id = &domain["chainId"];
+    if chain_id.is_null() || chain_id.is_string() || chain_id.is_u64() {
+        return Ok(());
+    }
+    Err("domain: chainId is neither a whole number nor a text".to_owned())
+}
+
+fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), String> {
     if types.len() > MAX_STRUCTURES {
         return Err(format!("typed data of more than {MAX_STRUCTURES} structures"));
     }
@@ -114,8 +147,27 @@ fn check_types(types: &Map<String, Value>) -> Result<(), String> {
     if members > MAX_MEMBERS {
         return Err(format!("typed data of more than {MAX_MEMBERS} members"));
     }
+    let declared = declarations_length(types)?;
+    if declared.saturating_mul(objects) > MAX_HASHED_DECLARATIONS {
+        return Err(format!("typed data of {objects} objects with {declared} bytes of declarations"));
+    }
     let mut known = HashMap::new();
     types.keys().try_for_each(|name| expand(name, types, &mut known, 0).map(drop))
+}
+
+/// Length of all names and types, bytes.
+fn declarations_length(types: &Map<String, Value>) -> Result<usize, String> {
+    let mut length = 0;
+    for (name, members) in types {
+        let texts = members.as_array().into_iter().flatten().flat_map(|member| [&member["name"], &member["type"]]);
+        for text in std::iter::once(name.as_str()).chain(texts.filter_map(Value::as_str)) {
+            if text.len() > MAX_NAME_BYTES {
+                return Err(format!("a name or type of more than {MAX_NAME_BYTES} bytes"));
+            }
+            length += text.len();
+        }
+    }
+    Ok(length)
 }
 
 /// A structure with those in it: members, and depth.
@@ -255,6 +307,41 @@ mod tests {
         assert_eq!(refusal(doubling(8), json!({})), "");
         assert!(refusal(doubling(30), json!({})).contains("more than 4096 members"));
         assert!(refusal(doubling(200), json!({})).contains("more than 32 structures inside one another"));
+    }
+
+    #[test]
+    fn long_names_and_declarations_that_many_objects_repeat_are_refused() {
+        let named = |length: usize| json!({ "T0": [{ "name": "a".repeat(length), "type": "bool" }] });
+        let list = |length: usize| {
+            let members =
+                (0..length).map(|at| json!({ "name": format!("{at:0>200}"), "type": "bool" })).collect::<Vec<_>>();
+            json!({ "T0": structure(["T1[]".to_owned()]), "T1": members })
+        };
+        let objects = |count: usize| json!({ "m0": vec![json!({}); count] });
+
+        assert_eq!(refusal(named(256), json!({})), "");
+        assert!(refusal(named(257), json!({})).contains("more than 256 bytes"));
+        assert!(refusal(json!({ "T".repeat(300): [] }), json!({})).contains("more than 256 bytes"));
+        assert_eq!(refusal(list(10), objects(10_000)), "");
+        assert!(refusal(list(500), objects(10_000)).contains("bytes of declarations"));
+    }
+
+    /// A list of 20 numbers would be hashed as an address, and shown as none.
+    #[test]
+    fn members_of_the_domain_are_what_a_reader_sees() {
+        let of =
+            |domain: Value| of_domain(Value::Null, domain).err().map(|error| error.to_string()).unwrap_or_default();
+
+        assert_eq!(
+            of(
+                json!({ "chainId": 51, "name": null, "verifyingContract": format!("{:#x}", alloy_primitives::Address::ZERO) })
+            ),
+            ""
+        );
+        assert_eq!(of(json!({ "verifyingContract": vec![204; 20] })), "domain: verifyingContract is not a text");
+        assert_eq!(of(json!({ "salt": vec![1; 32] })), "domain: salt is not a text");
+        assert_eq!(of(json!({ "chainId": 51.0 })), "domain: chainId is neither a whole number nor a text");
+        assert_eq!(of(json!({ "chainId": [51] })), "domain: chainId is neither a whole number nor a text");
     }
 
     #[test]
