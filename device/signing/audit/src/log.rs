@@ -128,16 +128,16 @@ impl AuditLog {
         Ok(())
     }
 
-    /// The files are still those that were opened: what is written to a removed file is lost, and a removed lock keeps no other
-    /// service out.
+    /// The files are still those that were opened: what is written to a file that was moved or removed is lost, and such a lock keeps
+    /// no other service out.
     fn check_files(&self) -> Result<(), AuditError> {
         let file = self.file.metadata().map_err(|error| AuditError::file(&self.path, error))?;
-        if file.nlink() == 0 || file.len() != self.length {
+        if file.len() != self.length || !is_at(&self.path, &file)? {
             return Err(AuditError::Replaced(self.path.clone()));
         }
         let lock = self.folder.join(LOCK_FILE);
         let held = self.lock.metadata().map_err(|error| AuditError::file(&lock, error))?;
-        if held.nlink() == 0 { Err(AuditError::Replaced(lock)) } else { Ok(()) }
+        if is_at(&lock, &held)? { Ok(()) } else { Err(AuditError::Replaced(lock)) }
     }
 
     fn write(&mut self, text: &[u8], number: u64) -> Result<(), AuditError> {
@@ -151,6 +151,15 @@ impl AuditLog {
         written.map_err(|error| AuditError::file(&self.path, error))?;
         self.length += text.len() as u64;
         Ok(())
+    }
+}
+
+/// Whether the file at a path is the one with this metadata.
+fn is_at(path: &Path, held: &fs::Metadata) -> Result<bool, AuditError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(AuditError::file(path, error)),
     }
 }
 

@@ -12,6 +12,12 @@ const MAX_WINDOW_ENTRIES: usize = 100_000;
 /// Longest window of a policy, seconds.
 const MAX_WINDOW: u64 = 366 * 86_400;
 
+/// Rounds that a message may be ahead of the last one, whatever the time. A client that asks for a round far ahead would otherwise end
+/// a validator's signing for good: earlier rounds are refused.
+const MAX_ROUNDS_AHEAD: u64 = 1_000;
+/// Rounds more for each second since the last one. Public networks have one in two seconds.
+const MAX_ROUNDS_PER_SECOND: u64 = 2;
+
 /// Why a guard refuses a signature, whatever the policy says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardRefusal {
@@ -24,6 +30,9 @@ pub enum GuardRefusal {
     /// A message was signed for a later round.
     #[error("a message was signed for a later round")]
     LaterRound,
+    /// The round cannot have come yet.
+    #[error("the round is further ahead than the time since the last signature allows")]
+    RoundAhead,
 }
 
 /// What the entries so far mean.
@@ -31,9 +40,27 @@ pub enum GuardRefusal {
 pub struct Memory {
     windows: HashMap<String, Window>,
     nonces: Nonces,
-    rounds: HashMap<(u64, Address, Kind), (u64, B256)>,
+    /// By account and kind, and not by chain: what is signed for a round names none.
+    rounds: HashMap<(Address, Kind), SignedRound>,
     latest: u64,
     last_request: u64,
+}
+
+/// The last round that a validator's key signed a message of a kind for.
+#[derive(Clone, Copy, Debug)]
+struct SignedRound {
+    round: u64,
+    hash: B256,
+    /// Seconds since 1970.
+    time: u64,
+}
+
+impl SignedRound {
+    /// The highest round that can have come by `now`.
+    fn highest_by(&self, now: u64) -> u64 {
+        let passed = now.saturating_sub(self.time).saturating_mul(MAX_ROUNDS_PER_SECOND);
+        self.round.saturating_add(MAX_ROUNDS_AHEAD).saturating_add(passed)
+    }
 }
 
 /// What a rule let through, oldest first.
@@ -115,9 +142,9 @@ impl Memory {
                 self.nonces.add(rule, (*chain_id, *account), *nonce, *hash);
             }
             Step::Signed { rule, .. } => self.count(rule, line.time, U256::ZERO, U256::ZERO),
-            Step::SignedForConsensus { rule, account, chain_id, kind, round, hash, .. } => {
+            Step::SignedForConsensus { rule, account, kind, round, hash, .. } => {
                 self.count(rule, line.time, U256::ZERO, U256::ZERO);
-                self.rounds.insert((*chain_id, *account, *kind), (*round, *hash));
+                self.rounds.insert((*account, *kind), SignedRound { round: *round, hash: *hash, time: line.time });
             }
             _ => {}
         }
@@ -137,20 +164,16 @@ impl Memory {
         has_room.then_some(()).ok_or(GuardRefusal::Gaps)
     }
 
-    /// Whether a consensus message may be signed: never for an earlier round than before, and never another one for the
-    /// same round.
+    /// Whether a consensus message may be signed: never for an earlier round than before, never another one for the same round, and
+    /// for no round that cannot have come by `now` (seconds since 1970).
     ///
     /// # Errors
-    /// [`GuardRefusal::Round`], [`GuardRefusal::LaterRound`].
-    pub fn check_round(
-        &self,
-        (chain_id, account, kind): (u64, Address, Kind),
-        round: u64,
-        hash: B256,
-    ) -> Result<(), GuardRefusal> {
-        match self.rounds.get(&(chain_id, account, kind)) {
-            Some((signed, _)) if *signed > round => Err(GuardRefusal::LaterRound),
-            Some((signed, other)) if *signed == round && *other != hash => Err(GuardRefusal::Round),
+    /// [`GuardRefusal::Round`], [`GuardRefusal::LaterRound`], [`GuardRefusal::RoundAhead`].
+    pub fn check_round(&self, of: (Address, Kind), round: u64, hash: B256, now: u64) -> Result<(), GuardRefusal> {
+        match self.rounds.get(&of) {
+            Some(last) if last.round > round => Err(GuardRefusal::LaterRound),
+            Some(last) if last.round == round && last.hash != hash => Err(GuardRefusal::Round),
+            Some(last) if round > last.highest_by(now) => Err(GuardRefusal::RoundAhead),
             _ => Ok(()),
         }
     }

@@ -246,13 +246,41 @@ fn a_round_is_signed_for_once_and_never_an_earlier_one() {
     for (number, entry) in [vote(7, 1), vote(9, 2)].into_iter().enumerate() {
         memory.take(&Line { number: number as u64 + 1, time: NOW, previous: B256::ZERO, entry });
     }
-    let check = |kind, round, hash| memory.check_round((50, ACCOUNT, kind), round, B256::repeat_byte(hash));
+    let check = |kind, round, hash| memory.check_round((ACCOUNT, kind), round, B256::repeat_byte(hash), NOW);
 
     assert_eq!(check(Kind::Vote, 10, 3), Ok(()));
     assert_eq!(check(Kind::Vote, 9, 2), Ok(()), "the same again");
     assert_eq!(check(Kind::Vote, 9, 3), Err(GuardRefusal::Round));
     assert_eq!(check(Kind::Vote, 8, 1), Err(GuardRefusal::LaterRound));
     assert_eq!(check(Kind::Timeout, 8, 1), Ok(()), "another kind");
+}
+
+#[test]
+fn a_round_that_cannot_have_come_yet_is_refused() {
+    let mut memory = Memory::default();
+    memory.take(&Line { number: 1, time: NOW, previous: B256::ZERO, entry: vote(7, 1) });
+    let check = |round, seconds| memory.check_round((ACCOUNT, Kind::Vote), round, B256::ZERO, NOW + seconds);
+
+    assert_eq!(check(1_007, 0), Ok(()));
+    assert_eq!(check(1_008, 0), Err(GuardRefusal::RoundAhead));
+    assert_eq!(check(1_207, 100), Ok(()), "two rounds a second");
+    assert_eq!(check(u64::MAX, 86_400), Err(GuardRefusal::RoundAhead));
+}
+
+#[test]
+fn a_file_that_is_moved_while_it_is_written_ends_the_log() {
+    for moved in ["lock", "log"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, _) = AuditLog::open(folder.path()).unwrap();
+        log.append(signed(1, 1, 1), NOW).unwrap();
+        let path = if moved == "lock" { folder.path().join("lock") } else { only_file(folder.path()) };
+        fs::rename(&path, folder.path().join("elsewhere")).unwrap();
+        fs::write(&path, b"").unwrap();
+
+        let refused = log.append(signed(2, 2, 2), NOW).unwrap_err();
+
+        assert!(matches!(&refused, AuditError::Replaced(found) if *found == path), "{refused}");
+    }
 }
 
 /// What may happen to a log.
