@@ -14,6 +14,7 @@
 mod block;
 mod call;
 mod error;
+mod family;
 mod fee;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

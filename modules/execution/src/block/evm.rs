@@ -26,13 +26,13 @@ use revm::{
 use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload};
 
 use super::{
+    instruction_changes::{InstructionChanges, writing_static_call},
     interrupt::{Interrupt, Look},
     memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
     state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError},
 };
-use crate::native::{InstructionChanges, writing_static_call};
 
 /// Why the EVM returned no result: the transaction is not valid, or the state could not be read.
 pub(crate) type EvmFailure = EVMError<StateError, InvalidTransaction>;

@@ -18,9 +18,9 @@ use tenon_api::{
 
 use super::{
     code_cache::{CodeCache, analyse},
+    dirty_marks::{Change, DirtyMarks, RIPEMD},
     memory::RunMemory,
 };
-use crate::native::{Change, DirtyMarks, RIPEMD};
 
 /// A database error, passed through the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,16 +2,13 @@
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::{
-    DatabaseCommit, ExecuteEvm,
+    DatabaseCommit,
     context::{ContextSetters, ContextTr, TxEnv, result::ExecutionResult},
     handler::{Handler, MainnetHandler},
     primitives::TxKind,
 };
 
-use super::{
-    evm::{BlockEvm, EvmFailure},
-    state::StateError,
-};
+use super::{any_evm::AnyEvm, evm::EvmFailure, state::StateError};
 
 /// Stores roots of beacon blocks (EIP-4788).
 pub(crate) const BEACON_ROOTS_ADDRESS: Address = address!("000f3df6d732807ef1319fb7b8bb8522d0beac02");
@@ -30,12 +27,12 @@ const SYSTEM_CALL_GAS: u64 = 30_000_000;
 /// Calls a system contract and applies its changes. No account pays, and only the contract is touched.
 ///
 /// Does not use the EVM crate's helper, which gives more gas than the EIPs say.
-pub(crate) fn system_call<I>(
-    evm: &mut BlockEvm<I>,
+pub(crate) fn system_call(
+    evm: &mut AnyEvm<'_>,
     contract: Address,
     input: Bytes,
 ) -> Result<ExecutionResult, EvmFailure> {
-    evm.ctx.set_tx(TxEnv {
+    evm.context().set_tx(TxEnv {
         caller: SYSTEM_ADDRESS,
         kind: TxKind::Call(contract),
         data: input,
@@ -45,8 +42,8 @@ pub(crate) fn system_call<I>(
     });
     let result: Result<ExecutionResult, EvmFailure> =
         MainnetHandler::<_, revm::context::result::EVMError<StateError>, _>::default().run_system_call(evm);
-    let state = evm.finalize();
+    let state = evm.take_changes();
     let result = result?;
-    evm.ctx.db_mut().commit(state);
+    evm.context().db_mut().commit(state);
     Ok(result)
 }

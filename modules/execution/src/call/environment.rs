@@ -1,5 +1,7 @@
 //! Prepares the EVM's input from a call object.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -15,7 +17,7 @@ use super::{Calls, apply_account_overrides, apply_block_overrides, native_messag
 use crate::block::{
     BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
 };
-use crate::native::Prices;
+use crate::{family::ContractRecords, native::Prices};
 
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
 const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
@@ -28,8 +30,8 @@ pub(crate) struct CallEnvironment {
     pub(crate) precompiles: MovedPrecompiles,
     /// The terms on a native chain; `None` on others.
     pub(crate) native: Option<NativeTerms>,
-    /// The historic exchange's prices for contracts, while it was active.
-    prices: Option<Prices>,
+    /// What precompiled contracts of the chain's family answer from.
+    records: Option<Arc<dyn ContractRecords>>,
 }
 
 impl CallEnvironment {
@@ -37,7 +39,7 @@ impl CallEnvironment {
     pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
         let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
         evm.precompiles.apply(&self.precompiles);
-        evm.precompiles.set_prices(self.prices.clone());
+        evm.precompiles.set_records(self.records.clone());
         evm
     }
 }
@@ -64,8 +66,9 @@ pub(crate) fn prepare(
     let spec = calls.executor.spec();
     let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
     let pretended = pretended_header(header, block_overrides);
-    let mut rules = BlockRules::for_header(spec, &pretended)?;
-    let mut block = rules.block_env(spec, &pretended, author);
+    let family = calls.executor.family();
+    let mut rules = family.rules(&pretended)?;
+    let mut block = family.block_env(&rules, &pretended, author);
     relax_for_calls(&mut rules);
     apply_block_overrides(block_overrides, &mut block);
     let is_native = spec.native.is_some();
@@ -78,7 +81,8 @@ pub(crate) fn prepare(
     waive_fees_of_free_calls(&transaction, &mut block);
     let prices = spec.native.as_ref();
     let prices = prices.and_then(|rules| Prices::of_call(rules, &calls.chain, &calls.engine, header, pretended.number));
-    Ok(CallEnvironment { rules, block, transaction, precompiles, native, prices })
+    let records = prices.map(|prices| Arc::new(prices) as _);
+    Ok(CallEnvironment { rules, block, transaction, precompiles, native, records })
 }
 
 /// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
 
-use crate::native::extra_failure_text;
+use crate::{family::ExtraPrecompiles as _, native::NativePrecompiles};
 
 /// A point of each of the two curves, bytes.
 const PAIR: usize = 192;
@@ -12,7 +12,7 @@ const PAIR: usize = 192;
 /// failure.
 pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'static str> {
     const BLAKE_INPUT: usize = 213;
-    if let Some(text) = extra_failure_text(contract, input) {
+    if let Some(text) = NativePrecompiles.failure_text(contract, input) {
         return Some(text);
     }
     let (leading, [number]) = contract.as_slice().split_last_chunk::<1>()?;

@@ -13,6 +13,7 @@ use super::importer::Importer;
 use crate::{
     ImportError,
     block::{BlockExecution, StateChanges, assemble},
+    family::BlockOrigin,
 };
 
 /// Gas of the cheapest transaction: with less gas left, no other fits.
@@ -65,7 +66,7 @@ impl Importer {
         let parent = Arc::clone(&self.chain.head().header);
         let draft = self.draft(&parent, attributes)?;
 
-        let execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, None)?;
+        let execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, BlockOrigin::Header)?;
         let made = self.fill(execution, &parent, draft, transactions)?;
         let header = self.engine.seal(made.header)?;
         self.engine.verify_header(&header, &parent, &*self.chain)?;
@@ -126,8 +127,8 @@ impl Importer {
         let draft = tenon_chain::seal(draft);
         let state = self.executor.state_over(self.state_after_any(parent)?);
         let trie = (self.chain.trie(), parent.state_root);
-        let spec = self.executor.spec();
-        let execution = BlockExecution::begin(spec, &draft, draft.beneficiary, state, trie, None)?;
+        let (family, author) = (self.executor.family(), draft.beneficiary);
+        let execution = BlockExecution::begin(family, &draft, author, state, trie, BlockOrigin::Header)?;
         let made = self.fill(execution, parent, draft, transactions)?;
         let header = seal(made.header).map_err(|error| Failure::server(error.to_string()))?;
         Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))

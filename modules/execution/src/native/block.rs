@@ -4,27 +4,28 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use revm::state::EvmState;
-use tenon_api::{BlockNumber, Header, Transaction};
+use tenon_api::{BlockNumber, Log, Transaction};
 use tenon_chain::{ChainSpec, NativeSettings, TrieUpdate};
 
 use super::{
-    Candidate, Fees, Interception,
     addresses::{BLOCK_SIGNERS, as_text},
-    exchange,
+    exchange::{self, Prices},
     fees::FeeRules,
     history,
+    interception::{Interception, log_of},
     sponsorship::Sponsorship,
     token_test,
 };
 use crate::{
     ExecutionError,
-    block::{BlockContext, BlockEvm, BlockState, StateError},
+    block::{AnyEvm, BlockContext, BlockState, StateError},
     error::TransactionRejection,
+    family::{BlockOrigin, Executed, FamilyBlock, Fees, Opening, Treatment},
 };
 
 /// State kept between a block's transactions.
-pub(crate) struct NativeBlock {
-    settings: Arc<ChainSpec>,
+pub(super) struct NativeBlock {
+    settings: Arc<NativeSettings>,
     number: u64,
     base_fee: Option<u64>,
     author: Address,
@@ -36,40 +37,18 @@ pub(crate) struct NativeBlock {
     trading: Option<TrieUpdate>,
 }
 
-/// Treatment of a transaction.
-pub(crate) enum Treatment {
-    /// Not executed.
-    Intercepted(Interception),
-    /// Executed, with these fees; as on Ethereum if `None`.
-    Executed(Option<Fees>),
-}
-
 impl NativeBlock {
-    /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract, the
-    /// receiver of fees, the history contract. `None` on other chains.
-    pub(crate) fn open<I>(
-        spec: &Arc<ChainSpec>,
-        header: &Header,
-        author: Address,
-        evm: &mut BlockEvm<I>,
-        exchange: exchange::Step,
-    ) -> Result<Option<Self>, ExecutionError> {
-        let Some(native) = &spec.native else { return Ok(None) };
-        let (needs_no_judgement, trading) = match exchange {
-            exchange::Step::Taken(Some(opening)) => {
-                let mut opened = exchange::OpenedBlock(evm);
-                let applied = opening.apply(native, header, author, &mut opened);
-                let (trading, prices) = applied.map_err(|error| exchange::in_block(header.number.into(), error))?;
-                evm.precompiles.set_prices(Some(prices));
-                (true, Some(trading))
-            }
-            exchange::Step::Taken(None) => {
-                exchange::check_block(native, header, evm)?;
-                (false, None)
-            }
-            exchange::Step::Skipped => (true, None),
-        };
-        let state = &mut evm.ctx.journaled_state.database;
+    /// Opens a block: the exchange, the sponsorships, the removal of the block signers' contract, the receiver of fees,
+    /// the history contract.
+    pub(super) fn open(
+        spec: &ChainSpec,
+        settings: &Arc<NativeSettings>,
+        block: &Opening<'_>,
+        evm: &mut AnyEvm<'_>,
+    ) -> Result<Self, ExecutionError> {
+        let (native, header, author) = (&**settings, block.header, block.author);
+        let (needs_no_judgement, trading) = open_exchange(spec, native, block, evm)?;
+        let state = &mut evm.context().journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
         if header.number == native.heights.tip_signing {
             state.remove_account(BLOCK_SIGNERS)?;
@@ -78,8 +57,8 @@ impl NativeBlock {
         if native.heights.is_prague(header.number) && header.number > 0 {
             history::store_parent_hash(evm, header)?;
         }
-        Ok(Some(Self {
-            settings: Arc::clone(spec),
+        Ok(Self {
+            settings: Arc::clone(settings),
             number: header.number,
             base_fee: header.base_fee_per_gas,
             author,
@@ -87,69 +66,31 @@ impl NativeBlock {
             sponsorship,
             needs_no_judgement,
             trading,
-        }))
+        })
     }
 
     /// Reads the author's owner again, before each transaction, where the later program does (`docs/spec/upgrades.md` 9.1).
     /// v2.7.0 reads it once: then a registration in the block has no effect on its later fees.
-    pub(crate) fn refresh_owner(&mut self, state: &mut BlockState) -> Result<(), StateError> {
-        let is_read_again =
-            self.settings.native.as_ref().is_some_and(|native| native.heights.is_later_program(self.number));
-        if is_read_again {
+    fn refresh_owner(&mut self, state: &mut BlockState) -> Result<(), StateError> {
+        if self.settings.heights.is_later_program(self.number) {
             self.owner =
                 tenon_chain::masternode_owner(self.author, |contract, slot| state.read_slot(contract, slot.into()))?;
         }
         Ok(())
     }
 
-    /// Decides the treatment of the next transaction (`docs/spec/chain.md` 3.2).
-    ///
-    /// # Errors
-    /// [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
-    pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
-        let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
-        self.check_denylist(native, transaction, sender)?;
-        if !self.needs_no_judgement {
-            exchange::check_transaction(native, self.number, self.author, transaction, sender)?;
-        }
-        if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {
-            return Ok(Treatment::Intercepted(interception));
-        }
-        let rules = self.fee_rules(native, self.owner);
-        let fees = rules.fees(transaction, self.sponsorship.capacity(transaction.to))?;
-        Ok(Treatment::Executed(Some(fees)))
-    }
-
-    /// The fees of the next transaction when traced as a message: the usual ones, but without an owner of the author.
-    ///
-    /// # Errors
-    /// See [`NativeBlock::treat`].
-    pub(crate) fn message_fees(&self, transaction: &Transaction) -> Result<Fees, TransactionRejection> {
-        let Some(native) = &self.settings.native else { return Ok(Fees::BURNED) };
-        let rules = self.fee_rules(native, Address::ZERO);
-        rules.fees(transaction, self.sponsorship.capacity(transaction.to))
-    }
-
-    const fn fee_rules<'a>(&self, native: &'a NativeSettings, owner: Address) -> FeeRules<'a> {
-        FeeRules { heights: &native.heights, number: self.number, base_fee: self.base_fee, author: self.author, owner }
-    }
-
-    /// The token to be tested before the next transaction; usually `None`.
-    pub(crate) fn token_to_try(&self, transaction: &Transaction) -> Option<Candidate> {
-        token_test::candidate(self.settings.native.as_ref()?, self.number, transaction)
+    fn fee_rules(&self, owner: Address) -> FeeRules<'_> {
+        let Self { number, base_fee, author, .. } = *self;
+        FeeRules { heights: &self.settings.heights, number, base_fee, author, owner }
     }
 
     /// `docs/spec/chain.md` 3.7.
-    fn check_denylist(
-        &self,
-        native: &NativeSettings,
-        transaction: &Transaction,
-        sender: Address,
-    ) -> Result<(), TransactionRejection> {
+    fn check_denylist(&self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
         let refused = |role: &str, address| {
             let text = format!("block contains transaction with {role} in black-list: {}", as_text(address));
             Err(TransactionRejection::Rule(text))
         };
+        let native = &*self.settings;
         if native.is_denied(&sender, self.number) {
             return refused("sender", sender);
         }
@@ -158,26 +99,48 @@ impl NativeBlock {
             None => Ok(()),
         }
     }
+}
 
-    /// Prepares the EVM's state for the next executed transaction.
-    pub(crate) fn before_execution(&self, context: &mut BlockContext) -> Result<(), StateError> {
+impl FamilyBlock for NativeBlock {
+    /// `docs/spec/chain.md` 3.2.
+    fn treat(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+        evm: &mut AnyEvm<'_>,
+    ) -> Result<Treatment, TransactionRejection> {
+        let state = &mut evm.context().journaled_state.database;
+        self.refresh_owner(state).map_err(|StateError(error)| error)?;
+        self.check_denylist(transaction, sender)?;
+        if !self.needs_no_judgement {
+            exchange::check_transaction(&self.settings, self.number, self.author, transaction, sender)?;
+        }
+        if Interception::of(transaction, &self.settings.heights, self.number).is_some() {
+            return Ok(Treatment::Intercepted);
+        }
+        let fees = self.fee_rules(self.owner).fees(transaction, self.sponsorship.capacity(transaction.to))?;
+        if let Some(candidate) = token_test::candidate(&self.settings, self.number, transaction) {
+            candidate.try_out(evm)?;
+        }
+        Ok(Treatment::Executed(Some(fees)))
+    }
+
+    /// The usual fees, but without an owner of the author.
+    fn message_fees(&self, transaction: &Transaction) -> Result<Option<Fees>, TransactionRejection> {
+        self.fee_rules(Address::ZERO).fees(transaction, self.sponsorship.capacity(transaction.to)).map(Some)
+    }
+
+    fn before_execution(&self, context: &mut BlockContext) -> Result<(), StateError> {
         self.sponsorship.show_failure_charge(context)
     }
 
-    /// Completes what the previous transaction left open; called before the changes of this one are committed.
-    pub(crate) fn before_commit(&mut self, after: &EvmState, state: &mut BlockState) -> Result<(), StateError> {
+    fn before_commit(&mut self, after: &EvmState, state: &mut BlockState) -> Result<(), StateError> {
         Ok(self.sponsorship.settle_failure_charge(after, state)?)
     }
 
     /// Charges the fee of an executed transaction to its sponsor.
-    pub(crate) fn after_execution(
-        &mut self,
-        fees: &Fees,
-        sender: Address,
-        gas_used: u64,
-        has_succeeded: bool,
-        state: &mut BlockState,
-    ) -> Result<(), StateError> {
+    fn after_execution(&mut self, done: &Executed<'_>, state: &mut BlockState) -> Result<(), StateError> {
+        let Executed { fees, sender, gas_used, has_succeeded } = *done;
         let Some(token) = fees.sponsor else { return Ok(()) };
         self.sponsorship.spend(token, fees.sponsored_cost(gas_used));
         if !has_succeeded {
@@ -186,17 +149,28 @@ impl NativeBlock {
         Ok(())
     }
 
-    /// Writes everything that is deferred to the next transaction.
-    pub(crate) fn finalise(&mut self, state: &mut BlockState) -> Result<(), StateError> {
+    fn apply_intercepted(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+        state: &mut BlockState,
+    ) -> Result<Vec<Log>, TransactionRejection> {
+        if let Some(interception) = Interception::of(transaction, &self.settings.heights, self.number) {
+            interception.apply(transaction, sender, state)?;
+        }
+        Ok(vec![log_of(transaction)])
+    }
+
+    fn finalise(&mut self, state: &mut BlockState) -> Result<(), StateError> {
         Ok(self.sponsorship.finalise(state)?)
     }
 
-    /// Ends the block, before rewards; returns the changes of the trading state.
+    /// Returns the changes of the trading state.
     ///
     /// # Errors
     /// [`ExecutionError::Unsupported`] if the issuer paid more than it holds: the reference would give it a negative
     /// balance.
-    pub(crate) fn close(mut self, state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
+    fn close(mut self: Box<Self>, state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
         let number = BlockNumber(self.number);
         let unpaid = |lacking: U256| ExecutionError::Unsupported {
             number,
@@ -205,4 +179,36 @@ impl NativeBlock {
         self.sponsorship.write_back(state)?.map_err(unpaid)?;
         Ok(self.trading)
     }
+}
+
+/// Executes the exchange's step, or checks that the block needs none; returns whether its transactions need no check, and
+/// the changes of the trading state.
+fn open_exchange(
+    spec: &ChainSpec,
+    native: &NativeSettings,
+    block: &Opening<'_>,
+    evm: &mut AnyEvm<'_>,
+) -> Result<(bool, Option<TrieUpdate>), ExecutionError> {
+    let Opening { header, author, origin } = *block;
+    let in_block = |error| exchange::in_block(header.number.into(), error);
+    let input = match origin {
+        BlockOrigin::Simulated => return Ok((true, None)),
+        BlockOrigin::Replayed { chain, engine, parent } => {
+            let prices = Prices::of_replay(native, chain, engine, parent);
+            evm.precompiled().set_records(prices.map(|prices| Arc::new(prices) as _));
+            return Ok((true, None));
+        }
+        BlockOrigin::Header => None,
+        BlockOrigin::Whole { chain, engine, block, parent } => {
+            exchange::Opening::of(spec, chain, engine, block, author, parent).map_err(in_block)?
+        }
+    };
+    let Some(input) = input else {
+        exchange::check_block(native, header, evm)?;
+        return Ok((false, None));
+    };
+    let applied = input.apply(native, header, author, &mut exchange::OpenedBlock(evm));
+    let (trading, prices) = applied.map_err(in_block)?;
+    evm.precompiled().set_records(Some(Arc::new(prices)));
+    Ok((true, Some(trading)))
 }

@@ -8,18 +8,14 @@ use tenon_native_exchange::{self as exchange, MainState, OpeningError};
 pub(crate) use tenon_native_exchange::{Opening, Prices};
 
 use super::token_test::decimals_of;
-use crate::{ExecutionError, block::BlockEvm, error::TransactionRejection};
-
-/// What to do with the exchange's step at the beginning of a block.
-pub(crate) enum Step {
-    /// Executed. With `None`, a block that would need it is refused.
-    Taken(Option<Opening>),
-    /// Skipped, as by the reference in traces; nothing is refused.
-    Skipped,
-}
+use crate::{
+    ExecutionError,
+    block::{AnyEvm, BlockState},
+    error::TransactionRejection,
+};
 
 /// The error of a block whose opening step fails.
-pub(crate) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionError {
+pub(super) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionError {
     match error {
         OpeningError::Unsupported(what) => ExecutionError::Unsupported { number, what },
         OpeningError::Rule(reason) => ExecutionError::Exchange { number, reason },
@@ -30,10 +26,10 @@ pub(crate) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionErr
 }
 
 /// Refuses a block whose opening step would change the exchange's state, if that step is not executed.
-pub(super) fn check_block<I>(
+pub(super) fn check_block(
     native: &NativeSettings,
     header: &Header,
-    evm: &mut BlockEvm<I>,
+    evm: &mut AnyEvm<'_>,
 ) -> Result<(), ExecutionError> {
     let unsupported = |exchange::Unsupported(what)| ExecutionError::Unsupported {
         number: header.number.into(),
@@ -55,27 +51,33 @@ pub(super) fn check_transaction(
 }
 
 /// The state of a block before its first transaction.
-pub(super) struct OpenedBlock<'a, I>(pub(super) &'a mut BlockEvm<I>);
+pub(super) struct OpenedBlock<'a, 'e>(pub(super) &'a mut AnyEvm<'e>);
 
-impl<I> MainState for OpenedBlock<'_, I> {
+impl OpenedBlock<'_, '_> {
+    fn state(&mut self) -> &mut BlockState {
+        &mut self.0.context().journaled_state.database
+    }
+}
+
+impl MainState for OpenedBlock<'_, '_> {
     fn balance(&mut self, account: Address) -> Result<U256, StoreError> {
-        self.0.ctx.journaled_state.database.balance(account)
+        self.state().balance(account)
     }
 
     fn set_balance(&mut self, account: Address, balance: U256) -> Result<(), StoreError> {
-        self.0.ctx.journaled_state.database.set_balance(account, balance)
+        self.state().set_balance(account, balance)
     }
 
     fn slot(&mut self, contract: Address, slot: U256) -> Result<U256, StoreError> {
-        self.0.ctx.journaled_state.database.read_slot(contract, slot)
+        self.state().read_slot(contract, slot)
     }
 
     fn set_slot(&mut self, contract: Address, slot: U256, value: U256) -> Result<(), StoreError> {
-        self.0.ctx.journaled_state.database.write_slot(contract, slot, value)
+        self.state().write_slot(contract, slot, value)
     }
 
     fn exists(&mut self, account: Address) -> Result<bool, StoreError> {
-        self.0.ctx.journaled_state.database.exists(account)
+        self.state().exists(account)
     }
 
     fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError> {

@@ -1,12 +1,11 @@
 //! Gas price, payer and receiver of fees (`docs/spec/chain.md` 2.4, 2.5, 4.2).
 
 use alloy_primitives::{Address, U256};
-use revm::context::TxEnv;
-use tenon_api::{Transaction, TransactionPayload, TransactionType};
+use tenon_api::{Transaction, TransactionPayload};
 use tenon_chain::NativeHeights;
 
 use super::addresses::is_exempt_receiver;
-use crate::error::TransactionRejection;
+use crate::{error::TransactionRejection, family::Fees};
 
 /// Price of sponsored gas from `gas50x` on, wei.
 const SPONSORED_PRICE_50X: u64 = 12_500_000_000;
@@ -14,19 +13,6 @@ const SPONSORED_PRICE_50X: u64 = 12_500_000_000;
 const SPONSORED_PRICE: u64 = 250_000_000;
 /// Price of sponsored gas before, wei.
 const SPONSORED_PRICE_BEFORE: u64 = 2_500;
-
-/// The fees of one transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fees {
-    /// The token that pays; `None` if the sender pays.
-    pub(crate) sponsor: Option<Address>,
-    /// Whether the base fee is not a minimum for the price.
-    pub(crate) is_exempt_from_base_fee: bool,
-    /// Receiver and its share per gas, wei; `None` if the fee is burned.
-    pub(crate) receiver: Option<(Address, U256)>,
-    /// Price of sponsored gas, wei.
-    price: u64,
-}
 
 /// The heights and addresses of a block on which fees depend.
 pub(super) struct FeeRules<'a> {
@@ -102,31 +88,6 @@ impl FeeRules<'_> {
     }
 }
 
-impl Fees {
-    /// The sender pays and the fee is burned.
-    pub(crate) const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
-
-    /// The cost of this much gas to the sponsor, wei.
-    pub(crate) fn sponsored_cost(&self, gas: u64) -> U256 {
-        U256::from(gas) * U256::from(self.price)
-    }
-
-    /// The transaction with the price of sponsored gas.
-    pub(crate) fn priced(&self, mut env: TxEnv) -> TxEnv {
-        if self.sponsor.is_some() {
-            env.gas_price = u128::from(self.price);
-            // A set-code transaction keeps its type, for its authorizations: without a tip, its price is the lower of this
-            // and the base fee, which is this one from `gas50x` on and above it before.
-            env.gas_priority_fee = None;
-            if env.tx_type == TransactionType::DynamicFee as u8 {
-                // The same transaction with a single price.
-                env.tx_type = TransactionType::AccessList as u8;
-            }
-        }
-        env
-    }
-}
-
 /// Price of sponsored gas at a height, wei (`docs/spec/chain.md` 2.5).
 const fn sponsored_price(heights: &NativeHeights, number: u64) -> u64 {
     if number >= heights.gas50x {
@@ -149,7 +110,8 @@ fn tip_cap(transaction: &Transaction) -> U256 {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Bytes, address};
-    use tenon_api::TransactionSignature;
+    use revm::context::TxEnv;
+    use tenon_api::{TransactionSignature, TransactionType};
 
     use super::*;
 

@@ -4,77 +4,55 @@ use std::marker::PhantomData;
 
 use alloy_primitives::U256;
 use revm::{
-    ExecuteEvm, Inspector,
     context::{
         Cfg, ContextSetters, ContextTr, JournalTr, Transaction, TxEnv,
         journaled_state::account::JournaledAccountTr,
-        result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction},
+        result::{EVMError, ExecResultAndState, HaltReason, InvalidTransaction},
     },
-    handler::{EvmTr, FrameResult, Handler, ItemOrResult, post_execution, pre_execution, validation},
-    inspector::{InspectorEvmTr, InspectorHandler},
-    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter, interpreter_action::FrameInit},
+    handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
+    interpreter::{InitialAndFloorGas, interpreter_action::FrameInit},
     primitives::hardfork::SpecId,
-    state::EvmState,
 };
 use tenon_chain::floor_gas;
 
-use super::{Change, Fees, frames::FrameRunner};
-use crate::block::{BlockEvm, EvmFailure};
+use super::frames;
+use crate::{
+    block::{AnyEvm, Change, EvmFailure},
+    family::{Fees, Outcome},
+};
 
-/// The EVM's result of a transaction.
-pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
-
-/// Executes a transaction with these fees; like Ethereum if `None`.
-pub(crate) fn transact<I>(evm: &mut BlockEvm<I>, env: TxEnv, fees: Option<&Fees>) -> Result<Outcome, EvmFailure> {
-    let Some(fees) = fees else { return evm.transact(env) };
-    evm.ctx.set_tx(env);
-    let result = NativeHandler::new(fees).run(evm);
-    let state = evm.finalize();
+/// Executes a transaction with these fees.
+pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
+    evm.context().set_tx(env);
+    let result = NativeHandler { fees, evm: PhantomData }.run(evm);
+    let state = evm.take_changes();
     Ok(ExecResultAndState::new(result?, state))
 }
 
-/// Like [`transact`], with the EVM's inspector.
-pub(crate) fn inspect<I: Inspector<crate::block::BlockContext, EthInterpreter>>(
-    evm: &mut BlockEvm<I>,
-    env: TxEnv,
-    fees: Option<&Fees>,
-) -> Result<Outcome, EvmFailure> {
-    use revm::InspectEvm;
-    let Some(fees) = fees else { return evm.inspect_tx(env) };
-    evm.ctx.set_tx(env);
-    let result = NativeHandler::new(fees).inspect_run(evm);
-    let state = evm.finalize();
-    Ok(ExecResultAndState::new(result?, state))
-}
-
-struct NativeHandler<'a, I> {
+struct NativeHandler<'a, 'e> {
     fees: &'a Fees,
-    evm: PhantomData<I>,
+    evm: PhantomData<AnyEvm<'e>>,
 }
 
-impl<'a, I> NativeHandler<'a, I> {
-    const fn new(fees: &'a Fees) -> Self {
-        Self { fees, evm: PhantomData }
-    }
-}
-
-impl<I> Handler for NativeHandler<'_, I> {
-    type Evm = BlockEvm<I>;
+impl<'e> Handler for NativeHandler<'_, 'e> {
+    type Evm = AnyEvm<'e>;
     type Error = EvmFailure;
     type HaltReason = HaltReason;
 
     fn validate_env(&self, evm: &mut Self::Evm) -> Result<(), EvmFailure> {
-        let configured = evm.ctx.cfg.disable_base_fee;
-        evm.ctx.cfg.disable_base_fee |= self.fees.is_exempt_from_base_fee;
-        let result = validation::validate_env(evm.ctx());
-        evm.ctx.cfg.disable_base_fee = configured;
+        let context = evm.context();
+        let configured = context.cfg.disable_base_fee;
+        context.cfg.disable_base_fee |= self.fees.is_exempt_from_base_fee;
+        let result = validation::validate_env(&mut *context);
+        context.cfg.disable_base_fee = configured;
         result
     }
 
     /// The floor counts four tokens for a nonzero byte, whose intrinsic gas is not Ethereum's (`docs/spec/upgrades.md`
     /// 7.4), so that the EVM crate can't compute it.
     fn validate_initial_tx_gas(&self, evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
-        let (tx, cfg) = (&evm.ctx.tx, &evm.ctx.cfg);
+        let context = evm.context();
+        let (tx, cfg) = (&context.tx, &context.cfg);
         let gas = validation::validate_initial_tx_gas_with_gas_params(
             tx,
             *cfg.spec(),
@@ -103,7 +81,7 @@ impl<I> Handler for NativeHandler<'_, I> {
         if self.fees.sponsor.is_none() {
             return pre_execution::validate_against_state_and_deduct_caller(evm.ctx());
         }
-        let (_, transaction, cfg, journal, ..) = evm.ctx.all_mut();
+        let (_, transaction, cfg, journal, ..) = evm.context().all_mut();
         let mut caller = journal.load_account_with_code_mut(transaction.caller)?.data;
         let info = &caller.account().info;
         pre_execution::validate_account_nonce_and_code(
@@ -133,45 +111,22 @@ impl<I> Handler for NativeHandler<'_, I> {
     }
 
     fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
-        let runner = FrameRunner {
-            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.frame_init(frame)?)),
-            run: |evm: &mut BlockEvm<I>| Ok(evm.frame_run()?),
-        };
-        runner.run_all(evm, first)
+        frames::run_all(evm, first)
     }
 
     fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
-        if evm.ctx.cfg.is_fee_charge_disabled() {
+        let context = evm.context();
+        if context.cfg.is_fee_charge_disabled() {
             return Ok(());
         }
         if let Some((receiver, price)) = self.fees.receiver {
             let amount = price.saturating_mul(U256::from(result.gas().used()));
-            evm.ctx.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
+            context.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
             // Also for a payment of zero, which the EVM does not report before EIP-158.
-            if let Some(marks) = evm.ctx.db_mut().dirty_marks_mut() {
+            if let Some(marks) = context.db_mut().dirty_marks_mut() {
                 marks.record(receiver, Change::Write);
             }
         }
         Ok(())
-    }
-}
-
-impl<I: Inspector<crate::block::BlockContext, EthInterpreter>> InspectorHandler for NativeHandler<'_, I> {
-    type IT = EthInterpreter;
-
-    fn inspect_run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
-        let runner = FrameRunner {
-            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.inspect_frame_init(frame)?)),
-            run: |evm: &mut BlockEvm<I>| Ok(evm.inspect_frame_run()?),
-        };
-        runner.run_all(evm, first)
-    }
-}
-
-/// The result of a frame that had nothing to run.
-fn result_of<F>(begun: ItemOrResult<F, FrameResult>) -> Option<FrameResult> {
-    match begun {
-        ItemOrResult::Item(_) => None,
-        ItemOrResult::Result(result) => Some(result),
     }
 }

@@ -5,7 +5,7 @@ use tenon_api::Header;
 
 use crate::{
     ExecutionError,
-    block::{BlockEvm, BlockState, HISTORY_STORAGE_ADDRESS, system_call},
+    block::{AnyEvm, BlockState, HISTORY_STORAGE_ADDRESS, system_call},
 };
 
 /// The contract's code: the EIP's. A native chain puts it in place by itself, without a transaction.
@@ -24,8 +24,8 @@ const CODE_HASH: B256 = b256!("6e49e66782037c0555897870e29fa5e552daf4719552131a0
 ///
 /// # Errors
 /// [`ExecutionError::Unsupported`] if other code is at the address: the reference stops there.
-pub(super) fn store_parent_hash<I>(evm: &mut BlockEvm<I>, header: &Header) -> Result<(), ExecutionError> {
-    deploy(&mut evm.ctx.journaled_state.database, header)?;
+pub(super) fn store_parent_hash(evm: &mut AnyEvm<'_>, header: &Header) -> Result<(), ExecutionError> {
+    deploy(&mut evm.context().journaled_state.database, header)?;
     if let Err(failure) = system_call(evm, HISTORY_STORAGE_ADDRESS, header.parent_hash.0.into()) {
         tracing::debug!(number = header.number, %failure, "call of the history contract failed");
     }

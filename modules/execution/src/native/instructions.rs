@@ -1,81 +1,27 @@
 //! Instructions that native chains add or change (`docs/spec/chain.md` 5.2, overrides S, L, L').
 
 use alloy_primitives::U256;
-use revm::{
-    bytecode::opcode,
-    handler::instructions::EthInstructions,
-    interpreter::{
-        CallValue, FrameInput, Instruction, InstructionContext, InstructionExecResult, InstructionResult,
-        InterpreterAction,
-        instructions::contract,
-        interpreter::EthInterpreter,
-        interpreter_types::{LoopControl, RuntimeFlag},
-    },
-};
+use revm::interpreter::{InstructionExecResult, InstructionResult};
 use tenon_chain::spec::NATIVE_BASE_FEE;
 
-use crate::block::{BlockContext, Step};
-
-/// Differences of a block's instructions from those of its fork.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "independent changes")]
-pub(crate) struct InstructionChanges {
-    /// Whether BASEFEE exists and pushes 12.5 gwei, whatever the header says.
-    pub(crate) base_fee_is_constant: bool,
-    /// Whether 0x44 pushes the hash of the block number.
-    pub(crate) difficulty_is_random: bool,
-    /// Whether PUSH0 exists.
-    pub(crate) has_push0: bool,
-    /// Whether STATICCALL neither forbids state changes nor touches its target (`docs/spec/chain.md` 5.3).
-    pub(crate) static_calls_may_write: bool,
-}
-
-impl InstructionChanges {
-    /// Installs the changed instructions in the table of a block.
-    pub(crate) fn install(self, instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
-        let table = instructions.instruction_table_mut();
-        let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
-        if self.base_fee_is_constant {
-            replace(opcode::BASEFEE, base_fee);
-        }
-        if self.difficulty_is_random {
-            replace(opcode::DIFFICULTY, random);
-        }
-        if self.has_push0 {
-            replace(opcode::PUSH0, push0);
-        }
-        if self.static_calls_may_write {
-            replace(opcode::STATICCALL, writing_static_call);
-        }
-    }
-}
+use crate::block::Step;
 
 fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
     if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }
 }
 
-fn base_fee(step: Step<'_>) -> InstructionExecResult {
+/// BASEFEE: 12.5 gwei, whatever the header says.
+pub(super) fn base_fee(step: Step<'_>) -> InstructionExecResult {
     push(step, U256::from(NATIVE_BASE_FEE))
 }
 
-fn random(step: Step<'_>) -> InstructionExecResult {
+/// DIFFICULTY: the hash of the block number.
+pub(super) fn random(step: Step<'_>) -> InstructionExecResult {
     let value = step.host.block.prevrandao.unwrap_or_default();
     push(step, value.into())
 }
 
-fn push0(step: Step<'_>) -> InstructionExecResult {
+/// PUSH0.
+pub(super) fn push0(step: Step<'_>) -> InstructionExecResult {
     push(step, U256::ZERO)
-}
-
-/// STATICCALL before `tipXDCXCancellationFee`: a call without value whose frame may change the state.
-pub(crate) fn writing_static_call(step: Step<'_>) -> InstructionExecResult {
-    let InstructionContext { interpreter, host } = step;
-    let inherited = interpreter.runtime_flag.is_static();
-    let result = contract::call::<{ opcode::STATICCALL }, _, _>(InstructionContext { interpreter, host });
-    if let Some(InterpreterAction::NewFrame(FrameInput::Call(inputs))) = interpreter.bytecode.action() {
-        inputs.is_static = inherited;
-        // Even a transfer of zero would touch the target.
-        inputs.value = CallValue::Apparent(U256::ZERO);
-    }
-    result
 }

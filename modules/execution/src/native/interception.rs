@@ -10,7 +10,7 @@ use crate::{block::BlockState, error::TransactionRejection};
 
 /// A transaction that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interception {
+pub(super) enum Interception {
     /// To 0x89: raises the sender's nonce, nothing else.
     Signing,
     /// To 0x91 … 0x94 while the exchange is active: does nothing here.
@@ -31,7 +31,7 @@ impl Interception {
     ///
     /// # Errors
     /// A wrong nonce, with the reference's text.
-    pub(crate) fn apply(
+    pub(super) fn apply(
         self,
         transaction: &Transaction,
         sender: Address,
@@ -54,7 +54,7 @@ impl Interception {
 }
 
 /// The only log of an intercepted transaction's receipt, with just the receiver's address.
-pub(crate) fn log_of(transaction: &Transaction) -> Log {
+pub(super) fn log_of(transaction: &Transaction) -> Log {
     Log { address: transaction.to.unwrap_or_default(), topics: Vec::new(), data: Bytes::new() }
 }
 

@@ -2,15 +2,16 @@
 //!
 //! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
 //! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
-//! EVM handler (`handler`), which empty accounts are written back (`dirty_marks`, `frames`), what invalidates a block
-//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the order of all these in a block (`block`).
+//! EVM handler (`handler`), which empty accounts are written back (`frames`), what invalidates a block
+//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the order of all these in a block
+//! (`block`). [`NativeFamily`] is what the steps of a block ask.
 //!
 //! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
 
 mod addresses;
 mod block;
-mod dirty_marks;
 mod exchange;
+mod family;
 mod fees;
 mod frames;
 mod handler;
@@ -23,19 +24,13 @@ mod sponsorship;
 mod token_test;
 
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
-pub(crate) use block::{NativeBlock, Treatment};
-pub(crate) use dirty_marks::{Change, DirtyMarks, RIPEMD};
-pub(crate) use exchange::{Opening as ExchangeOpening, Prices, Step as ExchangeStep, in_block as opening_failure};
-pub(crate) use fees::Fees;
-pub(crate) use handler::{Outcome, inspect, transact};
-pub(crate) use instructions::{InstructionChanges, writing_static_call};
-pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};
+pub(crate) use exchange::Prices;
+pub(crate) use family::NativeFamily;
+pub(crate) use interception::is_skipped_by_traces;
+pub(crate) use precompiles::NativePrecompiles;
 #[cfg(feature = "fuzzing")]
 pub(crate) use precompiles::proof_is_valid;
-pub(crate) use precompiles::{EXTRA_PRECOMPILES, extra_failure_text, is_price_contract, run_extra_precompile};
-pub(crate) use schedule::rules;
 pub(crate) use sponsorship::capacity_of;
-pub(crate) use token_test::Candidate;
 
 #[cfg(test)]
 mod prague_tests;

@@ -15,7 +15,7 @@ use tenon_native_consensus::v2::MasternodeKey;
 use crate::{
     ExecutionError, Executor,
     block::{BlockExecution, HISTORY_STORAGE_ADDRESS, Interrupt},
-    native::ExchangeStep,
+    family::BlockOrigin,
 };
 
 const PRAGUE: u64 = 10;
@@ -104,7 +104,7 @@ fn open(executor: &Executor, number: u64, state: &State) -> Result<BlockExecutio
         ..Header::default()
     };
     let state = executor.state_over(Arc::new(state.clone()));
-    BlockExecution::watched(spec, &header, AUTHOR, state, Interrupt::never(), (), ExchangeStep::Taken(None))
+    BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)
 }
 
 /// What a block did.

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use alloy_primitives::{Address, Bytes, U256, address, uint};
 use revm::{
-    Database, ExecuteEvm,
+    Database,
     context::{
         ContextSetters, TxEnv,
         result::{EVMError, ExecutionResult},
@@ -21,7 +21,7 @@ use tenon_chain::NativeSettings;
 
 use super::{addresses::as_text, sponsorship::balance_slot};
 use crate::{
-    block::{BlockEvm, EvmFailure, StateError},
+    block::{AnyEvm, EvmFailure, StateError},
     error::TransactionRejection,
 };
 
@@ -46,7 +46,7 @@ const DECIMALS: [u8; 4] = [0x31, 0x3c, 0xe5, 0x67];
 
 /// A token that a transaction would register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(super) struct Candidate {
     token: Address,
     /// True for sponsoring, which needs a minimum fee; false for trading, which needs decimals.
     is_for_sponsoring: bool,
@@ -71,7 +71,7 @@ impl Candidate {
     ///
     /// # Errors
     /// [`TransactionRejection::Rule`] with the reference's text if the token does not answer as required.
-    pub(crate) fn try_out<I>(self, evm: &mut BlockEvm<I>) -> Result<(), TransactionRejection> {
+    pub(super) fn try_out(self, evm: &mut AnyEvm<'_>) -> Result<(), TransactionRejection> {
         let token = as_text(self.token);
         let refused = |text: String| Err(TransactionRejection::Rule(text));
         let balance = unforeseeable_number();
@@ -99,14 +99,14 @@ impl Candidate {
     }
 
     /// The number returned by the token, or the problem of its answer. The outer error is the database's.
-    fn call_token<I>(
+    fn call_token(
         &self,
-        evm: &mut BlockEvm<I>,
+        evm: &mut AnyEvm<'_>,
         question: Vec<u8>,
         shown: Option<(U256, U256)>,
     ) -> Result<Result<U256, String>, StoreError> {
         let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
-        evm.ctx.set_tx(TxEnv {
+        evm.context().set_tx(TxEnv {
             caller: CALLER,
             kind: TxKind::Call(self.token),
             data: question.into(),
@@ -116,15 +116,14 @@ impl Candidate {
             ..TxEnv::default()
         });
         // The call's gas does not count for the block.
-        let configured = evm.ctx.cfg.disable_block_gas_limit;
-        evm.ctx.cfg.disable_block_gas_limit = true;
+        let configured = std::mem::replace(&mut evm.context().cfg.disable_block_gas_limit, true);
         // It gets no prices of the exchange: the reference's EVM for such calls has no trading state.
-        let prices = evm.precompiles.set_prices(None);
+        let prices = evm.precompiled().set_records(None);
         let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
-        evm.precompiles.set_prices(prices);
-        evm.ctx.cfg.disable_block_gas_limit = configured;
+        evm.precompiled().set_records(prices);
+        evm.context().cfg.disable_block_gas_limit = configured;
         // Discards the changes.
-        drop(evm.finalize());
+        drop(evm.take_changes());
         match result {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
             // There a failed call returns nothing, which then cannot be decoded.
@@ -135,8 +134,8 @@ impl Candidate {
     }
 
     /// Makes the next call see the caller's funds and the number; returns the caller's nonce.
-    fn show<I>(&self, evm: &mut BlockEvm<I>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
-        let journaled = &mut evm.ctx.journaled_state;
+    fn show(&self, evm: &mut AnyEvm<'_>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
+        let journaled = &mut evm.context().journaled_state;
         let mut asker = journaled.database.basic(CALLER)?.unwrap_or_default();
         asker.balance = FUNDS;
         let nonce = asker.nonce;
@@ -165,7 +164,7 @@ impl Candidate {
 }
 
 /// The decimals of a token on the current state; `None` if it does not answer as required.
-pub(super) fn decimals_of<I>(evm: &mut BlockEvm<I>, token: Address) -> Result<Option<u8>, StoreError> {
+pub(super) fn decimals_of(evm: &mut AnyEvm<'_>, token: Address) -> Result<Option<u8>, StoreError> {
     let candidate = Candidate { token, is_for_sponsoring: false };
     let answer = candidate.call_token(evm, DECIMALS.to_vec(), None)?;
     Ok(answer.ok().and_then(|decimals| u8::try_from(decimals).ok()))

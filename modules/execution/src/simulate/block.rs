@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     ExecutionError,
-    block::{BlockExecution, BlockOutcome, BlockRules},
-    native::ExchangeStep,
+    block::{BlockExecution, BlockOutcome},
+    family::BlockOrigin,
 };
 
 /// A simulated block whose transactions are running.
@@ -120,20 +120,19 @@ impl Simulation<'_> {
         state_overrides: Vec<(Address, AccountOverride)>,
     ) -> Result<OpenBlock, Failure> {
         let executor = &self.calls.executor;
-        let spec = executor.spec();
+        let family = executor.family();
         let mut state = executor.state_over(Arc::<SimulatedState>::clone(&self.state));
         state.count_in(self.calls.run_memory(self.origin));
-        let precompiles = BlockRules::for_header(spec, &header)?.precompiles;
+        let precompiles = family.rules(&header)?.precompiles;
         let moved = overrides::apply(state_overrides, precompiles, &mut state)?;
         let mut execution = BlockExecution::watched(
-            spec,
+            family,
             &header,
             author,
             state,
             self.interrupt.clone(),
             LogRecorder::new(self.rules.traces_transfers),
-            // The step of the historic exchange is the proposer's, and nobody proposes.
-            ExchangeStep::Skipped,
+            BlockOrigin::Simulated,
         )?;
         execution.root_receipts_on(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
         execution.evm_mut().precompiles.apply(&moved);

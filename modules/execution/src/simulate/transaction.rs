@@ -23,7 +23,7 @@ use crate::{
     block::{Prepared, access_list, transaction_env},
     call::{check_consistency, halt_text, precompile_failure, revert_failure},
     error::TransactionRejection,
-    native::{Fees, inspect},
+    family::{Fees, inspect},
 };
 
 /// What is said behind a failure that more gas might have spared.
@@ -127,7 +127,7 @@ impl Simulation<'_> {
             Message { env, fees: Some(Fees::BURNED), blob_gas: 0 }
         } else {
             match block.execution.prepare(transaction, sender).map_err(rejected)? {
-                Prepared::Intercepted(_) => return Ok(None),
+                Prepared::Intercepted => return Ok(None),
                 Prepared::Executed { env, fees, blob_gas } => Message { env, fees, blob_gas },
             }
         };
@@ -152,7 +152,8 @@ impl Simulation<'_> {
     ) -> Result<SimulatedCall, Failure> {
         let Message { env, fees, blob_gas } = message;
         let evm = block.execution.evm_mut();
-        let outcome = inspect(evm, env.clone(), fees.as_ref()).map_err(|failure| {
+        let family = &**self.calls.executor.family();
+        let outcome = inspect(family, evm, env.clone(), fees.as_ref()).map_err(|failure| {
             failures::of_evm(failure, &evm.ctx.chain, &env, &evm.ctx.block, self.calls.limits.call_timeout)
         })?;
         let logs = evm.inspector.take();

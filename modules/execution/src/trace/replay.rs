@@ -31,7 +31,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, MovedPrecompiles, Prepared, StateError, Stopped},
     call::{Calls, Kind, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
-    native::{ExchangeStep, Fees, Outcome, Prices, inspect},
+    family::{BlockOrigin, Fees, Outcome, inspect},
 };
 
 /// A trace request and its caller.
@@ -288,7 +288,7 @@ impl<'a> Tracing<'a> {
         fees: Option<&Fees>,
         place: Option<TransactionContext>,
     ) -> Result<(String, Outcome), Failure> {
-        let outcome = match inspect(evm, transaction.clone(), fees) {
+        let outcome = match inspect(&**self.calls.executor.family(), evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
@@ -428,14 +428,9 @@ pub(super) fn open_block(
     let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_name} not found")))?;
     let state = calls.state_after(&parent, caller)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-    let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
-    // Replayed blocks of native chains skip the exchange's step, as in the reference.
-    let step = ExchangeStep::Skipped;
-    let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
-    let prices = spec.native.as_ref();
-    let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
-    execution.evm_mut().precompiles.set_prices(prices);
-    Ok(execution)
+    let (family, unhurried) = (calls.executor.family(), Interrupt::when(caller, None));
+    let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
+    Ok(BlockExecution::watched(family, &block.header, author, state, unhurried, inspector()?, origin)?)
 }
 
 /// A transaction of a block, and its sender.

@@ -15,6 +15,7 @@ use super::*;
 use crate::{
     Executor,
     block::{BlockExecution, Interrupt},
+    family::BlockOrigin,
 };
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);
@@ -62,9 +63,10 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let spec = spec();
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(Relayers(relayers)));
+    let executor = Executor::new(spec);
+    let state = executor.state_over(Arc::new(Relayers(relayers)));
     let mut execution =
-        BlockExecution::watched(&spec, &header, AUTHOR, state, Interrupt::never(), (), Step::Taken(None))
+        BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)
             .map_err(|error| error.to_string())?;
     for (to, sender, input) in transactions {
         let transaction = Transaction {

@@ -10,8 +10,10 @@ mod verdicts;
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
 
-use super::Prices;
-use crate::block::{BlockContext, Interrupt};
+use crate::{
+    block::{BlockContext, Interrupt},
+    family::{ContractRecords, ExtraPrecompiles},
+};
 use ProofError::{Abandoned, Invalid, Undefined};
 
 const RING_SIGNATURE: Address = address!("000000000000000000000000000000000000001e");
@@ -20,7 +22,7 @@ const LAST_PRICE: Address = address!("0000000000000000000000000000000000000029")
 const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a");
 
 /// Their addresses.
-pub(crate) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
+pub(super) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
 
 /// Gas of a proof, whatever its size, as in the reference.
 const PROOF_GAS: u64 = 100_000;
@@ -44,21 +46,48 @@ fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
     if interrupt.reason().is_some() { Err(Abandoned) } else { Ok(()) }
 }
 
+/// The contracts of native chains, as extras of a block's precompiled contracts.
+pub(crate) struct NativePrecompiles;
+
+impl ExtraPrecompiles for NativePrecompiles {
+    fn addresses(&self) -> &'static [Address] {
+        &EXTRA_PRECOMPILES
+    }
+
+    fn reads_records(&self, contract: Address) -> bool {
+        is_price_contract(contract)
+    }
+
+    fn run(
+        &self,
+        contract: Address,
+        context: &mut BlockContext,
+        inputs: &CallInputs,
+        records: Option<&dyn ContractRecords>,
+    ) -> Result<InterpreterResult, String> {
+        run_extra_precompile(contract, context, inputs, records)
+    }
+
+    fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str> {
+        extra_failure_text(contract, input)
+    }
+}
+
 /// Returns whether the contract returns prices of the exchange.
-pub(crate) fn is_price_contract(contract: Address) -> bool {
+fn is_price_contract(contract: Address) -> bool {
     [LAST_PRICE, EPOCH_PRICE].contains(&contract)
 }
 
-/// Runs one of them. `prices` are those for contracts, if any.
+/// Runs one of them. `prices` are the exchange's prices for contracts, if any.
 ///
 /// # Errors
 /// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] if the run
 /// must stop. A price that cannot be read ends the run with the context's error.
-pub(crate) fn run_extra_precompile(
+fn run_extra_precompile(
     contract: Address,
     context: &mut BlockContext,
     inputs: &CallInputs,
-    prices: Option<&Prices>,
+    prices: Option<&dyn ContractRecords>,
 ) -> Result<InterpreterResult, String> {
     if is_price_contract(contract) {
         return Ok(prices::run(contract, context, inputs, prices));
@@ -85,7 +114,7 @@ fn verify(contract: Address, input: &[u8], interrupt: &Interrupt) -> Result<(), 
 }
 
 /// Why one of them failed on this input, with the reference's text; `None` for other contracts.
-pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'static str> {
+fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'static str> {
     match contract {
         // The reference verifies the signature while decoding it, so the step afterwards never fails.
         RING_SIGNATURE => Some("fail to deserialize proof"),

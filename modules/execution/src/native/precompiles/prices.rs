@@ -10,6 +10,7 @@ use tenon_api::StoreError;
 use super::{LAST_PRICE, finished};
 use crate::{
     block::{BlockContext, StateError},
+    family::ContractRecords,
     native::Prices,
 };
 
@@ -26,12 +27,15 @@ pub(super) fn run(
     contract: Address,
     context: &mut BlockContext,
     inputs: &CallInputs,
-    prices: Option<&Prices>,
+    prices: Option<&dyn ContractRecords>,
 ) -> InterpreterResult {
     if inputs.gas_limit < GAS {
         return finished(inputs.gas_limit, GAS, None);
     }
-    let answer = answer(contract, &inputs.input.as_bytes(context), prices);
+    let answer = match prices {
+        Some(prices) => prices.answer(contract, &inputs.input.as_bytes(context)),
+        None => answer(contract, &inputs.input.as_bytes(context), None),
+    };
     match answer {
         Ok(price) => finished(inputs.gas_limit, GAS, Some(price)),
         Err(error) => {
@@ -39,6 +43,12 @@ pub(super) fn run(
             let gas = Gas::new(inputs.gas_limit);
             InterpreterResult::new(InstructionResult::FatalExternalError, Bytes::new(), gas)
         }
+    }
+}
+
+impl ContractRecords for Prices {
+    fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError> {
+        answer(contract, input, Some(self))
     }
 }
 

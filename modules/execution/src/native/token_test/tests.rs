@@ -14,7 +14,8 @@ use super::*;
 use crate::{
     Executor,
     block::{BlockExecution, Interrupt},
-    native::{ExchangeStep, Prices},
+    family::BlockOrigin,
+    native::Prices,
 };
 
 const TOKEN: Address = Address::repeat_byte(0x70);
@@ -97,9 +98,10 @@ fn apply(to: Address) -> Transaction {
 fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let state = Executor::new(Arc::clone(spec)).state_over(Arc::new(OneContract(code)));
-    let step = ExchangeStep::Taken(None);
-    BlockExecution::watched(spec, &header, Address::ZERO, state, Interrupt::never(), (), step).unwrap()
+    let executor = Executor::new(Arc::clone(spec));
+    let state = executor.state_over(Arc::new(OneContract(code)));
+    let origin = BlockOrigin::Header;
+    BlockExecution::watched(executor.family(), &header, Address::ZERO, state, Interrupt::never(), (), origin).unwrap()
 }
 
 /// The result of the test at block 150, requested through contract `to`.
@@ -109,7 +111,7 @@ fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), S
     let mut execution = block_150(&spec, code);
     let candidate = candidate(native, 150, &apply(to(native))).unwrap();
 
-    let verdict = candidate.try_out(execution.evm_mut());
+    let verdict = candidate.try_out(&mut AnyEvm::plain(execution.evm_mut()));
 
     let state = execution.into_state().unwrap();
     assert!(state.changes().is_empty(), "nothing stays");
@@ -194,10 +196,11 @@ fn a_tested_token_gets_no_prices() {
     // More than decimals can be.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
-    execution.evm_mut().precompiles.set_prices(Some(prices));
+    execution.evm_mut().precompiles.set_records(Some(Arc::new(prices)));
 
-    let verdict = candidate(native, 150, &apply(listing(native))).unwrap().try_out(execution.evm_mut());
+    let verdict =
+        candidate(native, 150, &apply(listing(native))).unwrap().try_out(&mut AnyEvm::plain(execution.evm_mut()));
 
     assert_eq!(verdict, Ok(()));
-    assert!(execution.evm_mut().precompiles.set_prices(None).is_some(), "transactions are told them as before");
+    assert!(execution.evm_mut().precompiles.set_records(None).is_some(), "transactions are told them as before");
 }

@@ -33,7 +33,8 @@ use crate::{
     TransactionRejection,
     block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
     call::{Calls, MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text, prepare},
-    native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
+    family::{Fees, Outcome, inspect, transact},
+    native::{address_text, is_skipped_by_traces},
 };
 
 /// A trace request and its caller.
@@ -323,9 +324,11 @@ impl<'a> NativeTracing<'a> {
     fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
         evm.inspector = TraceInspector::idle(&self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, None);
-        transact(evm, message.clone(), Some(fees)).map_err(|failure| match self.no_outcome(failure, evm, &message) {
-            NoOutcome::Refused(text) => Failure::server(text),
-            NoOutcome::Other(failure) => failure,
+        transact(&**self.calls.executor.family(), evm, message.clone(), Some(fees)).map_err(|failure| {
+            match self.no_outcome(failure, evm, &message) {
+                NoOutcome::Refused(text) => Failure::server(text),
+                NoOutcome::Other(failure) => failure,
+            }
         })
     }
 
@@ -341,10 +344,10 @@ impl<'a> NativeTracing<'a> {
         let timeout = self.options.timeout(&self.calls.limits)?;
         evm.inspector = TraceInspector::reference(watch, &self.memory);
         evm.ctx.chain = self.interrupt(Instant::now().checked_add(timeout));
-        let prices = evm.precompiles.set_prices(None);
-        let outcome = inspect(evm, message.clone(), Some(fees));
-        let lacks_prices = evm.precompiles.has_read_prices() && prices.is_some();
-        evm.precompiles.set_prices(prices);
+        let prices = evm.precompiles.set_records(None);
+        let outcome = inspect(&**self.calls.executor.family(), evm, message.clone(), Some(fees));
+        let lacks_prices = evm.precompiles.has_read_records() && prices.is_some();
+        evm.precompiles.set_records(prices);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm).into()),

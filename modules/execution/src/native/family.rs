@@ -1,0 +1,51 @@
+//! What a native chain decides about execution.
+
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use revm::context::{BlockEnv, TxEnv};
+use tenon_api::Header;
+use tenon_chain::{ChainSpec, NativeSettings};
+
+use super::{block::NativeBlock, handler, schedule};
+use crate::{
+    ExecutionError,
+    block::{AnyEvm, BlockRules, EvmFailure},
+    family::{ChainFamily, FamilyBlock, Fees, Opening, Outcome},
+};
+
+/// The rules of one native chain.
+pub(crate) struct NativeFamily {
+    spec: Arc<ChainSpec>,
+    settings: Arc<NativeSettings>,
+}
+
+impl NativeFamily {
+    /// The rules of this chain; `None` if it is not native.
+    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+        let settings = Arc::new(spec.native.clone()?);
+        Some(Self { spec: Arc::clone(spec), settings })
+    }
+}
+
+impl ChainFamily for NativeFamily {
+    fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    fn rules(&self, header: &Header) -> Result<BlockRules, ExecutionError> {
+        schedule::rules(&self.spec, &self.settings, header)
+    }
+
+    fn block_env(&self, _rules: &BlockRules, header: &Header, author: Address) -> BlockEnv {
+        schedule::block_env(header, author)
+    }
+
+    fn open(&self, block: &Opening<'_>, evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError> {
+        Ok(Box::new(NativeBlock::open(&self.spec, &self.settings, block, evm)?))
+    }
+
+    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
+        handler::transact(evm, transaction, fees)
+    }
+}
