@@ -37,12 +37,13 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let CallResources { limits, memory, scripts } = resources.into();
     let scripts = ScriptHost::new(scripts);
-    let executor = Executor::new(Arc::clone(&spec));
+    let executor = Executor::new(spec);
+    let family = Arc::clone(executor.family());
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
     let long_calls = LongCalls::new();
     let chain_reader = Arc::clone(&chain);
     let calls = Calls { executor, chain: chain_reader, engine, limits, recording_memory, long_calls, memory, scripts };
-    let fees = Fees::new(spec, chain, limits);
+    let fees = Fees::new(family, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;
     let reader = writer.clone();

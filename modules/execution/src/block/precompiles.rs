@@ -37,6 +37,7 @@ impl PrecompileSet {
 pub(crate) struct MovedPrecompiles {
     /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
+    extras: Option<&'static dyn ExtraPrecompiles>,
     /// The fork's addresses, once a contract was moved or removed. They stay warm, and addresses that contracts were moved to do not
     /// become so, as in go-ethereum.
     unmoved: Option<AddressSet>,
@@ -51,12 +52,17 @@ impl MovedPrecompiles {
         if let Some(extras) = set.extras {
             addresses.to_mut().extend(extras.addresses());
         }
-        Self { addresses, unmoved: None, origins: AddressMap::default() }
+        Self { addresses, extras: set.extras, unmoved: None, origins: AddressMap::default() }
     }
 
     /// Returns whether the address is a precompiled contract.
     pub(crate) fn is_precompile(&self, address: Address) -> bool {
         self.addresses.contains(&address)
+    }
+
+    /// Contracts of the chain's family among them.
+    pub(crate) const fn extras(&self) -> Option<&'static dyn ExtraPrecompiles> {
+        self.extras
     }
 
     /// The addresses, in no order.

@@ -17,11 +17,6 @@ const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
 /// Selector of `Panic(uint256)`.
 const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
 
-/// The failure of a reverted call on a native chain: without output it has the general code and no data.
-pub(crate) fn native_revert_failure(output: &Bytes) -> Failure {
-    if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
-}
-
 /// The failure of a reverted call: code 3, the output as data, and the reason in the message if the output follows
 /// Solidity's convention.
 pub(crate) fn revert_failure(output: &Bytes) -> Failure {

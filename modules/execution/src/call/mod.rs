@@ -6,9 +6,7 @@ mod attempt;
 mod environment;
 mod error_texts;
 mod estimate;
-mod estimate_native;
 mod failing_step;
-mod native_message;
 mod overrides;
 mod pausing_state;
 mod precompile_errors;
@@ -30,12 +28,15 @@ use crate::{
     trace::RecordingMemory,
 };
 
+pub(crate) use access_list::items as access_list_items;
 pub(crate) use attempt::{Kind, LongCalls, MAX_GAS as MAX_ATTEMPTED_GAS};
-pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
+pub(crate) use environment::{
+    CallEnvironment, UNBOUNDED_GAS, bounded_gas, check_consistency, check_prices, message_env, prepare,
+};
 pub(crate) use error_texts::{duration_text, halt_text, invalid_transaction_text, revert_failure};
+pub(crate) use estimate::{Trials, exceeds_allowance, search_gas};
 pub(crate) use failing_step::Step as FailedStep;
-pub(crate) use native_message::Payer;
-pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
+pub(crate) use overrides::{apply_account_overrides, apply_block_overrides, write_override};
 pub(crate) use precompile_errors::precompile_failure;
 pub(crate) use run::{RunFailure, needs_second_run};
 

@@ -6,8 +6,11 @@
 //! allocation and a transaction a few indirect calls, beside microseconds of execution. Transactions without [`Fees`] of
 //! their own run in the EVM directly.
 
+mod calls;
+mod conventions;
 mod ethereum;
 mod fees;
+mod traces;
 
 use std::sync::Arc;
 
@@ -30,14 +33,17 @@ use crate::{
     error::TransactionRejection,
 };
 
+pub(crate) use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
+pub(crate) use conventions::{BranchAnnouncement, Conventions, DraftFamily};
 pub(crate) use ethereum::EthereumFamily;
 pub(crate) use fees::Fees;
+pub(crate) use traces::{TraceFamily, TracerDialect};
 
 /// The EVM's result of a transaction.
 pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
 
 /// The rules of one chain in which families differ.
-pub(crate) trait ChainFamily: Send + Sync {
+pub(crate) trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
     /// The chain's forks and constants.
     fn spec(&self) -> &Arc<ChainSpec>;
 

@@ -137,9 +137,7 @@ impl Importer {
             false => self.chain.state_of_branch(parent)?,
         };
         let Some(state) = state else { return Ok(None) };
-        // A native engine takes some of its data, such as candidates at gap blocks, from the canonical chain, so on
-        // another branch a difference proves nothing.
-        let is_decisive = self.executor.spec().native.is_none();
+        let is_decisive = self.executor.family().conventions().side_blocks_are_decisive;
         match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
             Err(error) if is_decisive && error.condemns_the_block() => {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, map::AddressSet};
+use alloy_primitives::{Address, map::AddressSet};
 use tenon_api::{
     Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
     RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Withdrawal,
 };
-use tenon_chain::Fork;
 
 use super::importer::Importer;
 use crate::{
@@ -137,22 +136,9 @@ impl Importer {
     /// The header of the new block as known before execution.
     fn draft(&self, parent: &SealedHeader, attributes: &SealAttributes) -> Result<SealedHeader, ImportError> {
         let mut header = self.engine.prepare(parent, attributes, &*self.chain)?;
-        let spec = self.executor.spec();
-        let fork = spec.fork_of(&header);
         header.ommers_hash = EMPTY_OMMERS_HASH;
-        header.base_fee_per_gas = header.base_fee_per_gas.or_else(|| spec.next_base_fee(parent));
-        if spec.native.is_some() {
-            return Ok(tenon_chain::seal(header));
-        }
-        if fork >= Fork::Shanghai {
-            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
-        }
-        if fork >= Fork::Cancun {
-            header.blob_gas_used = Some(0);
-            header.excess_blob_gas =
-                header.excess_blob_gas.or_else(|| spec.next_excess_blob_gas(parent, header.timestamp));
-            header.parent_beacon_block_root = header.parent_beacon_block_root.or(Some(B256::ZERO));
-        }
+        header.base_fee_per_gas = header.base_fee_per_gas.or_else(|| self.executor.spec().next_base_fee(parent));
+        self.executor.family().complete_draft(&mut header, parent);
         Ok(tenon_chain::seal(header))
     }
 }

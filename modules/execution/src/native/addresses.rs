@@ -8,7 +8,7 @@ pub(super) const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000
 pub(super) const RANDOMIZE: Address = address!("0000000000000000000000000000000000000090");
 /// Returns whether the fee of a transaction to this receiver is burned, without the base fee as minimum
 /// (`docs/spec/chain.md` 3.10).
-pub(crate) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
+pub(super) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
     receiver.is_some_and(|receiver| receiver == BLOCK_SIGNERS || receiver == RANDOMIZE)
 }
 

@@ -2,17 +2,13 @@
 //! a call that looks like a plain transfer returns 21,000 exactly if that is not enough. State overrides apply to every
 //! trial, as the interface document says; in the reference they apply to none.
 
-use revm::{
-    Database,
-    context::{TxEnv, result::ExecutionResult},
-};
-use tenon_api::{
-    Failure, SealedHeader,
-    messages::{BlockOverrides, EstimateGas},
-};
+use revm::{Database, context::result::ExecutionResult};
+use tenon_api::{Failure, messages::EstimateGas};
 
-use super::{CallEnd, CallEnvironment, Calls, attempt, estimate::exceeds_allowance, prepare};
-use crate::block::{BlockEvm, BlockState, Interrupt, StateError};
+use crate::{
+    block::{BlockState, StateError},
+    call::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance},
+};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -29,68 +25,48 @@ enum Trial {
     Unpaid,
 }
 
-impl Calls {
-    /// `eth_estimateGas` on a native chain.
-    pub(super) fn estimate_natively_over(
-        &self,
-        estimate: &EstimateGas,
-        header: &SealedHeader,
-        mut state: BlockState,
-        interrupt: Interrupt,
-    ) -> Result<u64, CallEnd> {
-        let is_attempt = interrupt.is_attempt();
-        let overrides = &estimate.state_overrides;
-        let environment = prepare(self, header, &mut state, &estimate.request, overrides, &BlockOverrides::default())?;
-        let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, &mut state)?;
-        let mut evm = environment.evm(state, interrupt, ());
-        let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
-        let cap = if self.limits.call_gas_cap == 0 { u64::MAX } else { self.limits.call_gas_cap };
-        let ceiling = asked.unwrap_or(header.header().gas_limit).min(cap);
-        if is_attempt && ceiling > attempt::MAX_GAS {
-            return Err(CallEnd::GaveUp);
-        }
-
-        if looks_like_transfer {
-            let trial = self.try_gas(&environment, &mut evm, TRANSFER_GAS);
-            if matches!(trial, Ok(Trial::Failed(_) | Trial::Unpaid)) {
-                return Ok(TRANSFER_GAS);
-            }
-        }
-        let (mut too_little, mut enough) = (TRANSFER_GAS - 1, ceiling);
-        while too_little + 1 < enough {
-            let middle = too_little + (enough - too_little) / 2;
-            match self.try_gas(&environment, &mut evm, middle)? {
-                Trial::Enough => enough = middle,
-                Trial::Failed(_) | Trial::Unpaid => too_little = middle,
-            }
-        }
-        if enough < ceiling {
-            return Ok(enough);
-        }
-        match self.try_gas(&environment, &mut evm, ceiling)? {
-            Trial::Enough => Ok(ceiling),
-            // The text needs a second run, for which an attempt may not have the time.
-            Trial::Failed(_) if is_attempt => Err(CallEnd::GaveUp),
-            Trial::Failed(result) => {
-                let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
-                match environment.output_or_failure(result, message, evm) {
-                    // To the reference, only failures other than lack of gas have a text of their own.
-                    Err(failure) if failure.message != OUT_OF_GAS => Err(failure.into()),
-                    _ => Err(exceeds_allowance(ceiling).into()),
-                }
-            }
-            Trial::Unpaid => Err(exceeds_allowance(ceiling).into()),
-        }
+/// Searches the gas that a call needs.
+pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u64, CallEnd> {
+    let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, trials.state())?;
+    let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
+    let ceiling = asked.unwrap_or(trials.block_gas_limit()).min(trials.gas_cap().unwrap_or(u64::MAX));
+    if trials.is_attempt() && ceiling > MAX_ATTEMPTED_GAS {
+        return Err(CallEnd::GaveUp);
     }
 
-    fn try_gas(&self, environment: &CallEnvironment, evm: &mut BlockEvm, gas_limit: u64) -> Result<Trial, Failure> {
-        let message = TxEnv { gas_limit, ..environment.transaction.clone() };
-        match environment.run(evm, message) {
-            Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
-            Ok(result) => Ok(Trial::Failed(result)),
-            Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::Unpaid),
-            Err(failure) => Err(failure.for_call(environment, gas_limit, self.limits.call_timeout)),
+    if looks_like_transfer && matches!(try_gas(&mut trials, TRANSFER_GAS), Ok(Trial::Failed(_) | Trial::Unpaid)) {
+        return Ok(TRANSFER_GAS);
+    }
+    let (mut too_little, mut enough) = (TRANSFER_GAS - 1, ceiling);
+    while too_little + 1 < enough {
+        let middle = too_little + (enough - too_little) / 2;
+        match try_gas(&mut trials, middle)? {
+            Trial::Enough => enough = middle,
+            Trial::Failed(_) | Trial::Unpaid => too_little = middle,
         }
+    }
+    if enough < ceiling {
+        return Ok(enough);
+    }
+    match try_gas(&mut trials, ceiling)? {
+        Trial::Enough => Ok(ceiling),
+        // The text needs a second run, for which an attempt may not have the time.
+        Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
+        Trial::Failed(result) => match trials.output_or_failure(result, ceiling) {
+            // To the reference, only failures other than lack of gas have a text of their own.
+            Err(failure) if failure.message != OUT_OF_GAS => Err(failure.into()),
+            _ => Err(exceeds_allowance(ceiling).into()),
+        },
+        Trial::Unpaid => Err(exceeds_allowance(ceiling).into()),
+    }
+}
+
+fn try_gas(trials: &mut Trials<'_>, gas_limit: u64) -> Result<Trial, Failure> {
+    match trials.run(gas_limit) {
+        Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
+        Ok(result) => Ok(Trial::Failed(result)),
+        Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::Unpaid),
+        Err(failure) => Err(trials.failure(failure, gas_limit)),
     }
 }
 

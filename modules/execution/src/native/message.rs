@@ -3,26 +3,30 @@
 
 use std::marker::PhantomData;
 
-use alloy_primitives::{U256, U512};
+use alloy_primitives::{B256, Bytes, U256, U512};
 use revm::{
-    ExecuteEvm, Inspector,
     context::{
         ContextSetters, ContextTr, JournalTr, TxEnv,
         journaled_state::account::JournaledAccountTr,
         result::{ExecutionResult, HaltReason, InvalidTransaction},
     },
     handler::{FrameResult, Handler},
-    inspector::InspectorHandler,
-    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
-    primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
+    interpreter::InitialAndFloorGas,
+    primitives::{TxKind, eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
-use tenon_api::messages::CallRequest;
+use tenon_api::{
+    Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, messages::CallRequest,
+};
 use tenon_chain::floor_gas;
 
-use super::RunFailure;
+use super::addresses::{as_text as address_text, is_exempt_receiver};
 use crate::{
-    block::{BlockContext, BlockEvm, EvmFailure},
-    native::{address_text, is_exempt_receiver},
+    block::{AccessList, AnyEvm, EvmFailure, access_list},
+    call::{
+        RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, invalid_transaction_text,
+        revert_failure,
+    },
+    family::{CallPlace, CallTerms, ListFailure, Payer},
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -44,22 +48,9 @@ const GAS_OF_MESSAGE: u64 = 21_000;
 /// Gas of a creation from Homestead on.
 const GAS_OF_CREATION: u64 = 53_000;
 
-/// The payer of a message's gas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Payer {
-    /// None: calls and estimates.
-    None,
-    /// The sender, with an unlimited balance; gas is deducted from it during the run.
-    Sender,
-    /// The sender, from its balance, wei.
-    Account(U256),
-    /// A token's deposit with this balance, wei.
-    Token(U256),
-}
-
 /// Parameters of the checks before a message on a native chain runs.
 #[derive(Clone, Debug)]
-pub(crate) struct NativeTerms {
+pub(super) struct NativeTerms {
     /// The gas price, wei.
     price: U256,
     fee_cap: U256,
@@ -73,21 +64,17 @@ pub(crate) struct NativeTerms {
 
 impl NativeTerms {
     /// The terms of a call object on a block with this base fee.
-    pub(crate) fn new(request: &CallRequest, base_fee: Option<u64>, spec_id: SpecId) -> Self {
+    fn new(request: &CallRequest, place: &CallPlace) -> Self {
+        let (base_fee, spec_id) = (place.base_fee, place.spec_id);
         let (price, fee_cap, tip_cap) = prices(request, base_fee);
         let is_homestead = spec_id.is_enabled_in(SpecId::HOMESTEAD);
         let is_prague = spec_id.is_enabled_in(SpecId::PRAGUE);
         Self { price, fee_cap, tip_cap, base_fee, is_homestead, is_prague, payer: Payer::None }
     }
 
-    /// The same terms with another payer.
-    pub(crate) const fn paid_by(self, payer: Payer) -> Self {
-        Self { payer, ..self }
-    }
-
     /// The price for the EVM. No real price exceeds 2^128 wei, but a call need not pay: GASPRICE then shows the EVM
     /// crate's maximum.
-    pub(crate) fn price(&self) -> u128 {
+    fn price(&self) -> u128 {
         self.price.saturating_to()
     }
 
@@ -95,7 +82,7 @@ impl NativeTerms {
     ///
     /// # Errors
     /// Why it may not run, with the reference's text.
-    pub(crate) fn admit(&self, message: &TxEnv) -> Result<InitialAndFloorGas, RunFailure> {
+    fn admit(&self, message: &TxEnv) -> Result<InitialAndFloorGas, RunFailure> {
         self.check_caps(message)?;
         self.check_funds(message)?;
         let gas = self.intrinsic_gas(message);
@@ -186,45 +173,121 @@ impl NativeTerms {
             Payer::None | Payer::Token(_) => U256::MAX,
         }
     }
+}
 
-    /// Runs a message and discards its changes.
-    ///
-    /// # Errors
-    /// Why it may not run, or why the run was stopped.
-    pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
-        let gas = self.admit(&message)?;
-        evm.ctx.set_tx(message);
-        let result = self.handler(gas).run(evm);
-        finished(evm, result)
+impl CallTerms for NativeTerms {
+    fn pay_by(&mut self, payer: Payer) {
+        self.payer = payer;
     }
 
-    /// Like [`NativeTerms::run`], with the EVM's inspector.
-    ///
-    /// # Errors
-    /// Like [`NativeTerms::run`].
-    pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
-        &self,
-        evm: &mut BlockEvm<I>,
-        message: TxEnv,
-    ) -> Result<ExecutionResult, RunFailure> {
-        let gas = self.admit(&message)?;
-        evm.ctx.set_tx(message);
-        let result = self.handler(gas).inspect_run(evm);
-        finished(evm, result)
+    fn check(&self, message: &TxEnv) -> Result<(), RunFailure> {
+        self.admit(message).map(drop)
     }
 
-    const fn handler<I>(&self, gas: InitialAndFloorGas) -> MessageHandler<'_, I> {
-        MessageHandler { terms: self, gas, evm: PhantomData }
+    fn run(&self, evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
+        let gas = self.admit(&message)?;
+        evm.context().set_tx(message);
+        let result = MessageHandler { terms: self, gas, evm: PhantomData }.run(evm);
+        // Clears the message's changes from the journal before the next one.
+        drop(evm.take_changes());
+        result.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))
+    }
+
+    /// Without output the failure has the general code and no data.
+    fn revert_failure(&self, output: &Bytes) -> Failure {
+        if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
+    }
+
+    /// The list with which a native call begins. Sender and receiver are always warm; their slots stay.
+    fn first_access_list(&self, message: &TxEnv) -> AccessList {
+        let is_warm = |address| address == message.caller || message.kind.to() == Some(&address);
+        let items = message.access_list.0.iter();
+        AccessList(items.filter(|item| !is_warm(item.address) || !item.storage_keys.is_empty()).cloned().collect())
+    }
+
+    /// Restores slots that were given for always warm addresses.
+    fn complete_access_list(&self, given: &AccessList, found: &mut AccessList) {
+        for item in given.0.iter().filter(|item| !item.storage_keys.is_empty()) {
+            match found.0.iter_mut().find(|other| other.address == item.address) {
+                None => found.0.push(item.clone()),
+                Some(other) => {
+                    let missing = item.storage_keys.iter().filter(|key| !other.storage_keys.contains(key));
+                    let missing: Vec<B256> = missing.copied().collect();
+                    other.storage_keys.extend(missing);
+                }
+            }
+        }
+    }
+
+    fn set_access_list(&self, message: &mut TxEnv, list: AccessList) {
+        message.access_list = list;
+        // A message without a list was of type 0, for which the EVM would ignore it.
+        message.tx_type = TransactionType::AccessList as u8;
+    }
+
+    /// The reference's text contains the hash of the corresponding unsigned transaction.
+    fn access_list_failure(&self, failure: RunFailure, place: &ListFailure<'_>) -> Result<Failure, RunFailure> {
+        let text = match failure {
+            RunFailure::Refused(text) => text,
+            RunFailure::Message(invalid) => invalid_transaction_text(&invalid, place.message, place.block),
+            failure => return Err(failure),
+        };
+        let hash = unsigned_hash(place);
+        Ok(Failure::server(format!("failed to apply transaction: {hash} err: {text}")))
     }
 }
 
-fn finished<I>(
-    evm: &mut BlockEvm<I>,
-    result: Result<ExecutionResult, EvmFailure>,
-) -> Result<ExecutionResult, RunFailure> {
-    // Clears the message's changes from the journal before the next one.
-    drop(evm.finalize());
-    result.map_err(|failure| RunFailure::from_evm(failure, &evm.ctx.chain))
+/// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
+///
+/// # Errors
+/// Prices of both kinds, with the reference's text.
+pub(super) fn message(
+    request: &CallRequest,
+    chain_id: u64,
+    place: &CallPlace,
+) -> Result<(TxEnv, NativeTerms), Failure> {
+    check_prices(request)?;
+    let terms = NativeTerms::new(request, place);
+    let access_list = access_list(request.access_list.as_deref().unwrap_or_default());
+    let tx_type = if access_list.0.is_empty() { TransactionType::Legacy } else { TransactionType::AccessList };
+    let message = TxEnv {
+        tx_type: tx_type as u8,
+        caller: request.from.unwrap_or_default(),
+        gas_limit: bounded_gas(request.gas.map(|gas| if gas == 0 { UNBOUNDED_GAS } else { gas }), place.gas_cap),
+        gas_price: terms.price(),
+        kind: request.to.map_or(TxKind::Create, TxKind::Call),
+        value: request.value.unwrap_or_default(),
+        data: request.input.clone(),
+        chain_id: Some(chain_id),
+        access_list,
+        ..TxEnv::default()
+    };
+    Ok((message, terms))
+}
+
+/// The hash of the unsigned transaction that a message with an access list stands for.
+fn unsigned_hash(place: &ListFailure<'_>) -> B256 {
+    let ListFailure { request, message, chain_id, .. } = *place;
+    let access_list = access_list_items(&message.access_list);
+    let payload = match request.max_fee_per_gas {
+        Some(max_fee_per_gas) => TransactionPayload::DynamicFee {
+            max_fee_per_gas,
+            max_priority_fee_per_gas: request.max_priority_fee_per_gas.unwrap_or_default(),
+            access_list,
+        },
+        None => TransactionPayload::AccessList { gas_price: request.gas_price.unwrap_or_default(), access_list },
+    };
+    tenon_chain::transaction_hash(&Transaction {
+        hash: B256::ZERO,
+        chain_id: Some(request.chain_id.unwrap_or(chain_id)),
+        nonce: request.nonce.unwrap_or_default(),
+        gas_limit: request.gas.unwrap_or(message.gas_limit),
+        to: request.to,
+        value: message.value,
+        input: message.data.clone(),
+        payload,
+        signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
+    })
 }
 
 fn refused<T>(text: String) -> Result<T, RunFailure> {
@@ -247,14 +310,14 @@ fn prices(request: &CallRequest, base_fee: Option<u64>) -> (U256, U256, U256) {
     (price, fee_cap, tip_cap)
 }
 
-struct MessageHandler<'a, I> {
+struct MessageHandler<'a, 'e> {
     terms: &'a NativeTerms,
     gas: InitialAndFloorGas,
-    evm: PhantomData<I>,
+    evm: PhantomData<AnyEvm<'e>>,
 }
 
-impl<I> Handler for MessageHandler<'_, I> {
-    type Evm = BlockEvm<I>;
+impl<'e> Handler for MessageHandler<'_, 'e> {
+    type Evm = AnyEvm<'e>;
     type Error = EvmFailure;
     type HaltReason = HaltReason;
 
@@ -272,7 +335,7 @@ impl<I> Handler for MessageHandler<'_, I> {
         evm: &mut Self::Evm,
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
-        let (_, message, _, journal, ..) = evm.ctx.all_mut();
+        let (_, message, _, journal, ..) = evm.context().all_mut();
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
         sender.set_balance(self.terms.balance_while_running(message.gas_limit));
         if message.kind.is_call() {
@@ -288,8 +351,4 @@ impl<I> Handler for MessageHandler<'_, I> {
     fn reward_beneficiary(&self, _evm: &mut Self::Evm, _result: &mut FrameResult) -> Result<(), EvmFailure> {
         Ok(())
     }
-}
-
-impl<I: Inspector<BlockContext, EthInterpreter>> InspectorHandler for MessageHandler<'_, I> {
-    type IT = EthInterpreter;
 }

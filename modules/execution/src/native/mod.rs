@@ -10,6 +10,7 @@
 
 mod addresses;
 mod block;
+mod estimate;
 mod exchange;
 mod family;
 mod fees;
@@ -18,19 +19,17 @@ mod handler;
 mod history;
 mod instructions;
 mod interception;
+mod message;
+mod overrides;
 mod precompiles;
 mod schedule;
 mod sponsorship;
 mod token_test;
 
-pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
-pub(crate) use exchange::Prices;
+use exchange::Prices;
 pub(crate) use family::NativeFamily;
-pub(crate) use interception::is_skipped_by_traces;
-pub(crate) use precompiles::NativePrecompiles;
 #[cfg(feature = "fuzzing")]
 pub(crate) use precompiles::proof_is_valid;
-pub(crate) use sponsorship::capacity_of;
 
 #[cfg(test)]
 mod prague_tests;

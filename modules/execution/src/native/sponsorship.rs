@@ -57,7 +57,7 @@ pub(super) fn balance_slot(holder: Address) -> U256 {
 }
 
 /// The amount that a token's deposit can pay, wei; `None` if the receiver is not a registered token.
-pub(crate) fn capacity_of(
+pub(super) fn capacity_of(
     receiver: Option<Address>,
     issuer: Address,
     state: &mut BlockState,

@@ -1,4 +1,4 @@
-//! Traces on native chains, like the reference's (`docs/spec/rpc-node.md` 4.2).
+//! Traces like the reference's (`docs/spec/rpc-node.md` 4.2).
 //!
 //! There a traced transaction is an ordinary message, even if the block does not execute it, and pays no owner. The
 //! transactions before it are executed like in the block when a single transaction is traced, but as messages too when
@@ -32,13 +32,12 @@ use super::{
 use crate::{
     TransactionRejection,
     block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
-    call::{Calls, MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text, prepare},
-    family::{Fees, Outcome, inspect, transact},
-    native::{address_text, is_skipped_by_traces},
+    call::{Calls, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
+    family::{Fees, Outcome, Payer, inspect, transact},
 };
 
 /// A trace request and its caller.
-pub(super) struct NativeTracing<'a> {
+pub(super) struct ReferenceTracing<'a> {
     calls: &'a Calls,
     options: ReferenceOptions,
     caller: &'a CallContext,
@@ -81,7 +80,7 @@ impl From<Failure> for NoOutcome {
     }
 }
 
-impl<'a> NativeTracing<'a> {
+impl<'a> ReferenceTracing<'a> {
     pub(super) fn new(calls: &'a Calls, options: &str, caller: &'a CallContext) -> Result<Self, Failure> {
         let memory = calls.recording_memory.of(caller.origin());
         let scripts = Scripts::new(&calls.scripts, &memory, caller);
@@ -163,7 +162,7 @@ impl<'a> NativeTracing<'a> {
         index: usize,
     ) -> Result<Result<String, Failure>, Failure> {
         let (transaction, sender) = known_member(block, index)?;
-        let is_skipped = is_skipped_by_traces(transaction);
+        let is_skipped = self.calls.executor.family().is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
             Ok(prepared) => prepared,
             Err(rejection) if is_skipped => return Ok(Err(tracing_failed(rejection))),
@@ -210,7 +209,7 @@ impl<'a> NativeTracing<'a> {
             }
         };
         let request: &CallRequest = request;
-        let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let mut environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = environment.transaction.clone();
         if self.attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
             return Err(not_attempted());
@@ -219,16 +218,15 @@ impl<'a> NativeTracing<'a> {
         // The reference checks the tracer's options before the message.
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
         let watch = self.watch(&environment.precompiles, place)?;
-        if let Some(terms) = environment.native.clone() {
-            terms.paid_by(Payer::Account(balance)).admit(&message).map_err(|failure| match failure {
-                RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
-                RunFailure::Message(invalid) => {
-                    let text = refusal_text(&invalid, &message, &environment.block);
-                    NoOutcome::Refused(text).into_failure()
-                }
-                failure => run_failure(failure),
-            })?;
-        }
+        environment.terms.pay_by(Payer::Account(balance));
+        environment.terms.check(&message).map_err(|failure| match failure {
+            RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
+            RunFailure::Message(invalid) => {
+                let text = self.refusal_text(&invalid, &message, &environment.block);
+                NoOutcome::Refused(text).into_failure()
+            }
+            failure => run_failure(failure),
+        })?;
         let idle = TraceInspector::idle(&self.memory);
         let mut evm = environment.evm(state, self.interrupt(None), idle);
         self.trace(&mut evm, message, &Fees::BURNED, watch).map_err(NoOutcome::into_failure)?.answer
@@ -382,10 +380,17 @@ impl<'a> NativeTracing<'a> {
         }
     }
 
+    /// Why a message is not valid, with addresses in the reference's form.
+    fn refusal_text(&self, invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
+        let text = invalid_transaction_text(invalid, message, block);
+        let family = self.calls.executor.family();
+        text.replace(&message.caller.to_string(), &family.address_text(message.caller))
+    }
+
     fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {
         match failure {
             EVMError::Custom(text) if text == TOO_LARGE_MARK => NoOutcome::Other(too_large(&self.calls.limits)),
-            EVMError::Transaction(invalid) => NoOutcome::Refused(refusal_text(&invalid, message, &evm.ctx.block)),
+            EVMError::Transaction(invalid) => NoOutcome::Refused(self.refusal_text(&invalid, message, &evm.ctx.block)),
             failure => NoOutcome::Other(run_failure(RunFailure::from_evm(failure, &evm.ctx.chain))),
         }
     }
@@ -442,12 +447,6 @@ fn decoder_error_text(bytes: &[u8], error: &impl std::fmt::Display) -> String {
         Some(_) if *first == 0xc0 => "rlp: too few elements for types.extblock".to_owned(),
         _ => error.to_string(),
     }
-}
-
-/// Why a message is not valid, with addresses in the reference's form.
-fn refusal_text(invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
-    let text = invalid_transaction_text(invalid, message, block);
-    text.replace(&message.caller.to_string(), &address_text(message.caller))
 }
 
 /// Intrinsic gas of a message as seen by the reference's scripts: without its access list.

@@ -47,7 +47,7 @@ fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
 }
 
 /// The contracts of native chains, as extras of a block's precompiled contracts.
-pub(crate) struct NativePrecompiles;
+pub(super) struct NativePrecompiles;
 
 impl ExtraPrecompiles for NativePrecompiles {
     fn addresses(&self) -> &'static [Address] {
@@ -178,6 +178,15 @@ mod tests {
         for proof in recorded_proofs("0x28") {
             assert_eq!(bulletproof::verify(&proof, &Interrupt::never()), Ok(()));
             assert_eq!(bulletproof::verify(&proof, &over), Err(Abandoned));
+        }
+    }
+
+    #[test]
+    fn refused_proofs_have_the_references_texts() {
+        let cases = [(0x1e, "fail to deserialize proof"), (0x28, "failed to deserialize bulletproofs")];
+        for (contract, expected) in cases {
+            let found = NativePrecompiles.failure_text(Address::with_last_byte(contract), &[1; 8]);
+            assert_eq!(found, Some(expected), "{contract:#x}");
         }
     }
 

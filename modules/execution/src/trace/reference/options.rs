@@ -110,7 +110,7 @@ impl ReferenceOptions {
             // Scripts never see the configuration.
             Some(source) => return scripts(ScriptSource { source, config: "{}" }),
         };
-        Ok(Watch::new(tracer))
+        Ok(Watch::new(tracer, precompiles))
     }
 
     fn is_top_only(&self) -> Result<bool, Failure> {
