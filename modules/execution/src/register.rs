@@ -10,12 +10,12 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
-use tenon_chain::ChainSpec;
 use tenon_javascript::ScriptHost;
 
 use crate::{
     CallResources, ChainHandle, Executor,
     call::{Calls, LongCalls},
+    family::ChainFamily,
     fee::Fees,
     trace::RecordingMemory,
 };
@@ -29,7 +29,7 @@ use crate::{
 pub fn register(
     bus: &Bus,
     chain: Arc<dyn ChainReader>,
-    spec: Arc<ChainSpec>,
+    family: Arc<dyn ChainFamily>,
     engine: Arc<dyn ConsensusEngine>,
     pool: &WorkPool,
     resources: impl Into<CallResources>,
@@ -37,8 +37,7 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let CallResources { limits, memory, scripts } = resources.into();
     let scripts = ScriptHost::new(scripts);
-    let executor = Executor::new(spec);
-    let family = Arc::clone(executor.family());
+    let executor = Executor::new(Arc::clone(&family));
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
     let long_calls = LongCalls::new();
     let chain_reader = Arc::clone(&chain);

@@ -85,16 +85,16 @@ impl<I: Inspector<BlockContext, EthInterpreter>> Frames for Inspected<'_, I> {
 
 /// A [`BlockEvm`] of any inspector. Handlers run on it as on the EVM itself; it runs frames under the inspector if it was
 /// made by [`AnyEvm::with_inspected`].
-pub(crate) struct AnyEvm<'a>(&'a mut dyn Frames);
+pub struct AnyEvm<'a>(&'a mut dyn Frames);
 
 impl<'a> AnyEvm<'a> {
     /// The EVM without its inspector.
-    pub(crate) fn plain<I>(evm: &'a mut BlockEvm<I>) -> Self {
+    pub fn plain<I>(evm: &'a mut BlockEvm<I>) -> Self {
         Self(evm)
     }
 
     /// Calls `run` with the EVM under its inspector.
-    pub(crate) fn with_inspected<I: Inspector<BlockContext, EthInterpreter>, T>(
+    pub fn with_inspected<I: Inspector<BlockContext, EthInterpreter>, T>(
         evm: &mut BlockEvm<I>,
         run: impl FnOnce(&mut AnyEvm<'_>) -> T,
     ) -> T {
@@ -102,17 +102,17 @@ impl<'a> AnyEvm<'a> {
     }
 
     /// The context of instructions.
-    pub(crate) fn context(&mut self) -> &mut BlockContext {
+    pub fn context(&mut self) -> &mut BlockContext {
         self.0.parts_mut().0
     }
 
     /// The precompiled contracts.
-    pub(crate) fn precompiled(&mut self) -> &mut Precompiles {
+    pub fn precompiled(&mut self) -> &mut Precompiles {
         self.0.parts_mut().2
     }
 
     /// Ends a transaction: takes its changes from the journal.
-    pub(crate) fn take_changes(&mut self) -> EvmState {
+    pub fn take_changes(&mut self) -> EvmState {
         self.context().journal_mut().finalize()
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const RIPEMD: Address = address!("00000000000000000000000000000000000
 
 /// A change of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// Zero was added to its balance while it was empty.
     Touch,
     /// Any other change.
@@ -31,7 +31,7 @@ pub(crate) enum Change {
 /// The marks of the accounts of one block that are empty in its parent's state, and their changes in the open frames of
 /// a transaction.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DirtyMarks {
+pub struct DirtyMarks {
     marks: AddressMap<Mark>,
     /// Revertible changes in order, with the account's previous mark.
     journal: Vec<(Address, Change, Mark)>,
@@ -48,33 +48,33 @@ struct Mark {
 
 impl DirtyMarks {
     /// Records that an account was read that exists and is empty in the parent's state.
-    pub(crate) fn watch(&mut self, address: Address) {
+    pub fn watch(&mut self, address: Address) {
         self.marks.insert(address, Mark { is_armed: true, is_dirty: false });
     }
 
     /// Stops tracking an account that is gone or was replaced: its changes are written like any other's.
-    pub(crate) fn forget(&mut self, address: Address) {
+    pub fn forget(&mut self, address: Address) {
         self.marks.remove(&address);
     }
 
     /// The tracked accounts; none in nearly all blocks.
-    pub(crate) fn watched(&self) -> Vec<Address> {
+    pub fn watched(&self) -> Vec<Address> {
         self.marks.keys().copied().collect()
     }
 
     /// A transaction begins.
-    pub(crate) fn begin_transaction(&mut self) {
+    pub fn begin_transaction(&mut self) {
         self.journal.clear();
         self.frames.clear();
     }
 
     /// A frame begins: later changes are reverted with it.
-    pub(crate) fn begin_frame(&mut self) {
+    pub fn begin_frame(&mut self) {
         self.frames.push(self.journal.len());
     }
 
     /// The innermost frame ends.
-    pub(crate) fn end_frame(&mut self, is_undone: bool) {
+    pub fn end_frame(&mut self, is_undone: bool) {
         let begin = self.frames.pop().unwrap_or_default();
         while is_undone && self.journal.len() > begin {
             if let Some((address, change, before)) = self.journal.pop() {
@@ -84,7 +84,7 @@ impl DirtyMarks {
     }
 
     /// Records a change of an account.
-    pub(crate) fn record(&mut self, address: Address, change: Change) {
+    pub fn record(&mut self, address: Address, change: Change) {
         let Some(mark) = self.marks.get_mut(&address) else { return };
         self.journal.push((address, change, *mark));
         // The contract has a mark of its own; the account that it replaces keeps its mark for the case of a revert.
@@ -94,7 +94,7 @@ impl DirtyMarks {
     }
 
     /// Returns whether the transaction created a contract at an account's address and did not revert that.
-    pub(crate) fn has_created(&self, address: Address) -> bool {
+    pub fn has_created(&self, address: Address) -> bool {
         self.journal.iter().any(|(created, change, _)| *created == address && *change == Change::Creation)
     }
 
@@ -111,7 +111,7 @@ impl DirtyMarks {
     }
 
     /// Returns whether an account's changes are written at the end of the block.
-    pub(crate) fn is_written(&self, address: Address) -> bool {
+    pub fn is_written(&self, address: Address) -> bool {
         self.marks.get(&address).is_none_or(|mark| mark.is_dirty)
     }
 }

@@ -34,7 +34,7 @@ use crate::{
 
 /// A block being executed. Used to execute blocks of the chain, to build new ones, and to restore the state before a
 /// traced transaction.
-pub(crate) struct BlockExecution<I = ()> {
+pub struct BlockExecution<I = ()> {
     rules: BlockRules,
     number: BlockNumber,
     evm: BlockEvm<I>,
@@ -109,7 +109,7 @@ impl BlockExecution<()> {
 
 impl<I> BlockExecution<I> {
     /// A block with an inspector; no contract has been executed yet.
-    pub(crate) fn watched(
+    pub fn watched(
         family: &Arc<dyn ChainFamily>,
         header: &Header,
         author: Address,
@@ -146,11 +146,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
-    pub(crate) fn run_transaction(
-        &mut self,
-        transaction: &Transaction,
-        sender: Address,
-    ) -> Result<(), TransactionRejection> {
+    pub fn run_transaction(&mut self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
         match self.prepare(transaction, sender)? {
             Prepared::Intercepted => self.intercept(transaction, sender),
             Prepared::Executed { env, fees, blob_gas } => {
@@ -252,12 +248,12 @@ impl<I> BlockExecution<I> {
     }
 
     /// The EVM between two transactions.
-    pub(crate) const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
+    pub const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
         &mut self.evm
     }
 
     /// The state after the transactions so far.
-    pub(crate) fn into_state(mut self) -> Result<BlockState, StateError> {
+    pub fn into_state(mut self) -> Result<BlockState, StateError> {
         self.steps.finalise(self.evm.ctx.db_mut())?;
         Ok(self.evm.ctx.journaled_state.database)
     }
@@ -268,7 +264,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// The receipts so far.
-    pub(crate) fn receipts(&self) -> &[Receipt] {
+    pub fn receipts(&self) -> &[Receipt] {
         &self.receipts
     }
 

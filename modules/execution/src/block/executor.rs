@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ExecutionError,
     error::TransactionRejection,
-    family::{self, BlockOrigin, ChainFamily},
+    family::{BlockOrigin, ChainFamily},
 };
 
 /// State changes of a block, in the database's form.
@@ -57,9 +57,9 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor for this chain.
-    pub fn new(spec: Arc<ChainSpec>) -> Self {
-        Self { family: family::of(&spec), codes: CodeCache::new() }
+    /// An executor for the chain of this family.
+    pub fn new(family: Arc<dyn ChainFamily>) -> Self {
+        Self { family, codes: CodeCache::new() }
     }
 
     /// Executes a block over its parent's state, which must be canonical, and compares the results with its header.
@@ -171,7 +171,7 @@ impl Executor {
     }
 
     /// A state for execution.
-    pub(crate) fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
+    pub fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, self.codes.clone())
     }
 
@@ -186,7 +186,7 @@ impl Executor {
     }
 
     /// What the chain's family decides.
-    pub(crate) const fn family(&self) -> &Arc<dyn ChainFamily> {
+    pub const fn family(&self) -> &Arc<dyn ChainFamily> {
         &self.family
     }
 

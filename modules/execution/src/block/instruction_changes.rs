@@ -15,19 +15,19 @@ use revm::{
 use super::evm::{BlockContext, Step};
 
 /// What an instruction does. Its static gas is that of the instruction in its place.
-pub(crate) type InstructionFunction = fn(Step<'_>) -> InstructionExecResult;
+pub type InstructionFunction = fn(Step<'_>) -> InstructionExecResult;
 
 /// Differences of a block's instructions from those of its fork.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct InstructionChanges {
+pub struct InstructionChanges {
     /// BASEFEE, if it differs or is not in the fork.
-    pub(crate) base_fee: Option<InstructionFunction>,
+    pub base_fee: Option<InstructionFunction>,
     /// DIFFICULTY, likewise.
-    pub(crate) difficulty: Option<InstructionFunction>,
+    pub difficulty: Option<InstructionFunction>,
     /// PUSH0, likewise.
-    pub(crate) push0: Option<InstructionFunction>,
+    pub push0: Option<InstructionFunction>,
     /// Whether STATICCALL neither forbids state changes nor touches its target (`docs/spec/chain.md` 5.3).
-    pub(crate) static_calls_may_write: bool,
+    pub static_calls_may_write: bool,
 }
 
 impl InstructionChanges {

@@ -17,24 +17,23 @@ use crate::family::{ContractRecords, ExtraPrecompiles};
 
 /// The set of a block's precompiled contracts.
 #[derive(Clone, Copy)]
-pub(crate) struct PrecompileSet {
+pub struct PrecompileSet {
     /// The Ethereum fork of the contracts and prices.
-    pub(crate) standard: SpecId,
+    pub standard: SpecId,
     /// Those of the chain's family, if the block has them.
-    pub(crate) extras: Option<&'static dyn ExtraPrecompiles>,
+    pub extras: Option<&'static dyn ExtraPrecompiles>,
 }
 
 impl PrecompileSet {
     /// Returns whether the block has contracts beside those of a fork.
-    #[cfg(test)]
-    pub(crate) const fn has_extras(&self) -> bool {
+    pub const fn has_extras(&self) -> bool {
         self.extras.is_some()
     }
 }
 
 /// Addresses of precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
-pub(crate) struct MovedPrecompiles {
+pub struct MovedPrecompiles {
     /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
     extras: Option<&'static dyn ExtraPrecompiles>,
@@ -47,7 +46,7 @@ pub(crate) struct MovedPrecompiles {
 
 impl MovedPrecompiles {
     /// Those of a fork, at their original addresses.
-    pub(crate) fn new(set: PrecompileSet) -> Self {
+    pub fn new(set: PrecompileSet) -> Self {
         let mut addresses = Cow::Borrowed(EthPrecompiles::new(set.standard).precompiles.addresses_set());
         if let Some(extras) = set.extras {
             addresses.to_mut().extend(extras.addresses());
@@ -97,7 +96,7 @@ impl MovedPrecompiles {
 }
 
 /// The precompiled contracts of an EVM.
-pub(crate) struct Precompiles {
+pub struct Precompiles {
     own: EthPrecompiles,
     extras: Option<&'static dyn ExtraPrecompiles>,
     moved: MovedPrecompiles,
@@ -109,7 +108,7 @@ pub(crate) struct Precompiles {
 
 impl Precompiles {
     /// Those of a fork.
-    pub(crate) fn new(set: PrecompileSet) -> Self {
+    pub fn new(set: PrecompileSet) -> Self {
         let (own, moved) = (EthPrecompiles::new(set.standard), MovedPrecompiles::new(set));
         Self { own, extras: set.extras, moved, records: None, has_read_records: false }
     }
@@ -120,10 +119,7 @@ impl Precompiles {
     }
 
     /// Sets the records of the chain for contracts; returns the previous ones.
-    pub(crate) const fn set_records(
-        &mut self,
-        records: Option<Arc<dyn ContractRecords>>,
-    ) -> Option<Arc<dyn ContractRecords>> {
+    pub const fn set_records(&mut self, records: Option<Arc<dyn ContractRecords>>) -> Option<Arc<dyn ContractRecords>> {
         self.has_read_records = false;
         std::mem::replace(&mut self.records, records)
     }

@@ -27,44 +27,44 @@ const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
 const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Everything in a block's execution that depends on its fork.
-pub(crate) struct BlockRules {
+pub struct BlockRules {
     /// The EVM's configuration: fork, chain id, gas table, limits.
-    pub(crate) cfg: CfgEnv,
+    pub cfg: CfgEnv,
     /// Whether SSTORE is metered by EIP-1283, which was active between Constantinople and Petersburg only.
-    pub(crate) has_net_gas_metering_1283: bool,
+    pub has_net_gas_metering_1283: bool,
     /// Whether receipts contain the status (Byzantium); before, they contain a state root.
-    pub(crate) receipts_have_status: bool,
+    pub receipts_have_status: bool,
     /// Whether touched empty accounts are deleted (EIP-158/161).
-    pub(crate) clears_empty_accounts: bool,
+    pub clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
-    pub(crate) storage_prevents_creation: bool,
+    pub storage_prevents_creation: bool,
     /// Whether the block counts which accounts that are empty in its parent's state it writes back ([`super::DirtyMarks`]).
-    pub(crate) tracks_empty_accounts: bool,
+    pub tracks_empty_accounts: bool,
     /// Whether code of the form of EIP-7702 is a delegation. Before, on native chains, it is ordinary code with an invalid
     /// first instruction (`docs/spec/chain.md` 5.3).
-    pub(crate) has_delegations: bool,
+    pub has_delegations: bool,
     /// Whether the block begins with the balance transfer of the DAO fork.
-    pub(crate) moves_dao_balances: bool,
+    pub moves_dao_balances: bool,
     /// Calls to system contracts before the first transaction, with their input.
-    pub(crate) opening_calls: Vec<(Address, Bytes)>,
+    pub opening_calls: Vec<(Address, Bytes)>,
     /// How execution-layer requests are collected (EIP-7685); `None` before Prague.
-    pub(crate) requests: Option<RequestRules>,
+    pub requests: Option<RequestRules>,
     /// Maximum blob gas of the block; zero before Cancun.
-    pub(crate) max_blob_gas: u64,
+    pub max_blob_gas: u64,
     /// Maximum RLP size of the block, bytes.
-    pub(crate) max_block_bytes: u64,
+    pub max_block_bytes: u64,
     /// Instructions that differ from the EVM's.
-    pub(crate) instructions: InstructionChanges,
+    pub instructions: InstructionChanges,
     /// Precompiled contracts.
-    pub(crate) precompiles: PrecompileSet,
+    pub precompiles: PrecompileSet,
 }
 
 /// Sources of execution-layer requests.
-pub(crate) struct RequestRules {
+pub struct RequestRules {
     /// The contract whose logs contain deposits (EIP-6110).
-    pub(crate) deposit_contract: Option<Address>,
+    pub deposit_contract: Option<Address>,
     /// Contracts that are called after the last transaction, with the type byte of their output (EIP-7002, EIP-7251).
-    pub(crate) queues: [(u8, Address); 2],
+    pub queues: [(u8, Address); 2],
 }
 
 impl BlockRules {
@@ -109,7 +109,7 @@ impl BlockRules {
     }
 
     /// The EVM's identifier of the fork.
-    pub(crate) const fn spec_id(&self) -> SpecId {
+    pub const fn spec_id(&self) -> SpecId {
         self.cfg.spec
     }
 }
@@ -129,7 +129,7 @@ pub(crate) fn ethereum_block_env(rules: &BlockRules, spec: &ChainSpec, header: &
 }
 
 /// The parts of the block environment in which families do not differ.
-pub(crate) fn block_env_of_every_family(header: &Header, author: Address) -> BlockEnv {
+pub fn block_env_of_every_family(header: &Header, author: Address) -> BlockEnv {
     BlockEnv {
         number: U256::from(header.number),
         beneficiary: author,
@@ -142,7 +142,7 @@ pub(crate) fn block_env_of_every_family(header: &Header, author: Address) -> Blo
 }
 
 /// SSTORE of EIP-1283: the net metering of EIP-2200 with a base of 200 and without its stipend rule.
-pub(crate) fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
+pub fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
     const BASE: u64 = 200;
     [
         (GasId::sstore_static(), BASE),

@@ -13,7 +13,7 @@ use super::{any_evm::AnyEvm, evm::EvmFailure, state::StateError};
 /// Stores roots of beacon blocks (EIP-4788).
 pub(crate) const BEACON_ROOTS_ADDRESS: Address = address!("000f3df6d732807ef1319fb7b8bb8522d0beac02");
 /// Stores hashes of past blocks (EIP-2935).
-pub(crate) const HISTORY_STORAGE_ADDRESS: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
+pub const HISTORY_STORAGE_ADDRESS: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
 /// Queue of withdrawal requests (EIP-7002).
 pub(crate) const WITHDRAWAL_REQUESTS_ADDRESS: Address = address!("00000961ef480eb55e80d19ad83579a64c007002");
 /// Queue of consolidation requests (EIP-7251).
@@ -27,11 +27,7 @@ const SYSTEM_CALL_GAS: u64 = 30_000_000;
 /// Calls a system contract and applies its changes. No account pays, and only the contract is touched.
 ///
 /// Does not use the EVM crate's helper, which gives more gas than the EIPs say.
-pub(crate) fn system_call(
-    evm: &mut AnyEvm<'_>,
-    contract: Address,
-    input: Bytes,
-) -> Result<ExecutionResult, EvmFailure> {
+pub fn system_call(evm: &mut AnyEvm<'_>, contract: Address, input: Bytes) -> Result<ExecutionResult, EvmFailure> {
     evm.context().set_tx(TxEnv {
         caller: SYSTEM_ADDRESS,
         kind: TxKind::Call(contract),

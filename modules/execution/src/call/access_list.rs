@@ -114,7 +114,7 @@ fn reply(
 }
 
 /// The list as messages carry it.
-pub(crate) fn items(list: &AccessList) -> Vec<AccessListItem> {
+pub fn items(list: &AccessList) -> Vec<AccessListItem> {
     let item = |item: &revm::context::transaction::AccessListItem| AccessListItem {
         address: item.address,
         storage_keys: item.storage_keys.clone(),

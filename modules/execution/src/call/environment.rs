@@ -20,7 +20,7 @@ use crate::block::{
 use crate::family::{CallPlace, CallTerms, ContractRecords};
 
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
-pub(crate) const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
+pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
 
 /// The environment of a call, except the state's cache and the clock.
 pub(crate) struct CallEnvironment {
@@ -149,7 +149,7 @@ pub(crate) fn message_env(
 ///
 /// # Errors
 /// The contradiction, in the words of go-ethereum and the reference.
-pub(crate) fn check_prices(request: &CallRequest) -> Result<(), Failure> {
+pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
     let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
     if request.gas_price.is_some() && has_fee_caps {
         return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
@@ -201,7 +201,7 @@ fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> Transa
 }
 
 /// The gas limit of a call that asked for this much, under a cap, of which zero is none.
-pub(crate) fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
+pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
     let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
     asked.unwrap_or(cap).min(cap)
 }

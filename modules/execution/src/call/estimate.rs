@@ -40,7 +40,7 @@ impl Calls {
 }
 
 /// Runs of one call with different gas limits.
-pub(crate) struct Trials<'a> {
+pub struct Trials<'a> {
     calls: &'a Calls,
     environment: &'a CallEnvironment,
     evm: BlockEvm,
@@ -49,22 +49,22 @@ pub(crate) struct Trials<'a> {
 
 impl Trials<'_> {
     /// Returns whether the estimate is only attempted: it must give up before anything that takes long.
-    pub(crate) const fn is_attempt(&self) -> bool {
+    pub const fn is_attempt(&self) -> bool {
         self.is_attempt
     }
 
     /// The block's gas limit.
-    pub(crate) const fn block_gas_limit(&self) -> u64 {
+    pub const fn block_gas_limit(&self) -> u64 {
         self.environment.block.gas_limit
     }
 
     /// Maximum gas of a call by this node's settings.
-    pub(crate) fn gas_cap(&self) -> Option<u64> {
+    pub fn gas_cap(&self) -> Option<u64> {
         Some(self.calls.limits.call_gas_cap).filter(|cap| *cap > 0)
     }
 
     /// The state before the call.
-    pub(crate) fn state(&mut self) -> &mut BlockState {
+    pub fn state(&mut self) -> &mut BlockState {
         self.evm.ctx.db_mut()
     }
 
@@ -72,13 +72,13 @@ impl Trials<'_> {
     ///
     /// # Errors
     /// Why it could not run, or why the run was stopped.
-    pub(crate) fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure> {
+    pub fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
         self.environment.run(&mut self.evm, message)
     }
 
     /// Converts the failure of a run for the caller.
-    pub(crate) fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
+    pub fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
         failure.for_call(self.environment, gas_limit, self.calls.limits.call_timeout)
     }
 
@@ -86,7 +86,7 @@ impl Trials<'_> {
     ///
     /// # Errors
     /// Why it failed, with the text of `eth_call`.
-    pub(crate) fn output_or_failure(self, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
+    pub fn output_or_failure(self, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
         self.environment.output_or_failure(result, message, self.evm)
     }
@@ -213,6 +213,6 @@ impl Trials<'_> {
 }
 
 /// The error of a call that fails for lack of gas with the maximum gas limit.
-pub(crate) fn exceeds_allowance(ceiling: u64) -> Failure {
+pub fn exceeds_allowance(ceiling: u64) -> Failure {
     Failure::server(format!("gas required exceeds allowance ({ceiling})"))
 }

@@ -52,11 +52,7 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
 ///
 /// # Errors
 /// The database failed, or the caller's memory is used up.
-pub(crate) fn write_override(
-    address: Address,
-    account: &AccountOverride,
-    state: &mut BlockState,
-) -> Result<(), Failure> {
+pub fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;
     }

@@ -24,7 +24,7 @@ use crate::block::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateE
 
 /// Why a run returned no result.
 #[derive(Debug)]
-pub(crate) enum RunFailure {
+pub enum RunFailure {
     /// It was stopped.
     Stopped(Stopped),
     /// The message is not valid.
@@ -40,7 +40,8 @@ pub(crate) enum RunFailure {
 }
 
 impl RunFailure {
-    pub(crate) fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
+    /// Why a run of the EVM returned no result.
+    pub fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
         if let Some(refused) = interrupt.refused_memory() {
             return Self::OutOfMemory(*refused);
         }
@@ -55,7 +56,7 @@ impl RunFailure {
     }
 
     /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
-    pub(crate) const fn is_intrinsic_gas(&self) -> bool {
+    pub const fn is_intrinsic_gas(&self) -> bool {
         matches!(
             self,
             Self::Message(

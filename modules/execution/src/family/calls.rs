@@ -21,18 +21,18 @@ use crate::{
 };
 
 /// A block on which a call is made.
-pub(crate) struct CallPlace {
+pub struct CallPlace {
     /// The header's base fee, wei, whatever a call pretends.
-    pub(crate) base_fee: Option<u64>,
+    pub base_fee: Option<u64>,
     /// The EVM's fork.
-    pub(crate) spec_id: SpecId,
+    pub spec_id: SpecId,
     /// Maximum gas of a call; zero for no limit.
-    pub(crate) gas_cap: u64,
+    pub gas_cap: u64,
 }
 
 /// The payer of a message's gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Payer {
+pub enum Payer {
     /// None: calls and estimates.
     None,
     /// The sender, with an unlimited balance; gas is deducted from it during the run.
@@ -44,7 +44,7 @@ pub(crate) enum Payer {
 }
 
 /// What a family decides about calls.
-pub(crate) trait CallFamily {
+pub trait CallFamily {
     /// Converts a call object for the EVM, and says under which terms it runs.
     ///
     /// # Errors
@@ -94,15 +94,19 @@ pub(crate) trait CallFamily {
 }
 
 /// An access list whose message could not run.
-pub(crate) struct ListFailure<'a> {
-    pub(crate) request: &'a CallRequest,
-    pub(crate) message: &'a TxEnv,
-    pub(crate) block: &'a BlockEnv,
-    pub(crate) chain_id: u64,
+pub struct ListFailure<'a> {
+    /// The call object.
+    pub request: &'a CallRequest,
+    /// Its message.
+    pub message: &'a TxEnv,
+    /// What instructions see of the block.
+    pub block: &'a BlockEnv,
+    /// The chain's id.
+    pub chain_id: u64,
 }
 
 /// The terms under which one message runs. The provided methods are Ethereum's.
-pub(crate) trait CallTerms: Send + Sync {
+pub trait CallTerms: Send + Sync {
     /// Changes the payer.
     fn pay_by(&mut self, _payer: Payer) {}
 

@@ -12,26 +12,26 @@ use super::Fees;
 
 /// Choices of a family that are the same for every block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Conventions {
+pub struct Conventions {
     /// The suggested tip before any block was sampled, wei.
-    pub(crate) initial_tip: U256,
+    pub initial_tip: U256,
     /// What a block without samples counts as, as a divisor of the last suggested tip: with more than one the tip falls
     /// to the minimum on an idle chain.
-    pub(crate) idle_tip_divisor: u64,
+    pub idle_tip_divisor: u64,
     /// Whether a fee history up to the pending block has one block less, because it ends at the head.
-    pub(crate) history_lacks_pending: bool,
+    pub history_lacks_pending: bool,
     /// How a branch that has won is announced.
-    pub(crate) branch_announcement: BranchAnnouncement,
+    pub branch_announcement: BranchAnnouncement,
     /// Whether a block of another branch whose execution differs from its header is invalid. Not where the engine takes
     /// some of its data from the canonical chain: there a difference proves nothing.
-    pub(crate) side_blocks_are_decisive: bool,
+    pub side_blocks_are_decisive: bool,
     /// Whether mining a simulated block pays.
-    pub(crate) pays_simulated_blocks: bool,
+    pub pays_simulated_blocks: bool,
 }
 
 /// How a branch that has won is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BranchAnnouncement {
+pub enum BranchAnnouncement {
     /// Every block is a new head; removed logs are published block by block, from the newest on.
     BlockByBlock,
     /// Only the newest block is a new head, and its logs are published twice, with those of the branch and with the head;
@@ -41,7 +41,7 @@ pub(crate) enum BranchAnnouncement {
 
 /// What a family decides about new and simulated blocks, and fees that are suggested. The provided methods suit a chain
 /// without items of its own in headers.
-pub(crate) trait DraftFamily {
+pub trait DraftFamily {
     /// The choices that are the same for every block.
     fn conventions(&self) -> &'static Conventions;
 

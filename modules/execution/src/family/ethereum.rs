@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Ethereum's rules, with the forks of one chain.
-pub(crate) struct EthereumFamily {
+pub struct EthereumFamily {
     spec: Arc<ChainSpec>,
 }
 
@@ -36,7 +36,7 @@ impl FamilyBlock for EthereumBlock {}
 
 impl EthereumFamily {
     /// The family of a chain without rules of another one.
-    pub(crate) const fn new(spec: Arc<ChainSpec>) -> Self {
+    pub const fn new(spec: Arc<ChainSpec>) -> Self {
         Self { spec }
     }
 }

@@ -6,28 +6,28 @@ use tenon_api::TransactionType;
 
 /// The fees of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fees {
+pub struct Fees {
     /// The contract that pays; `None` if the sender pays.
-    pub(crate) sponsor: Option<Address>,
+    pub sponsor: Option<Address>,
     /// Whether the base fee is not a minimum for the price.
-    pub(crate) is_exempt_from_base_fee: bool,
+    pub is_exempt_from_base_fee: bool,
     /// Receiver and its share per gas, wei; `None` if the fee is burned.
-    pub(crate) receiver: Option<(Address, U256)>,
+    pub receiver: Option<(Address, U256)>,
     /// Price of sponsored gas, wei.
-    pub(crate) price: u64,
+    pub price: u64,
 }
 
 impl Fees {
     /// The sender pays and the fee is burned.
-    pub(crate) const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+    pub const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
 
     /// The cost of this much gas to the sponsor, wei.
-    pub(crate) fn sponsored_cost(&self, gas: u64) -> U256 {
+    pub fn sponsored_cost(&self, gas: u64) -> U256 {
         U256::from(gas) * U256::from(self.price)
     }
 
     /// The transaction with the price of sponsored gas.
-    pub(crate) fn priced(&self, mut env: TxEnv) -> TxEnv {
+    pub fn priced(&self, mut env: TxEnv) -> TxEnv {
         if self.sponsor.is_some() {
             env.gas_price = u128::from(self.price);
             // A set-code transaction keeps its type, for its authorizations: without a tip, its price is the lower of this

@@ -27,23 +27,33 @@ use revm::{
 use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
 use tenon_chain::{ChainSpec, TrieUpdate};
 
-use crate::{
-    ExecutionError,
-    block::{AnyEvm, BlockContext, BlockEvm, BlockRules, BlockState, EvmFailure, StateError},
-    error::TransactionRejection,
-};
+use crate::{ExecutionError, TransactionRejection};
 
-pub(crate) use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
-pub(crate) use conventions::{BranchAnnouncement, Conventions, DraftFamily};
-pub(crate) use ethereum::EthereumFamily;
-pub(crate) use fees::Fees;
-pub(crate) use traces::{TraceFamily, TracerDialect};
+pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
+pub use conventions::{BranchAnnouncement, Conventions, DraftFamily};
+pub use ethereum::EthereumFamily;
+pub use fees::Fees;
+pub use traces::{TraceFamily, TracerDialect};
+
+pub use crate::{
+    block::{
+        AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
+        HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
+        Precompiles, StateError, Step, Stopped, access_list, block_env_of_every_family, gas_table_of_eip_1283,
+        system_call,
+    },
+    call::{
+        CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
+        exceeds_allowance, invalid_transaction_text, revert_failure, write_override,
+    },
+};
+pub use revm::context::transaction::AccessList;
 
 /// The EVM's result of a transaction.
-pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
+pub type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
 
 /// The rules of one chain in which families differ.
-pub(crate) trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
+pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
     /// The chain's forks and constants.
     fn spec(&self) -> &Arc<ChainSpec>;
 
@@ -70,18 +80,18 @@ pub(crate) trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sy
 }
 
 /// A block to be opened.
-pub(crate) struct Opening<'a> {
+pub struct Opening<'a> {
     /// Its header.
-    pub(crate) header: &'a Header,
+    pub header: &'a Header,
     /// Receiver of its rewards.
-    pub(crate) author: Address,
+    pub author: Address,
     /// Where it comes from.
-    pub(crate) origin: BlockOrigin<'a>,
+    pub origin: BlockOrigin<'a>,
 }
 
 /// Where a block that is opened comes from.
 #[derive(Clone, Copy)]
-pub(crate) enum BlockOrigin<'a> {
+pub enum BlockOrigin<'a> {
     /// A whole block over its parent: every opening step is executed.
     Whole {
         /// The chain below.
@@ -110,7 +120,7 @@ pub(crate) enum BlockOrigin<'a> {
 }
 
 /// How a block treats a transaction.
-pub(crate) enum Treatment {
+pub enum Treatment {
     /// It is not executed in the EVM, but by [`FamilyBlock::apply_intercepted`].
     Intercepted,
     /// It runs in the EVM, with these fees; as on Ethereum if `None`.
@@ -118,7 +128,7 @@ pub(crate) enum Treatment {
 }
 
 /// What a family keeps between the transactions of one block. The provided methods are Ethereum's: nothing to do.
-pub(crate) trait FamilyBlock: Send {
+pub trait FamilyBlock: Send {
     /// Decides the treatment of the next transaction.
     ///
     /// # Errors
@@ -195,15 +205,19 @@ pub(crate) trait FamilyBlock: Send {
 }
 
 /// A transaction that was executed.
-pub(crate) struct Executed<'a> {
-    pub(crate) fees: &'a Fees,
-    pub(crate) sender: Address,
-    pub(crate) gas_used: u64,
-    pub(crate) has_succeeded: bool,
+pub struct Executed<'a> {
+    /// What was paid, and by whom.
+    pub fees: &'a Fees,
+    /// Its sender.
+    pub sender: Address,
+    /// Gas that it used.
+    pub gas_used: u64,
+    /// Whether its outermost frame succeeded.
+    pub has_succeeded: bool,
 }
 
 /// Precompiled contracts beside those of a fork.
-pub(crate) trait ExtraPrecompiles: Sync {
+pub trait ExtraPrecompiles: Sync {
     /// Their addresses.
     fn addresses(&self) -> &'static [Address];
 
@@ -228,7 +242,7 @@ pub(crate) trait ExtraPrecompiles: Sync {
 }
 
 /// What precompiled contracts of a family read of the chain, beside the state.
-pub(crate) trait ContractRecords: Send + Sync {
+pub trait ContractRecords: Send + Sync {
     /// The contract's answer to an input.
     ///
     /// # Errors
@@ -261,13 +275,5 @@ pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
     match fees {
         None => evm.inspect_tx(transaction),
         Some(fees) => AnyEvm::with_inspected(evm, |evm| family.transact(evm, transaction, fees)),
-    }
-}
-
-/// The family of a chain.
-pub(crate) fn of(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
-    match crate::native::NativeFamily::of(spec) {
-        Some(native) => Arc::new(native),
-        None => Arc::new(EthereumFamily::new(Arc::clone(spec))),
     }
 }

@@ -5,7 +5,7 @@ use tenon_api::Transaction;
 
 /// Whose tracers a chain has, with their options, results, errors and the way in which a block is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TracerDialect {
+pub enum TracerDialect {
     /// go-ethereum's.
     Ethereum,
     /// Those of the reference client (`docs/spec/rpc-node.md` 4.2).
@@ -13,7 +13,7 @@ pub(crate) enum TracerDialect {
 }
 
 /// What a family decides about traces. The provided methods are Ethereum's.
-pub(crate) trait TraceFamily {
+pub trait TraceFamily {
     /// The tracers of the chain.
     fn tracer_dialect(&self) -> TracerDialect {
         TracerDialect::Ethereum

@@ -12,10 +12,10 @@ use tenon_bus::{
     Bus, spans,
     waits::{self, WaitPlace},
 };
-use tenon_chain::{ChainSpec, SignerRules};
+use tenon_chain::SignerRules;
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
-use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
+use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock, family::ChainFamily};
 
 /// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
@@ -45,14 +45,14 @@ const REMEMBERED_REFUSALS: usize = 10;
 impl Importer {
     /// An importer for a chain that has been initialised with its genesis block.
     pub fn new(
-        spec: Arc<ChainSpec>,
+        family: Arc<dyn ChainFamily>,
         chain: Arc<dyn ChainReader>,
         writer: Arc<dyn ChainWriter>,
         engine: Arc<dyn ConsensusEngine>,
         bus: Bus,
     ) -> Self {
         Self {
-            executor: Executor::new(spec),
+            executor: Executor::new(family),
             chain,
             writer,
             engine,

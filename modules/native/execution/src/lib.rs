@@ -6,7 +6,11 @@
 //! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the order of all these in a block
 //! (`block`). [`NativeFamily`] is what the steps of a block ask.
 //!
+//! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
+//!
 //! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
+
+#![forbid(unsafe_code)]
 
 mod addresses;
 mod block;
@@ -15,6 +19,9 @@ mod exchange;
 mod family;
 mod fees;
 mod frames;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod history;
 mod instructions;
@@ -27,9 +34,20 @@ mod sponsorship;
 mod token_test;
 
 use exchange::Prices;
-pub(crate) use family::NativeFamily;
-#[cfg(feature = "fuzzing")]
-pub(crate) use precompiles::proof_is_valid;
+pub use family::NativeFamily;
+
+use std::sync::Arc;
+
+use tenon_chain::ChainSpec;
+use tenon_execution::family::{ChainFamily, EthereumFamily};
+
+/// The family of a chain: native, or Ethereum's.
+pub fn family_of(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
+    match NativeFamily::of(spec) {
+        Some(native) => Arc::new(native),
+        None => Arc::new(EthereumFamily::new(Arc::clone(spec))),
+    }
+}
 
 #[cfg(test)]
 mod prague_tests;

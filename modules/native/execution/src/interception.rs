@@ -6,7 +6,7 @@ use tenon_chain::NativeHeights;
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
 
 use super::addresses::BLOCK_SIGNERS;
-use crate::{block::BlockState, error::TransactionRejection};
+use tenon_execution::{TransactionRejection, family::BlockState};
 
 /// A transaction that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

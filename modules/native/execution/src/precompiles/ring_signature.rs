@@ -8,7 +8,7 @@ use super::{
     curve::{ORDER, POINT_LENGTH, WrittenPoint, canonical_scalar, coordinates, hashed, point_at, scalar, take},
     ensure_wanted,
 };
-use crate::block::Interrupt;
+use tenon_execution::family::Interrupt;
 
 /// Length of a signature without its rings: both counts, the message, the first challenge.
 const HEAD_LENGTH: u64 = 80;
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn signatures_over_one_and_several_rings_are_valid() {
-        let proofs = crate::native::precompiles::recorded_proofs("0x1e");
+        let proofs = crate::precompiles::recorded_proofs("0x1e");
         assert_eq!(proofs.len(), 3);
         for proof in proofs {
             assert!(is_valid(&proof));

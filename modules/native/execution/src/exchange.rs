@@ -8,10 +8,9 @@ use tenon_native_exchange::{self as exchange, MainState, OpeningError};
 pub(crate) use tenon_native_exchange::{Opening, Prices};
 
 use super::token_test::decimals_of;
-use crate::{
-    ExecutionError,
-    block::{AnyEvm, BlockState},
-    error::TransactionRejection,
+use tenon_execution::{
+    ExecutionError, TransactionRejection,
+    family::{AnyEvm, BlockState},
 };
 
 /// The error of a block whose opening step fails.

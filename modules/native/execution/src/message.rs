@@ -20,13 +20,9 @@ use tenon_api::{
 use tenon_chain::floor_gas;
 
 use super::addresses::{as_text as address_text, is_exempt_receiver};
-use crate::{
-    block::{AccessList, AnyEvm, EvmFailure, access_list},
-    call::{
-        RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, invalid_transaction_text,
-        revert_failure,
-    },
-    family::{CallPlace, CallTerms, ListFailure, Payer},
+use tenon_execution::family::{
+    AccessList, AnyEvm, CallPlace, CallTerms, EvmFailure, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list,
+    access_list_items, bounded_gas, check_prices, invalid_transaction_text, revert_failure,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.

@@ -13,14 +13,15 @@ use super::{
     fees::FeeRules,
     history,
     interception::{Interception, log_of},
+    precompiles::PriceRecords,
     sponsorship::Sponsorship,
     token_test,
 };
-use crate::{
-    ExecutionError,
-    block::{AnyEvm, BlockContext, BlockState, StateError},
-    error::TransactionRejection,
-    family::{BlockOrigin, Executed, FamilyBlock, Fees, Opening, Treatment},
+use tenon_execution::{
+    ExecutionError, TransactionRejection,
+    family::{
+        AnyEvm, BlockContext, BlockOrigin, BlockState, Executed, FamilyBlock, Fees, Opening, StateError, Treatment,
+    },
 };
 
 /// State kept between a block's transactions.
@@ -195,7 +196,7 @@ fn open_exchange(
         BlockOrigin::Simulated => return Ok((true, None)),
         BlockOrigin::Replayed { chain, engine, parent } => {
             let prices = Prices::of_replay(native, chain, engine, parent);
-            evm.precompiled().set_records(prices.map(|prices| Arc::new(prices) as _));
+            evm.precompiled().set_records(prices.map(|prices| Arc::new(PriceRecords(prices)) as _));
             return Ok((true, None));
         }
         BlockOrigin::Header => None,
@@ -209,6 +210,6 @@ fn open_exchange(
     };
     let applied = input.apply(native, header, author, &mut exchange::OpenedBlock(evm));
     let (trading, prices) = applied.map_err(in_block)?;
-    evm.precompiled().set_records(Some(Arc::new(prices)));
+    evm.precompiled().set_records(Some(Arc::new(PriceRecords(prices))));
     Ok((true, Some(trading)))
 }

@@ -11,11 +11,10 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_native_exchange::{BookPrices, Wide};
 
 use super::*;
-use crate::{
+use crate::{Prices, precompiles::PriceRecords};
+use tenon_execution::{
     Executor,
-    block::{BlockExecution, Interrupt},
-    family::BlockOrigin,
-    native::Prices,
+    family::{BlockExecution, BlockOrigin, Interrupt},
 };
 
 const TOKEN: Address = Address::repeat_byte(0x70);
@@ -98,7 +97,7 @@ fn apply(to: Address) -> Transaction {
 fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let executor = Executor::new(Arc::clone(spec));
+    let executor = Executor::new(crate::family_of(spec));
     let state = executor.state_over(Arc::new(OneContract(code)));
     let origin = BlockOrigin::Header;
     BlockExecution::watched(executor.family(), &header, Address::ZERO, state, Interrupt::never(), (), origin).unwrap()
@@ -196,7 +195,7 @@ fn a_tested_token_gets_no_prices() {
     // More than decimals can be.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
-    execution.evm_mut().precompiles.set_records(Some(Arc::new(prices)));
+    execution.evm_mut().precompiles.set_records(Some(Arc::new(PriceRecords(prices))));
 
     let verdict =
         candidate(native, 150, &apply(listing(native))).unwrap().try_out(&mut AnyEvm::plain(execution.evm_mut()));

@@ -16,10 +16,7 @@ use revm::{
 use tenon_chain::floor_gas;
 
 use super::frames;
-use crate::{
-    block::{AnyEvm, Change, EvmFailure},
-    family::{Fees, Outcome},
-};
+use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome};
 
 /// Executes a transaction with these fees.
 pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {

@@ -12,10 +12,9 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Genesis, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
 use tenon_native_consensus::v2::MasternodeKey;
 
-use crate::{
+use tenon_execution::{
     ExecutionError, Executor,
-    block::{BlockExecution, HISTORY_STORAGE_ADDRESS, Interrupt},
-    family::BlockOrigin,
+    family::{BlockExecution, BlockOrigin, HISTORY_STORAGE_ADDRESS, Interrupt},
 };
 
 const PRAGUE: u64 = 10;
@@ -94,7 +93,7 @@ fn parent_hash(number: u64) -> B256 {
 }
 
 fn open(executor: &Executor, number: u64, state: &State) -> Result<BlockExecution<()>, ExecutionError> {
-    let spec = executor.spec();
+    let spec = executor.family().spec();
     let header = Header {
         number,
         parent_hash: parent_hash(number),
@@ -144,7 +143,7 @@ fn execute(executor: &Executor, number: u64, state: &State, transactions: &[Tran
 }
 
 fn refusal(number: u64, transaction: &Transaction) -> String {
-    let mut execution = open(&Executor::new(spec()), number, &State::funded()).unwrap();
+    let mut execution = open(&Executor::new(crate::family_of(&spec())), number, &State::funded()).unwrap();
     execution.run_transaction(transaction, SENDER).unwrap_err().to_string()
 }
 
@@ -207,7 +206,7 @@ const fn slot(number: u8) -> B256 {
 // 7.4, 13.7.
 #[test]
 fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let both = [transaction(0, Some(TARGET), &[0; 100]), transaction(1, Some(TARGET), &[1; 100])];
 
     assert_eq!(execute(&executor, PRAGUE - 1, &State::funded(), &both).gas(), [21_400, 27_800]);
@@ -230,7 +229,7 @@ fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
 // 7.2, 13.8: 46,000 for one authorization; 12,500 of it come back for an existing authority, as far as a fifth of the gas.
 #[test]
 fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let one = || set_code(0, TARGET, &[], vec![authorization(5151, TARGET, 0)]);
 
     assert_eq!(execute(&executor, PRAGUE, &State::funded(), &[one()]).gas(), [46_000]);
@@ -244,7 +243,7 @@ fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
 
 #[test]
 fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let (authority, word) = (key().address(), [9; 32]);
     let state = State::funded().with(TARGET, 1, U256::ZERO, &STORES);
 
@@ -261,7 +260,7 @@ fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
 
 #[test]
 fn an_authorization_stays_when_the_call_fails_and_the_zero_address_clears_it() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let authority = key().address();
     let state = State::funded().with(TARGET, 1, U256::ZERO, &REVERTS);
 
@@ -277,7 +276,7 @@ fn an_authorization_stays_when_the_call_fails_and_the_zero_address_clears_it() {
 
 #[test]
 fn an_authorization_with_another_nonce_chain_or_for_a_contract_is_skipped() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let authority = key().address();
     for (state, signed) in [
         (State::funded(), authorization(5151, TARGET, 1)),
@@ -312,7 +311,7 @@ fn a_set_code_transaction_needs_authorizations_a_receiver_and_prague() {
 /// The interception comes first: an untyped receipt, and no authorization is processed (7.2).
 #[test]
 fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let signing = set_code(0, BLOCK_SIGNERS, &[], vec![authorization(5151, TARGET, 0)]);
 
     let done = execute(&executor, PRAGUE, &State::funded(), &[signing]);
@@ -325,7 +324,7 @@ fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
 /// `docs/spec/chain.md` 5.3. The executor's cache of analysed code serves both sides of the fork.
 #[test]
 fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let delegated = Address::repeat_byte(0xde);
     let state =
         State::funded().with(TARGET, 1, U256::ZERO, &STORES).with(delegated, 1, U256::ZERO, &designator(TARGET));
@@ -343,7 +342,7 @@ fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
 /// As a sender such an account is a contract before Prague (`docs/spec/chain.md` 5.3), and may send from then on.
 #[test]
 fn a_delegated_account_may_send_from_prague_on() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let state = State::funded().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &designator(TARGET));
     let plain = transaction(0, Some(TARGET), &[]);
     let refused = open(&executor, PRAGUE - 1, &state).unwrap().run_transaction(&plain, SENDER).unwrap_err();
@@ -358,7 +357,7 @@ fn a_delegated_account_may_send_from_prague_on() {
 #[test]
 fn code_that_begins_with_ef_can_be_created_until_eip1559() {
     // The main network's heights.
-    let executor = Executor::new(chain(4243, ""));
+    let executor = Executor::new(crate::family_of(&chain(4243, "")));
     // PUSH1 0xef PUSH1 0 MSTORE8 PUSH1 1 PUSH1 0 RETURN
     let creation = [transaction(0, None, &hex!("60ef60005360016000f3"))];
     let created = SENDER.create(0);
@@ -373,7 +372,7 @@ fn code_that_begins_with_ef_can_be_created_until_eip1559() {
 // 7.3.
 #[test]
 fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents_hash() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     assert!(execute(&executor, PRAGUE - 1, &State::default(), &[]).changes.is_empty());
 
     // A balance that is there already stays.
@@ -396,7 +395,7 @@ fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents
 #[test]
 fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
     let spec = Genesis::of_network("testnet").unwrap().unwrap().spec;
-    let done = execute(&Executor::new(spec), 83_600_000, &State::default(), &[]);
+    let done = execute(&Executor::new(crate::family_of(&spec)), 83_600_000, &State::default(), &[]);
 
     let place = B256::from(U256::from(2_653));
     let hash = U256::from_be_bytes(parent_hash(83_600_000).0);
@@ -408,7 +407,7 @@ fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
 #[test]
 fn other_code_at_the_history_contracts_address_stops_the_chain() {
     let other = State::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &STORES);
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     assert!(open(&executor, PRAGUE - 1, &other).is_ok());
     let Err(ExecutionError::Unsupported { what, .. }) = open(&executor, PRAGUE, &other) else { panic!("opened") };
     assert!(what.contains("history contract"), "{what}");
@@ -417,7 +416,7 @@ fn other_code_at_the_history_contracts_address_stops_the_chain() {
 /// The first byte of 0x0b to 0x11 are contracts on Ethereum from Prague on, and ordinary addresses here (7.1).
 #[test]
 fn there_are_no_precompiles_of_bls12_381() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let calls = [0x0b, 0x0f, 0x11].map(Address::with_last_byte);
     let calls: Vec<_> = (0..).zip(calls).map(|(nonce, to)| transaction(nonce, Some(to), &[1])).collect();
     let done = execute(&executor, PRAGUE, &State::funded(), &calls);
@@ -428,7 +427,7 @@ fn there_are_no_precompiles_of_bls12_381() {
 #[test]
 fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
     let (first, second) = (Address::repeat_byte(0x01), Address::repeat_byte(0x02));
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let mut state = State::funded().with(VALIDATOR_CONTRACT, 1, U256::ZERO, &STORES_ANYWHERE);
     let record = candidate_record(AUTHOR);
     state.slots.insert((VALIDATOR_CONTRACT, record), U256::from_be_bytes(first.into_word().0));
@@ -447,7 +446,7 @@ fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
 // 9.3: from the later program on EIP-7610.
 #[test]
 fn storage_alone_prevents_a_creation_where_the_later_program_runs() {
-    let executor = Executor::new(spec());
+    let executor = Executor::new(crate::family_of(&spec()));
     let created = SENDER.create(0);
     let mut state = State::funded();
     state.accounts.insert(created, Account { storage_root: B256::repeat_byte(1), ..Account::default() });

@@ -12,27 +12,26 @@ use tenon_chain::{ChainSpec, NativeSettings};
 
 use super::{
     addresses::as_text, block::NativeBlock, estimate, exchange::Prices, handler, interception::is_skipped_by_traces,
-    message, overrides, schedule, sponsorship,
+    message, overrides, precompiles::PriceRecords, schedule, sponsorship,
 };
-use crate::{
+use tenon_execution::{
     ExecutionError,
-    block::{AnyEvm, BlockRules, BlockState, EvmFailure, MovedPrecompiles, PrecompileSet},
-    call::{CallEnd, Trials},
     family::{
-        BranchAnnouncement, CallFamily, CallPlace, CallTerms, ChainFamily, ContractRecords, Conventions, DraftFamily,
-        FamilyBlock, Fees, Opening, Outcome, Payer, TraceFamily, TracerDialect,
+        AnyEvm, BlockRules, BlockState, BranchAnnouncement, CallEnd, CallFamily, CallPlace, CallTerms, ChainFamily,
+        ContractRecords, Conventions, DraftFamily, EvmFailure, FamilyBlock, Fees, MovedPrecompiles, Opening, Outcome,
+        Payer, PrecompileSet, TraceFamily, TracerDialect, Trials,
     },
 };
 
 /// The rules of one native chain.
-pub(crate) struct NativeFamily {
+pub struct NativeFamily {
     spec: Arc<ChainSpec>,
     settings: Arc<NativeSettings>,
 }
 
 impl NativeFamily {
     /// The rules of this chain; `None` if it is not native.
-    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+    pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
         let settings = Arc::new(spec.native.clone()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }
@@ -83,7 +82,8 @@ impl CallFamily for NativeFamily {
         block: &SealedHeader,
         number: u64,
     ) -> Option<Arc<dyn ContractRecords>> {
-        Some(Arc::new(Prices::of_call(&self.settings, chain, engine, block, number)?))
+        let prices = Prices::of_call(&self.settings, chain, engine, block, number)?;
+        Some(Arc::new(PriceRecords(prices)))
     }
 
     /// The deposit of the token that is called, otherwise the sender.

@@ -3,9 +3,9 @@
 use alloy_primitives::{B256, Bytes, b256, hex};
 use tenon_api::Header;
 
-use crate::{
+use tenon_execution::{
     ExecutionError,
-    block::{AnyEvm, BlockState, HISTORY_STORAGE_ADDRESS, system_call},
+    family::{AnyEvm, BlockState, HISTORY_STORAGE_ADDRESS, system_call},
 };
 
 /// The contract's code: the EIP's. A native chain puts it in place by itself, without a transaction.

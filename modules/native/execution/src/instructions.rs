@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use revm::interpreter::{InstructionExecResult, InstructionResult};
 use tenon_chain::spec::NATIVE_BASE_FEE;
 
-use crate::block::Step;
+use tenon_execution::family::Step;
 
 fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
     if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }

@@ -7,7 +7,7 @@ use revm::{
     interpreter::{CallValue, FrameInput, interpreter_action::FrameInit},
 };
 
-use crate::block::{AnyEvm, Change, DirtyMarks, EvmFailure};
+use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure};
 
 /// Runs a frame and all its inner frames.
 ///

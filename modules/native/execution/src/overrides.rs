@@ -4,10 +4,7 @@ use alloy_primitives::Address;
 use tenon_api::{Failure, messages::AccountOverride};
 
 use super::addresses::as_text;
-use crate::{
-    block::{BlockState, MovedPrecompiles, PrecompileSet},
-    call::write_override,
-};
+use tenon_execution::family::{BlockState, MovedPrecompiles, PrecompileSet, write_override};
 
 /// Applies state overrides. In the reference, an override of the whole storage changes only the given slots, and
 /// precompiled contracts keep working whatever the overrides of their accounts.

@@ -12,10 +12,9 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
 
 use super::*;
-use crate::{
+use tenon_execution::{
     Executor,
-    block::{BlockExecution, Interrupt},
-    family::BlockOrigin,
+    family::{BlockExecution, BlockOrigin, Interrupt},
 };
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);
@@ -63,7 +62,7 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let spec = spec();
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let executor = Executor::new(spec);
+    let executor = Executor::new(crate::family_of(&spec));
     let state = executor.state_over(Arc::new(Relayers(relayers)));
     let mut execution =
         BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)

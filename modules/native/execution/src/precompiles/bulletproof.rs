@@ -12,7 +12,7 @@ use super::{
     curve::{POINT_LENGTH, WrittenPoint, coordinates, hashed, point_at, scalar, take},
     ensure_wanted,
 };
-use crate::block::Interrupt;
+use tenon_execution::family::Interrupt;
 
 /// Bits per value.
 const BITS: usize = 64;
@@ -342,7 +342,7 @@ fn have_same_abscissa(left: &ProjectivePoint, right: &ProjectivePoint) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::precompiles::recorded_proofs;
+    use crate::precompiles::recorded_proofs;
 
     fn verified(input: &[u8]) -> Result<(), ProofError> {
         verify(input, &Interrupt::never())

@@ -7,14 +7,13 @@ mod prices;
 mod ring_signature;
 mod verdicts;
 
+pub(crate) use prices::PriceRecords;
+
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
 
-use crate::{
-    block::{BlockContext, Interrupt},
-    family::{ContractRecords, ExtraPrecompiles},
-};
 use ProofError::{Abandoned, Invalid, Undefined};
+use tenon_execution::family::{BlockContext, ContractRecords, ExtraPrecompiles, Interrupt};
 
 const RING_SIGNATURE: Address = address!("000000000000000000000000000000000000001e");
 const BULLETPROOF: Address = address!("0000000000000000000000000000000000000028");

@@ -13,9 +13,9 @@ use super::{
     instructions::{base_fee, push0, random},
     precompiles::NativePrecompiles,
 };
-use crate::{
+use tenon_execution::{
     ExecutionError,
-    block::{BlockRules, InstructionChanges, PrecompileSet, block_env_of_every_family, gas_table_of_eip_1283},
+    family::{BlockRules, InstructionChanges, PrecompileSet, block_env_of_every_family, gas_table_of_eip_1283},
 };
 
 /// Tokens per nonzero data byte, four gas each: 68, since EIP-2028 was never activated (`docs/spec/chain.md` 2.4).
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn spec(network: &str) -> std::sync::Arc<ChainSpec> {
-        let path = format!("{}/../../config/networks/{network}-genesis.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../../../config/networks/{network}-genesis.json.gz", env!("CARGO_MANIFEST_DIR"));
         let mut text = Vec::new();
         let packed = std::fs::read(path).unwrap();
         std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();

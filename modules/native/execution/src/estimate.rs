@@ -5,10 +5,7 @@
 use revm::{Database, context::result::ExecutionResult};
 use tenon_api::{Failure, messages::EstimateGas};
 
-use crate::{
-    block::{BlockState, StateError},
-    call::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance},
-};
+use tenon_execution::family::{BlockState, CallEnd, MAX_ATTEMPTED_GAS, StateError, Trials, exceeds_allowance};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;

@@ -8,11 +8,8 @@ use revm::{
 use tenon_api::StoreError;
 
 use super::{LAST_PRICE, finished};
-use crate::{
-    block::{BlockContext, StateError},
-    family::ContractRecords,
-    native::Prices,
-};
+use crate::Prices;
+use tenon_execution::family::{BlockContext, ContractRecords, StateError};
 
 /// Gas of one query.
 const GAS: u64 = 1;
@@ -46,9 +43,12 @@ pub(super) fn run(
     }
 }
 
-impl ContractRecords for Prices {
+/// Prices of the exchange, as records of the chain that contracts read.
+pub(crate) struct PriceRecords(pub(crate) Prices);
+
+impl ContractRecords for PriceRecords {
     fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError> {
-        answer(contract, input, Some(self))
+        answer(contract, input, Some(&self.0))
     }
 }
 

@@ -20,9 +20,9 @@ use tenon_api::{StoreError, Transaction};
 use tenon_chain::NativeSettings;
 
 use super::{addresses::as_text, sponsorship::balance_slot};
-use crate::{
-    block::{AnyEvm, EvmFailure, StateError},
-    error::TransactionRejection,
+use tenon_execution::{
+    TransactionRejection,
+    family::{AnyEvm, EvmFailure, StateError},
 };
 
 /// `apply(address)`.
