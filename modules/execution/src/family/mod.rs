@@ -1,8 +1,8 @@
 //! What a family of chains decides about execution: the rules of a block, what happens as it opens and closes, how each
 //! transaction is treated, and who pays for it and is paid.
 //!
-//! The steps of a block ([`crate::block`]) are the same for every family. They ask the [`ChainFamily`], which is chosen
-//! once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait objects: a block costs one
+//! The steps of a block (`block/execution.rs`) are the same for every family. They ask the [`ChainFamily`], which is
+//! chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait objects: a block costs one
 //! allocation and a transaction a few indirect calls, beside microseconds of execution. Transactions without [`Fees`] of
 //! their own run in the EVM directly.
 

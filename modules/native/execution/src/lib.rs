@@ -3,8 +3,9 @@
 //! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
 //! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
 //! EVM handler (`handler`), which empty accounts are written back (`frames`), what invalidates a block
-//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the order of all these in a block
-//! (`block`). [`NativeFamily`] is what the steps of a block ask.
+//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the
+//! order of all these in a block (`block`). Of calls: the message and its checks (`message`), state overrides
+//! (`overrides`), estimates (`estimate`). [`NativeFamily`] is what the room of execution asks.
 //!
 //! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
 //!
