@@ -66,10 +66,11 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-host --bench plugin_hop --bench process_hop
 
-lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec
+lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
 	scripts/check-citations.py
+	scripts/check-family.py
 
 format: ## format the code
 	$(CARGO) fmt --all

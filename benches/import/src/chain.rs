@@ -14,6 +14,7 @@ use tenon_chain::{BlockStream, ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::Importer;
 use tenon_native_consensus::NativeEngine;
+use tenon_native_execution::family_of;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;
@@ -44,7 +45,7 @@ impl Chain {
 
     pub(crate) fn importer(&self) -> Importer {
         let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
-        Importer::new(Arc::clone(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
+        Importer::new(family_of(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
     }
 }
 

@@ -346,7 +346,7 @@ fn start_chain(
     tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, limits)?;
 
     let importer =
-        Arc::new(Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, Arc::clone(engine), bus.clone()));
+        Arc::new(Importer::new(Arc::clone(&chain.family), chain.reader(), writer, Arc::clone(engine), bus.clone()));
     let port = Arc::clone(&importer);
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
     let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
@@ -365,8 +365,8 @@ fn start_chain(
         ..ScriptOptions::default()
     };
     let resources = CallResources { limits, memory: memory.clone(), scripts };
-    let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
-    tenon_execution::register(bus, chain.reader(), spec, engine, work, resources, handle.clone())?;
+    let (family, engine) = (Arc::clone(&chain.family), Arc::clone(engine));
+    tenon_execution::register(bus, chain.reader(), family, engine, work, resources, handle.clone())?;
     if chain.spec.native.is_some() {
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;

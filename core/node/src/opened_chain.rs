@@ -9,7 +9,9 @@ use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineReco
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::EthereumEngine;
+use tenon_execution::family::ChainFamily;
 use tenon_native_consensus::NativeEngine;
+use tenon_native_execution::family_of;
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
@@ -62,6 +64,8 @@ impl From<Vec<u8>> for ChosenGenesis {
 pub(crate) struct OpenedChain {
     /// The rules.
     pub(crate) spec: Arc<ChainSpec>,
+    /// What the chain's family decides about execution.
+    pub(crate) family: Arc<dyn ChainFamily>,
     /// The database, which holds at least the genesis block.
     pub(crate) store: Arc<Store>,
     /// Constant facts.
@@ -204,7 +208,8 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        Ok(Self { spec, store, info, engine, native_engine })
+        let family = family_of(&spec);
+        Ok(Self { spec, family, store, info, engine, native_engine })
     }
 
     /// [`OpenedChain::open`] of a folder that the start may have made. What was made is kept if another node has it in use

@@ -6,10 +6,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 pub(crate) fn proofs(input: &[u8]) {
     let Some((contract, proof)) = input.split_first() else { return };
     let is_ring = contract & 1 == 0;
-    if tenon_execution::fuzzing::native_proof(is_ring, proof) {
+    if tenon_native_execution::fuzzing::native_proof(is_ring, proof) {
         let mut cut = proof.to_vec();
         cut.pop();
-        assert!(!tenon_execution::fuzzing::native_proof(is_ring, &cut), "half a proof proves nothing");
+        assert!(!tenon_native_execution::fuzzing::native_proof(is_ring, &cut), "half a proof proves nothing");
     }
 }
 

@@ -1,12 +1,6 @@
 //! Private parsers, for the fuzz targets (`fuzz/`) only.
 
-use crate::{ExecutionLimits, native, trace};
-
-/// Runs the native contract that verifies ring signatures (`is_ring`), or the one that verifies range proofs; returns
-/// whether it accepts the input. Checks that every refusal has a reason.
-pub fn native_proof(is_ring: bool, input: &[u8]) -> bool {
-    native::proof_is_valid(is_ring, input)
-}
+use crate::{ExecutionLimits, trace};
 
 /// Parses the JSON text of a trace's options for each profile; returns the errors.
 pub fn trace_options(json: &str) -> Vec<String> {

@@ -7,13 +7,15 @@
 //! Invariants: a block reaches the database only after all results of execution have been compared with its header; the
 //! database changes only through `BlockCommit`s and unwinds; calls and traces never write, and end when their time is
 //! over or their caller has gone. This crate knows no particular consensus engine (it receives one), no database and no
-//! JSON-RPC envelope. Differences between forks are data in `block/rules.rs`.
+//! JSON-RPC envelope, and no family of chains but Ethereum's: another implements [`family::ChainFamily`]. Differences
+//! between forks are data in `block/rules.rs`.
 
 #![forbid(unsafe_code)]
 
 mod block;
 mod call;
 mod error;
+pub mod family;
 mod fee;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -21,7 +23,6 @@ pub mod fuzzing;
 mod import;
 mod instructions;
 mod limits;
-mod native;
 mod register;
 mod simulate;
 mod trace;

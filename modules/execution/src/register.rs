@@ -10,12 +10,12 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
-use tenon_chain::ChainSpec;
 use tenon_javascript::ScriptHost;
 
 use crate::{
     CallResources, ChainHandle, Executor,
     call::{Calls, LongCalls},
+    family::ChainFamily,
     fee::Fees,
     trace::RecordingMemory,
 };
@@ -29,7 +29,7 @@ use crate::{
 pub fn register(
     bus: &Bus,
     chain: Arc<dyn ChainReader>,
-    spec: Arc<ChainSpec>,
+    family: Arc<dyn ChainFamily>,
     engine: Arc<dyn ConsensusEngine>,
     pool: &WorkPool,
     resources: impl Into<CallResources>,
@@ -37,12 +37,12 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let CallResources { limits, memory, scripts } = resources.into();
     let scripts = ScriptHost::new(scripts);
-    let executor = Executor::new(Arc::clone(&spec));
+    let executor = Executor::new(Arc::clone(&family));
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
     let long_calls = LongCalls::new();
     let chain_reader = Arc::clone(&chain);
     let calls = Calls { executor, chain: chain_reader, engine, limits, recording_memory, long_calls, memory, scripts };
-    let fees = Fees::new(spec, chain, limits);
+    let fees = Fees::new(family, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;
     let reader = writer.clone();

@@ -13,6 +13,7 @@ use support::{MemoryChain, sealess::SealessEngine, test_data};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
 use tenon_execution::{Executor, ReferenceBlock};
+use tenon_native_execution::family_of;
 
 /// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {
@@ -21,7 +22,7 @@ fn run(case: &Value) -> Result<(), String> {
     if !case["genesisHash"].as_str().unwrap().ends_with(&format!("{:x}", chain.head().header.hash())) {
         return Err("another genesis hash".to_owned());
     }
-    let executor = Executor::new(Arc::clone(&genesis.spec));
+    let executor = Executor::new(family_of(&genesis.spec));
     for line in case["blocks"].as_array().unwrap() {
         let rlp = hex::decode(line["rlp"].as_str().unwrap()).unwrap();
         let block = decode_block(&mut &rlp[..]).unwrap();

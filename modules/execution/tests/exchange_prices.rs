@@ -18,6 +18,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
+use tenon_native_execution::family_of;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 const LAST_PRICE: Address = address!("0000000000000000000000000000000000000029");
@@ -46,12 +47,12 @@ impl Node {
         market.run_to(market.blocks() - 1);
         let (spec, chain, engine) = (Arc::clone(&market.spec), Arc::clone(&market.chain), Arc::clone(&market.engine));
         let bus = Bus::new();
-        let importer = Importer::new(Arc::clone(&spec), chain.clone(), chain.clone(), engine.clone(), bus.clone());
+        let importer = Importer::new(family_of(&spec), chain.clone(), chain.clone(), engine.clone(), bus.clone());
         let (supervisor, importer) = (Supervisor::new().unwrap(), Arc::new(importer));
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let pool = WorkPool::new("execution", 2, 16);
-        register(&bus, chain, spec, engine, &pool, ExecutionLimits::default(), handle).unwrap();
+        register(&bus, chain, family_of(&spec), engine, &pool, ExecutionLimits::default(), handle).unwrap();
         Self { market, bus, _supervisor: supervisor }
     }
 

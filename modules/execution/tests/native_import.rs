@@ -15,6 +15,7 @@ use tenon_native_consensus::{
     NativeEngine,
     v2::{self, MasternodeKey},
 };
+use tenon_native_execution::family_of;
 
 struct Unobserved;
 
@@ -27,7 +28,7 @@ fn importer(recorded: &RecordedChain) -> (Importer, MemoryChain) {
     let engine = NativeEngine::new(&recorded.genesis.spec).unwrap();
     let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
     let spec = Arc::clone(&recorded.genesis.spec);
-    (Importer::new(spec, reader, writer, Arc::new(engine), Bus::new()), chain)
+    (Importer::new(family_of(&spec), reader, writer, Arc::new(engine), Bus::new()), chain)
 }
 
 fn blocks(recorded: &RecordedChain) -> impl Iterator<Item = Result<Block, String>> + Send + '_ {

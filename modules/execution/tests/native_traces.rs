@@ -18,6 +18,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Executor, Importer, register};
+use tenon_native_execution::family_of;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 /// A recorded chain behind the handlers of this crate.
@@ -38,19 +39,19 @@ impl NativeNode {
         let spec = Arc::clone(&recorded.genesis.spec);
         let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
         let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
-        let executor = Executor::new(Arc::clone(&spec));
+        let executor = Executor::new(family_of(&spec));
         for block in &recorded.blocks[1..] {
             let parent = chain.head().header.clone();
             chain.commit(&executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap()).unwrap();
         }
         let bus = Bus::new();
         let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
-        let importer = Importer::new(Arc::clone(&spec), reader.clone(), writer, engine.clone(), bus.clone());
+        let importer = Importer::new(family_of(&spec), reader.clone(), writer, engine.clone(), bus.clone());
         let (supervisor, importer) = (Supervisor::new().unwrap(), Arc::new(importer));
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let pool = WorkPool::new("execution", 2, 16);
-        register(&bus, reader, spec, engine, &pool, limits, handle).unwrap();
+        register(&bus, reader, family_of(&spec), engine, &pool, limits, handle).unwrap();
         Self { recorded, chain, bus, _supervisor: supervisor }
     }
 

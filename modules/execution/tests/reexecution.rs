@@ -26,6 +26,7 @@ use tenon_chain::ChainSpec;
 use tenon_execution::{
     CallResources, ChainActor, ChainHandle, ExecutionError, ExecutionLimits, Executor, Importer, register,
 };
+use tenon_native_execution::family_of;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 /// A chain that knows a block's parent by a witness, and nothing else.
@@ -151,7 +152,7 @@ fn execute_from(
     let parent = Arc::clone(chain.parent());
     assert_eq!(parent.hash(), block.header.parent_hash);
     // An executor of its own knows no code.
-    Executor::new(Arc::clone(spec)).execute(&chain, engine, Arc::clone(block), &parent).map(drop)
+    Executor::new(family_of(spec)).execute(&chain, engine, Arc::clone(block), &parent).map(drop)
 }
 
 /// A native chain behind the handlers of this crate.
@@ -169,20 +170,20 @@ impl NativeNode {
         let spec = Arc::clone(&recorded.genesis.spec);
         let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
         let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
-        let executor = Executor::new(Arc::clone(&spec));
+        let executor = Executor::new(family_of(&spec));
         for block in &recorded.blocks[1..] {
             let parent = chain.head().header.clone();
             chain.commit(&executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap()).unwrap();
         }
         let bus = Bus::new();
         let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
-        let importer = Importer::new(Arc::clone(&spec), reader.clone(), writer, engine.clone(), bus.clone());
+        let importer = Importer::new(family_of(&spec), reader.clone(), writer, engine.clone(), bus.clone());
         let (supervisor, importer) = (Supervisor::new().unwrap(), Arc::new(importer));
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let pool = WorkPool::new("execution", 2, 16);
         let (limits, asked) = (ExecutionLimits::default(), engine.clone());
-        register(&bus, reader, Arc::clone(&spec), asked, &pool, limits, handle).unwrap();
+        register(&bus, reader, family_of(&spec), asked, &pool, limits, handle).unwrap();
         Self { spec, chain, engine, bus, _supervisor: supervisor }
     }
 }

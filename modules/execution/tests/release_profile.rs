@@ -5,7 +5,7 @@
 fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
     let workspace = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
 
-    for package in ["tenon-chain", "tenon-consensus", "tenon-execution"] {
+    for package in ["tenon-chain", "tenon-consensus", "tenon-execution", "tenon-native-execution"] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(workspace.contains(&section), "{package}");
     }

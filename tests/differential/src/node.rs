@@ -9,6 +9,7 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_execution::{
     ChainActor, ChainHandle, ExecutionLimits, ImportObserver, ImportSummary, ImportedBlock, Importer, register,
 };
+use tenon_native_execution::family_of;
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Runtime;
@@ -59,7 +60,7 @@ impl Node {
         let reader = Arc::clone(&store) as Arc<dyn ChainReader>;
         let bus = Bus::new();
         let importer = Arc::new(Importer::new(
-            Arc::clone(&spec),
+            family_of(&spec),
             Arc::clone(&reader),
             Arc::clone(&store) as _,
             Arc::clone(&engine),
@@ -70,7 +71,7 @@ impl Node {
         let actor = supervisor.spawn("chain", ActorOptions::default(), move || Ok(ChainActor::new(Arc::clone(&own))));
         let handle = ChainHandle::new(actor.unwrap());
         let pool = WorkPool::new("execution", 1, 16);
-        register(&bus, reader, spec, engine, &pool, ExecutionLimits::default(), handle).unwrap();
+        register(&bus, reader, family_of(&spec), engine, &pool, ExecutionLimits::default(), handle).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { store, importer, runtime, bus, _supervisor: supervisor, _folder: folder }
     }

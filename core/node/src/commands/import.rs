@@ -143,7 +143,8 @@ fn import_all(
     reference: Option<&ReferenceBlock>,
 ) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
-    let importer = Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let importer =
+        Importer::new(Arc::clone(&chain.family), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let total = sources.iter().map(ChainFile::length).sum::<Option<u64>>();
     let mut watcher =
         Watcher { progress: Progress::start(total), read: Arc::default(), is_interrupted: Arc::clone(is_interrupted) };

@@ -26,22 +26,22 @@ use revm::{
 use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload};
 
 use super::{
+    instruction_changes::{InstructionChanges, writing_static_call},
     interrupt::{Interrupt, Look},
     memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
     state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError},
 };
-use crate::native::{InstructionChanges, writing_static_call};
 
 /// Why the EVM returned no result: the transaction is not valid, or the state could not be read.
-pub(crate) type EvmFailure = EVMError<StateError, InvalidTransaction>;
+pub type EvmFailure = EVMError<StateError, InvalidTransaction>;
 
 /// The context of instructions.
-pub(crate) type BlockContext = Context<BlockEnv, TxEnv, CfgEnv, BlockState, Journal<BlockState>, Interrupt>;
+pub type BlockContext = Context<BlockEnv, TxEnv, CfgEnv, BlockState, Journal<BlockState>, Interrupt>;
 
 /// An EVM over a [`BlockState`], with an inspector `I` (`()` for none).
-pub(crate) type BlockEvm<I = ()> =
+pub type BlockEvm<I = ()> =
     Evm<BlockContext, I, EthInstructions<EthInterpreter, BlockContext>, Precompiles, EthFrame<EthInterpreter>>;
 
 /// An EVM for a block with these rules.
@@ -90,7 +90,7 @@ pub(crate) fn build_evm<I>(
 }
 
 /// The argument of an instruction.
-pub(crate) type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
+pub type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
 /// Cost of a call, in jumps.
 const CALL_WEIGHT: u32 = 32;
@@ -407,7 +407,7 @@ pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuth
 }
 
 /// Converts an access list for the EVM.
-pub(crate) fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
+pub fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
     let item = |item: &tenon_api::AccessListItem| AccessListItem {
         address: item.address,
         storage_keys: item.storage_keys.clone(),

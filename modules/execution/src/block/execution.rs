@@ -14,9 +14,10 @@ use tenon_api::{
     AccountChange, Block, BlockNumber, BlockRewards, Failure, Header, Log, Receipt, ReceiptOutcome, Transaction,
     TransactionType, TrieReader,
 };
-use tenon_chain::{ChainSpec, TrieUpdate};
+use tenon_chain::TrieUpdate;
 
 use super::{
+    any_evm::AnyEvm,
     dao_fork,
     evm::{BlockEvm, EvmFailure, build_evm, transaction_env},
     interrupt::Interrupt,
@@ -28,20 +29,21 @@ use super::{
 use crate::{
     ExecutionError,
     error::TransactionRejection,
-    native::{ExchangeOpening, ExchangeStep, Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
+    family::{BlockOrigin, ChainFamily, Executed, FamilyBlock, Fees, Opening, Outcome, Treatment, transact},
 };
 
 /// A block being executed. Used to execute blocks of the chain, to build new ones, and to restore the state before a
 /// traced transaction.
-pub(crate) struct BlockExecution<I = ()> {
+pub struct BlockExecution<I = ()> {
     rules: BlockRules,
     number: BlockNumber,
     evm: BlockEvm<I>,
     receipts: Vec<Receipt>,
     gas_used: u64,
     blob_gas_used: u64,
-    /// The native steps; `None` on other chains.
-    native: Option<NativeBlock>,
+    family: Arc<dyn ChainFamily>,
+    /// What the chain's family keeps and does in this block.
+    steps: Box<dyn FamilyBlock>,
     /// Source of state roots after single transactions, for receipts before Byzantium.
     trie: Option<(Arc<dyn TrieReader>, B256)>,
 }
@@ -50,7 +52,7 @@ pub(crate) struct BlockExecution<I = ()> {
 #[allow(clippy::large_enum_variant, reason = "taken apart where it is made; a box would cost an allocation each")]
 pub(crate) enum Prepared {
     /// It is handled without the EVM.
-    Intercepted(Interception),
+    Intercepted,
     /// It runs in the EVM.
     Executed {
         /// The EVM's transaction.
@@ -70,8 +72,8 @@ pub(crate) struct BlockOutcome {
     pub(crate) requests_hash: Option<B256>,
     /// The state after the block.
     pub(crate) state: BlockState,
-    /// Changes of the historic exchange's trading state.
-    pub(crate) trading: Option<TrieUpdate>,
+    /// Changes of a trie that the chain's family keeps beside the state's.
+    pub(crate) extra_trie: Option<TrieUpdate>,
 }
 
 /// The header's values that depend on receipts.
@@ -91,15 +93,14 @@ impl BlockOutcome {
 impl BlockExecution<()> {
     /// Begins a block with the steps before its first transaction.
     pub(crate) fn begin(
-        spec: &Arc<ChainSpec>,
+        family: &Arc<dyn ChainFamily>,
         header: &Header,
         author: Address,
         state: BlockState,
         trie: (Arc<dyn TrieReader>, B256),
-        exchange: Option<ExchangeOpening>,
+        origin: BlockOrigin<'_>,
     ) -> Result<Self, ExecutionError> {
-        let mut execution =
-            Self::watched(spec, header, author, state, Interrupt::never(), (), ExchangeStep::Taken(exchange))?;
+        let mut execution = Self::watched(family, header, author, state, Interrupt::never(), (), origin)?;
         execution.root_receipts_on(trie.0, trie.1);
         execution.run_opening_calls();
         Ok(execution)
@@ -108,34 +109,34 @@ impl BlockExecution<()> {
 
 impl<I> BlockExecution<I> {
     /// A block with an inspector; no contract has been executed yet.
-    pub(crate) fn watched(
-        spec: &Arc<ChainSpec>,
+    pub fn watched(
+        family: &Arc<dyn ChainFamily>,
         header: &Header,
         author: Address,
         mut state: BlockState,
         interrupt: Interrupt,
         inspector: I,
-        exchange: ExchangeStep,
+        origin: BlockOrigin<'_>,
     ) -> Result<Self, ExecutionError> {
-        let rules = BlockRules::for_header(spec, header)?;
-        let block = rules.block_env(spec, header, author);
+        let rules = family.rules(header)?;
+        let block = family.block_env(&rules, header, author);
         if rules.moves_dao_balances {
             dao_fork::move_balances(&mut state)?;
         }
-        if spec.native.is_some() {
+        if rules.tracks_empty_accounts {
             state.track_empty_accounts(rules.clears_empty_accounts);
         }
         let mut evm = build_evm(&rules, block, state, interrupt, inspector);
-        let native = NativeBlock::open(spec, header, author, &mut evm, exchange)?;
-        let number = BlockNumber(header.number);
-        Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, native, trie: None })
+        let steps = family.open(&Opening { header, author, origin }, &mut AnyEvm::plain(&mut evm))?;
+        let (family, number) = (Arc::clone(family), BlockNumber(header.number));
+        Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, family, steps, trie: None })
     }
 
     /// Calls the system contracts at the start of a block. A failed call changes nothing and does not invalidate the
     /// block (EIP-4788, EIP-2935).
     pub(crate) fn run_opening_calls(&mut self) {
         for (contract, input) in self.rules.opening_calls.clone() {
-            if let Err(failure) = system_call(&mut self.evm, contract, input) {
+            if let Err(failure) = system_call(&mut AnyEvm::plain(&mut self.evm), contract, input) {
                 tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
             }
         }
@@ -145,15 +146,11 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
-    pub(crate) fn run_transaction(
-        &mut self,
-        transaction: &Transaction,
-        sender: Address,
-    ) -> Result<(), TransactionRejection> {
+    pub fn run_transaction(&mut self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
         match self.prepare(transaction, sender)? {
-            Prepared::Intercepted(interception) => self.intercept(interception, transaction, sender),
+            Prepared::Intercepted => self.intercept(transaction, sender),
             Prepared::Executed { env, fees, blob_gas } => {
-                let outcome = transact(&mut self.evm, env, fees.as_ref()).map_err(rejection)?;
+                let outcome = transact(&*self.family, &mut self.evm, env, fees.as_ref()).map_err(rejection)?;
                 self.complete(transaction, sender, fees.as_ref(), blob_gas, outcome)
             }
         }
@@ -169,29 +166,21 @@ impl<I> BlockExecution<I> {
         transaction: &Transaction,
         sender: Address,
     ) -> Result<Prepared, TransactionRejection> {
-        if let Some(native) = &mut self.native {
-            native.refresh_owner(self.evm.ctx.db_mut()).map_err(|StateError(error)| error)?;
-        }
-        let fees = match self.native.as_ref().map(|native| native.treat(transaction, sender)).transpose()? {
-            Some(Treatment::Intercepted(interception)) => return Ok(Prepared::Intercepted(interception)),
-            Some(Treatment::Executed(fees)) => fees,
-            None => None,
+        let fees = match self.steps.treat(transaction, sender, &mut AnyEvm::plain(&mut self.evm))? {
+            Treatment::Intercepted => return Ok(Prepared::Intercepted),
+            Treatment::Executed(fees) => fees,
         };
-        self.try_token(transaction)?;
         let blob_gas = self.check_room(transaction)?;
         let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
         let env = match &fees {
             Some(fees) => fees.priced(env),
             None => env,
         };
-        if let Some(native) = &self.native {
-            native.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
-        }
+        self.steps.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
         Ok(Prepared::Executed { env, fees, blob_gas })
     }
 
-    /// The next transaction of a native block in the form in which the reference traces it: an ordinary message to any
-    /// receiver, with no fee for an owner.
+    /// The next transaction as a message to any receiver: so the reference traces it ([`FamilyBlock::message_fees`]).
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
@@ -200,11 +189,9 @@ impl<I> BlockExecution<I> {
         transaction: &Transaction,
         sender: Address,
     ) -> Result<(TxEnv, Option<Fees>), TransactionRejection> {
-        let fees = self.native.as_ref().map(|native| native.message_fees(transaction)).transpose()?;
+        let fees = self.steps.message_fees(transaction)?;
         let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
-        if let Some(native) = &self.native {
-            native.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
-        }
+        self.steps.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
         Ok((fees.as_ref().map_or_else(|| env.clone(), |fees| fees.priced(env.clone())), fees))
     }
 
@@ -213,18 +200,9 @@ impl<I> BlockExecution<I> {
     /// # Errors
     /// The database failed.
     pub(crate) fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
-        if let Some(native) = &mut self.native {
-            native.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
-        }
+        self.steps.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
-    }
-
-    /// Tests a token that the transaction would register.
-    fn try_token(&mut self, transaction: &Transaction) -> Result<(), TransactionRejection> {
-        let Some(native) = &self.native else { return Ok(()) };
-        let Some(candidate) = native.token_to_try(transaction) else { return Ok(()) };
-        candidate.try_out(&mut self.evm)
     }
 
     /// Applies the outcome of an executed transaction, and adds its receipt.
@@ -238,44 +216,30 @@ impl<I> BlockExecution<I> {
     ) -> Result<(), TransactionRejection> {
         let (gas_used, has_succeeded) = (outcome.result.tx_gas_used(), outcome.result.is_success());
         let lost = |StateError(error)| TransactionRejection::Store(error);
-        if let Some(native) = &mut self.native {
-            native.before_commit(&outcome.state, self.evm.ctx.db_mut()).map_err(lost)?;
-        }
+        self.steps.before_commit(&outcome.state, self.evm.ctx.db_mut()).map_err(lost)?;
         self.evm.ctx.db_mut().commit(outcome.state);
         self.keep_receipt(transaction.transaction_type(), outcome.result, blob_gas)?;
-        if let (Some(native), Some(fees)) = (&mut self.native, fees) {
-            let state = self.evm.ctx.db_mut();
-            native.after_execution(fees, sender, gas_used, has_succeeded, state).map_err(lost)?;
+        if let Some(fees) = fees {
+            let done = Executed { fees, sender, gas_used, has_succeeded };
+            self.steps.after_execution(&done, self.evm.ctx.db_mut()).map_err(lost)?;
         }
         Ok(())
     }
 
     /// Executes an intercepted transaction. Its receipt has no type, whatever the transaction's (`docs/spec/chain.md`
     /// 2.6).
-    fn intercept(
-        &mut self,
-        interception: Interception,
-        transaction: &Transaction,
-        sender: Address,
-    ) -> Result<(), TransactionRejection> {
-        self.finalise_native().map_err(|StateError(error)| error)?;
+    fn intercept(&mut self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
+        self.steps.finalise(self.evm.ctx.db_mut()).map_err(|StateError(error)| error)?;
         let outcome = self.outcome(true)?;
-        interception.apply(transaction, sender, self.evm.ctx.db_mut())?;
+        let logs = self.steps.apply_intercepted(transaction, sender, self.evm.ctx.db_mut())?;
         self.receipts.push(Receipt {
             transaction_type: TransactionType::Legacy,
             outcome,
             cumulative_gas_used: self.gas_used,
             gas_used: 0,
-            logs: vec![log_of(transaction)],
+            logs,
         });
         Ok(())
-    }
-
-    fn finalise_native(&mut self) -> Result<(), StateError> {
-        match &mut self.native {
-            Some(native) => native.finalise(self.evm.ctx.db_mut()),
-            None => Ok(()),
-        }
     }
 
     /// Sets the trie and root from which state roots in receipts before Byzantium are computed.
@@ -284,13 +248,13 @@ impl<I> BlockExecution<I> {
     }
 
     /// The EVM between two transactions.
-    pub(crate) const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
+    pub const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
         &mut self.evm
     }
 
     /// The state after the transactions so far.
-    pub(crate) fn into_state(mut self) -> Result<BlockState, StateError> {
-        self.finalise_native()?;
+    pub fn into_state(mut self) -> Result<BlockState, StateError> {
+        self.steps.finalise(self.evm.ctx.db_mut())?;
         Ok(self.evm.ctx.journaled_state.database)
     }
 
@@ -300,7 +264,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// The receipts so far.
-    pub(crate) fn receipts(&self) -> &[Receipt] {
+    pub fn receipts(&self) -> &[Receipt] {
         &self.receipts
     }
 
@@ -390,10 +354,7 @@ impl<I> BlockExecution<I> {
         };
         let clears_empty = self.rules.clears_empty_accounts;
         let mut state = self.evm.ctx.journaled_state.database;
-        let trading = match self.native {
-            Some(native) => native.close(&mut state)?,
-            None => None,
-        };
+        let extra_trie = self.steps.close(&mut state)?;
         for withdrawal in block.withdrawals.iter().flatten() {
             let wei = U256::from(withdrawal.amount) * U256::from(1_000_000_000u64);
             state.credit(withdrawal.address, wei, clears_empty)?;
@@ -405,7 +366,7 @@ impl<I> BlockExecution<I> {
             state.keep_record(record)?;
         }
         let (receipts, gas_used, blob_gas_used) = (self.receipts, self.gas_used, self.blob_gas_used);
-        Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state, trading })
+        Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state, extra_trie })
     }
 
     fn collect_requests(&mut self, rules: &RequestRules) -> Result<Requests, ExecutionError> {
@@ -417,7 +378,7 @@ impl<I> BlockExecution<I> {
             if !self.has_code(contract)? {
                 return Err(failed("there is no contract".to_owned()));
             }
-            match system_call(&mut self.evm, contract, Bytes::new()) {
+            match system_call(&mut AnyEvm::plain(&mut self.evm), contract, Bytes::new()) {
                 Ok(ExecutionResult::Success { output, .. }) => requests.push(request_type, output.data()),
                 Ok(ExecutionResult::Revert { .. }) => return Err(failed("execution reverted".to_owned())),
                 Ok(ExecutionResult::Halt { reason, .. }) => return Err(failed(reason.to_string())),

@@ -13,13 +13,12 @@ use tenon_chain::{ChainSpec, TrieUpdate};
 use super::{
     code_cache::CodeCache,
     execution::{BlockExecution, BlockOutcome, BlockResults},
-    rules::BlockRules,
     state::BlockState,
 };
 use crate::{
     ExecutionError,
     error::TransactionRejection,
-    native::{ExchangeOpening, opening_failure},
+    family::{BlockOrigin, ChainFamily},
 };
 
 /// State changes of a block, in the database's form.
@@ -53,14 +52,14 @@ pub struct ExecutedBlock {
 /// Executes blocks under the rules of one chain. Cheap to clone; clones share the cache of analysed code.
 #[derive(Clone)]
 pub struct Executor {
-    spec: Arc<ChainSpec>,
+    family: Arc<dyn ChainFamily>,
     codes: CodeCache,
 }
 
 impl Executor {
-    /// An executor for this chain.
-    pub fn new(spec: Arc<ChainSpec>) -> Self {
-        Self { spec, codes: CodeCache::new() }
+    /// An executor for the chain of this family.
+    pub fn new(family: Arc<dyn ChainFamily>) -> Self {
+        Self { family, codes: CodeCache::new() }
     }
 
     /// Executes a block over its parent's state, which must be canonical, and compares the results with its header.
@@ -121,9 +120,8 @@ impl Executor {
         self.check_size(&block)?;
         let author = engine.author(&block.header)?;
         let trie = (chain.trie(), parent.state_root);
-        let exchange = ExchangeOpening::of(&self.spec, chain, engine, &block, author, parent)
-            .map_err(|error| opening_failure(block.number(), error))?;
-        let mut execution = BlockExecution::begin(&self.spec, &block.header, author, state, trie, exchange)?;
+        let origin = BlockOrigin::Whole { chain, engine, block: &block, parent };
+        let mut execution = BlockExecution::begin(&self.family, &block.header, author, state, trie, origin)?;
         run_transactions(&mut execution, &block)?;
         let rewards = engine.rewards(&block, chain)?;
         let outcome = execution.finish(&block, &rewards)?;
@@ -146,9 +144,9 @@ impl Executor {
         let ExecutedBlock { block, outcome } = executed;
         let mut changes = self.state_changes(chain, parent, &outcome.state)?;
         compare(block.number(), "state root", changes.root, block.header.state_root)?;
-        if let Some(trading) = outcome.trading {
-            changes.trie_nodes.extend(trading.writes);
-            changes.superseded_trie_nodes.extend(trading.superseded);
+        if let Some(extra) = outcome.extra_trie {
+            changes.trie_nodes.extend(extra.writes);
+            changes.superseded_trie_nodes.extend(extra.superseded);
         }
         Ok(assemble(chain, block, parent, outcome.receipts, changes)?)
     }
@@ -160,11 +158,11 @@ impl Executor {
         engine: &dyn ConsensusEngine,
         header: &SealedHeader,
         parent: &SealedHeader,
-        exchange: Option<ExchangeOpening>,
+        origin: BlockOrigin<'_>,
     ) -> Result<BlockExecution, ExecutionError> {
         let state = self.state_after(chain, parent.number.into())?;
         let author = engine.author(header)?;
-        BlockExecution::begin(&self.spec, header, author, state, (chain.trie(), parent.state_root), exchange)
+        BlockExecution::begin(&self.family, header, author, state, (chain.trie(), parent.state_root), origin)
     }
 
     /// The state after a canonical block, for execution.
@@ -173,7 +171,7 @@ impl Executor {
     }
 
     /// A state for execution.
-    pub(crate) fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
+    pub fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, self.codes.clone())
     }
 
@@ -183,8 +181,13 @@ impl Executor {
     }
 
     /// The chain's rules.
-    pub(crate) const fn spec(&self) -> &Arc<ChainSpec> {
-        &self.spec
+    pub(crate) fn spec(&self) -> &Arc<ChainSpec> {
+        self.family.spec()
+    }
+
+    /// What the chain's family decides.
+    pub const fn family(&self) -> &Arc<dyn ChainFamily> {
+        &self.family
     }
 
     /// Converts the state changes of a block into the database's form.
@@ -205,7 +208,7 @@ impl Executor {
     }
 
     fn check_size(&self, block: &RecoveredBlock) -> Result<(), ExecutionError> {
-        let limit = BlockRules::for_header(&self.spec, &block.header)?.max_block_bytes;
+        let limit = self.family.rules(&block.header)?.max_block_bytes;
         if block.size <= limit {
             return Ok(());
         }

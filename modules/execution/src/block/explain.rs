@@ -8,10 +8,7 @@ use serde::Deserialize;
 use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader};
 
 use super::{executor::Executor, executor::StateChanges};
-use crate::{
-    ExecutionError, TransactionRejection,
-    native::{ExchangeOpening, opening_failure},
-};
+use crate::{ExecutionError, TransactionRejection, family::BlockOrigin};
 
 /// Another node's results for a block: receipts as returned by `eth_getBlockReceipts`, and accounts after the block.
 /// Absent members are not compared.
@@ -82,10 +79,8 @@ impl Executor {
         parent: &SealedHeader,
         reference: &ReferenceBlock,
     ) -> Result<Explanation, ExecutionError> {
-        let author = engine.author(&block.header)?;
-        let exchange = ExchangeOpening::of(self.spec(), chain, engine, block, author, parent)
-            .map_err(|error| opening_failure(block.number(), error))?;
-        let mut execution = self.begin(chain, engine, &block.header, parent, exchange)?;
+        let origin = BlockOrigin::Whole { chain, engine, block, parent };
+        let mut execution = self.begin(chain, engine, &block.header, parent, origin)?;
         let mut explanation = Explanation {
             differences: Vec::new(),
             receipts: Vec::new(),

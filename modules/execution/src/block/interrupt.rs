@@ -11,7 +11,7 @@ const ATTEMPT_STRIDE: u32 = 256;
 
 /// When a run must stop. Stored in the EVM's context, where instructions of loops check it.
 #[derive(Clone, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     /// `None` for blocks of the chain, which always run to their end.
     armed: Option<Armed>,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Look {
 
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub enum Stopped {
     /// The run's time limit.
     TimedOut,
     /// The caller has gone.
@@ -51,15 +51,15 @@ pub(crate) enum Stopped {
 
 impl Interrupt {
     /// The error text that distinguishes an interrupted run from other failures of the EVM.
-    pub(crate) const MARK: &'static str = "interrupted";
+    pub const MARK: &'static str = "interrupted";
 
     /// Never stops.
-    pub(crate) const fn never() -> Self {
+    pub const fn never() -> Self {
         Self { armed: None }
     }
 
     /// Stops when the caller has gone or at `deadline`.
-    pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
+    pub fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, parked_before) = (caller.clone(), caller.parked());
         Self {
             armed: Some(Armed { caller, deadline, parked_before, stride: STRIDE, countdown: STRIDE, refused: None }),
@@ -114,7 +114,7 @@ impl Interrupt {
     }
 
     /// Why the run must stop, if it must.
-    pub(crate) fn reason(&self) -> Option<Stopped> {
+    pub fn reason(&self) -> Option<Stopped> {
         let armed = self.armed.as_ref()?;
         let parked = armed.caller.parked().saturating_sub(armed.parked_before);
         if armed.deadline.is_some_and(|deadline| Instant::now() >= deadline + parked) {

@@ -1,6 +1,6 @@
 //! The precompiled contracts of a fork, and those moved by state overrides.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use alloy_primitives::{
     Address,
@@ -13,22 +13,30 @@ use revm::{
 };
 
 use super::{evm::BlockContext, interrupt::Interrupt};
-use crate::native::{EXTRA_PRECOMPILES, Prices, is_price_contract, run_extra_precompile};
+use crate::family::{ContractRecords, ExtraPrecompiles};
 
 /// The set of a block's precompiled contracts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PrecompileSet {
+#[derive(Clone, Copy)]
+pub struct PrecompileSet {
     /// The Ethereum fork of the contracts and prices.
-    pub(crate) standard: SpecId,
-    /// Whether those of native chains exist too (`docs/spec/chain.md` 5.4).
-    pub(crate) has_extras: bool,
+    pub standard: SpecId,
+    /// Those of the chain's family, if the block has them.
+    pub extras: Option<&'static dyn ExtraPrecompiles>,
+}
+
+impl PrecompileSet {
+    /// Returns whether the block has contracts beside those of a fork.
+    pub const fn has_extras(&self) -> bool {
+        self.extras.is_some()
+    }
 }
 
 /// Addresses of precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
-pub(crate) struct MovedPrecompiles {
+pub struct MovedPrecompiles {
     /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
+    extras: Option<&'static dyn ExtraPrecompiles>,
     /// The fork's addresses, once a contract was moved or removed. They stay warm, and addresses that contracts were moved to do not
     /// become so, as in go-ethereum.
     unmoved: Option<AddressSet>,
@@ -38,17 +46,22 @@ pub(crate) struct MovedPrecompiles {
 
 impl MovedPrecompiles {
     /// Those of a fork, at their original addresses.
-    pub(crate) fn new(set: PrecompileSet) -> Self {
+    pub fn new(set: PrecompileSet) -> Self {
         let mut addresses = Cow::Borrowed(EthPrecompiles::new(set.standard).precompiles.addresses_set());
-        if set.has_extras {
-            addresses.to_mut().extend(EXTRA_PRECOMPILES);
+        if let Some(extras) = set.extras {
+            addresses.to_mut().extend(extras.addresses());
         }
-        Self { addresses, unmoved: None, origins: AddressMap::default() }
+        Self { addresses, extras: set.extras, unmoved: None, origins: AddressMap::default() }
     }
 
     /// Returns whether the address is a precompiled contract.
     pub(crate) fn is_precompile(&self, address: Address) -> bool {
         self.addresses.contains(&address)
+    }
+
+    /// Contracts of the chain's family among them.
+    pub(crate) const fn extras(&self) -> Option<&'static dyn ExtraPrecompiles> {
+        self.extras
     }
 
     /// The addresses, in no order.
@@ -83,20 +96,21 @@ impl MovedPrecompiles {
 }
 
 /// The precompiled contracts of an EVM.
-pub(crate) struct Precompiles {
+pub struct Precompiles {
     own: EthPrecompiles,
+    extras: Option<&'static dyn ExtraPrecompiles>,
     moved: MovedPrecompiles,
-    /// Prices returned by the exchange's price contracts; zeros if `None`.
-    prices: Option<Prices>,
-    /// Whether one of those contracts has run since these prices were set.
-    has_read_prices: bool,
+    /// What some of those of the chain's family answer from; each has an answer without them.
+    records: Option<Arc<dyn ContractRecords>>,
+    /// Whether one of them has run since these records were set.
+    has_read_records: bool,
 }
 
 impl Precompiles {
     /// Those of a fork.
-    pub(crate) fn new(set: PrecompileSet) -> Self {
+    pub fn new(set: PrecompileSet) -> Self {
         let (own, moved) = (EthPrecompiles::new(set.standard), MovedPrecompiles::new(set));
-        Self { own, moved, prices: None, has_read_prices: false }
+        Self { own, extras: set.extras, moved, records: None, has_read_records: false }
     }
 
     /// Applies a call's overrides of addresses.
@@ -104,15 +118,15 @@ impl Precompiles {
         self.moved = moved.clone();
     }
 
-    /// Sets the prices; returns the previous ones.
-    pub(crate) const fn set_prices(&mut self, prices: Option<Prices>) -> Option<Prices> {
-        self.has_read_prices = false;
-        std::mem::replace(&mut self.prices, prices)
+    /// Sets the records of the chain for contracts; returns the previous ones.
+    pub const fn set_records(&mut self, records: Option<Arc<dyn ContractRecords>>) -> Option<Arc<dyn ContractRecords>> {
+        self.has_read_records = false;
+        std::mem::replace(&mut self.records, records)
     }
 
-    /// Returns whether a contract has requested a price since then.
-    pub(crate) const fn has_read_prices(&self) -> bool {
-        self.has_read_prices
+    /// Returns whether a contract has asked for one since then.
+    pub(crate) const fn has_read_records(&self) -> bool {
+        self.has_read_records
     }
 
     /// The addresses of the contracts.
@@ -131,9 +145,10 @@ impl Precompiles {
         if !is_cheap(inputs) {
             context.chain.check_soon();
         }
-        if EXTRA_PRECOMPILES.contains(&inputs.bytecode_address) {
-            self.has_read_prices |= is_price_contract(inputs.bytecode_address);
-            return run_extra_precompile(inputs.bytecode_address, context, inputs, self.prices.as_ref()).map(Some);
+        let contract = inputs.bytecode_address;
+        if let Some(extras) = self.extras.filter(|extras| extras.addresses().contains(&contract)) {
+            self.has_read_records |= extras.reads_records(contract);
+            return extras.run(contract, context, inputs, self.records.as_deref()).map(Some);
         }
         self.own.run(context, inputs)
     }

@@ -1,9 +1,9 @@
 //! The rules of one block, selected once by the chain's fork schedule.
 //!
-//! Profiles differ only here: everything that depends on a block's fork is a value in [`BlockRules`], and the steps of
-//! a block read those values instead of checking the fork.
+//! Everything that depends on a block's fork is a value in [`BlockRules`], and the steps of a block read those values
+//! instead of checking the fork. Ethereum's are here; another family makes its own ([`crate::family`]).
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::{
     bytecode::opcode,
     context::{BlockEnv, CfgEnv},
@@ -13,14 +13,12 @@ use revm::{
 use tenon_api::Header;
 use tenon_chain::{ChainSpec, Fork};
 
+use super::instruction_changes::InstructionChanges;
 use super::precompiles::PrecompileSet;
 use super::system_calls::{
     BEACON_ROOTS_ADDRESS, CONSOLIDATION_REQUESTS_ADDRESS, HISTORY_STORAGE_ADDRESS, WITHDRAWAL_REQUESTS_ADDRESS,
 };
-use crate::{
-    ExecutionError,
-    native::{self, InstructionChanges},
-};
+use crate::ExecutionError;
 
 /// Maximum blobs of one transaction from Osaka on (EIP-7594).
 const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
@@ -29,50 +27,52 @@ const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
 const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Everything in a block's execution that depends on its fork.
-pub(crate) struct BlockRules {
+pub struct BlockRules {
     /// The EVM's configuration: fork, chain id, gas table, limits.
-    pub(crate) cfg: CfgEnv,
+    pub cfg: CfgEnv,
     /// Whether SSTORE is metered by EIP-1283, which was active between Constantinople and Petersburg only.
-    pub(crate) has_net_gas_metering_1283: bool,
+    pub has_net_gas_metering_1283: bool,
     /// Whether receipts contain the status (Byzantium); before, they contain a state root.
-    pub(crate) receipts_have_status: bool,
+    pub receipts_have_status: bool,
     /// Whether touched empty accounts are deleted (EIP-158/161).
-    pub(crate) clears_empty_accounts: bool,
+    pub clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
-    pub(crate) storage_prevents_creation: bool,
+    pub storage_prevents_creation: bool,
+    /// Whether the block counts which accounts that are empty in its parent's state it writes back ([`super::DirtyMarks`]).
+    pub tracks_empty_accounts: bool,
     /// Whether code of the form of EIP-7702 is a delegation. Before, on native chains, it is ordinary code with an invalid
     /// first instruction (`docs/spec/chain.md` 5.3).
-    pub(crate) has_delegations: bool,
+    pub has_delegations: bool,
     /// Whether the block begins with the balance transfer of the DAO fork.
-    pub(crate) moves_dao_balances: bool,
+    pub moves_dao_balances: bool,
     /// Calls to system contracts before the first transaction, with their input.
-    pub(crate) opening_calls: Vec<(Address, Bytes)>,
+    pub opening_calls: Vec<(Address, Bytes)>,
     /// How execution-layer requests are collected (EIP-7685); `None` before Prague.
-    pub(crate) requests: Option<RequestRules>,
+    pub requests: Option<RequestRules>,
     /// Maximum blob gas of the block; zero before Cancun.
-    pub(crate) max_blob_gas: u64,
+    pub max_blob_gas: u64,
     /// Maximum RLP size of the block, bytes.
-    pub(crate) max_block_bytes: u64,
+    pub max_block_bytes: u64,
     /// Instructions that differ from the EVM's.
-    pub(crate) instructions: InstructionChanges,
+    pub instructions: InstructionChanges,
     /// Precompiled contracts.
-    pub(crate) precompiles: PrecompileSet,
+    pub precompiles: PrecompileSet,
 }
 
 /// Sources of execution-layer requests.
-pub(crate) struct RequestRules {
+pub struct RequestRules {
     /// The contract whose logs contain deposits (EIP-6110).
-    pub(crate) deposit_contract: Option<Address>,
+    pub deposit_contract: Option<Address>,
     /// Contracts that are called after the last transaction, with the type byte of their output (EIP-7002, EIP-7251).
-    pub(crate) queues: [(u8, Address); 2],
+    pub queues: [(u8, Address); 2],
 }
 
 impl BlockRules {
-    /// The rules of a block with this header.
-    pub(crate) fn for_header(spec: &ChainSpec, header: &Header) -> Result<Self, ExecutionError> {
-        if let Some(native) = &spec.native {
-            return native::rules(spec, native, header);
-        }
+    /// The rules of a block with this header on a chain of Ethereum's family.
+    ///
+    /// # Errors
+    /// The header lacks an item of its fork.
+    pub(crate) fn of_ethereum(spec: &ChainSpec, header: &Header) -> Result<Self, ExecutionError> {
         let fork = spec.fork_of(header);
         let spec_id = spec_id(fork);
         let blobs = spec.blob_parameters(header.timestamp).filter(|_| fork >= Fork::Cancun);
@@ -93,6 +93,7 @@ impl BlockRules {
             receipts_have_status: fork >= Fork::Byzantium,
             clears_empty_accounts: fork >= Fork::SpuriousDragon,
             storage_prevents_creation: true,
+            tracks_empty_accounts: false,
             has_delegations: true,
             moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
             opening_calls: opening_calls(fork, header)?,
@@ -103,35 +104,32 @@ impl BlockRules {
             max_blob_gas: blobs.map_or(0, |blobs| blobs.max_gas()),
             max_block_bytes: if fork >= Fork::Osaka { MAX_BLOCK_BYTES } else { u64::MAX },
             instructions: InstructionChanges::default(),
-            precompiles: PrecompileSet { standard: spec_id, has_extras: false },
+            precompiles: PrecompileSet { standard: spec_id, extras: None },
         })
     }
 
     /// The EVM's identifier of the fork.
-    pub(crate) const fn spec_id(&self) -> SpecId {
+    pub const fn spec_id(&self) -> SpecId {
         self.cfg.spec
-    }
-
-    /// The block environment of instructions.
-    pub(crate) fn block_env(&self, spec: &ChainSpec, header: &Header, author: Address) -> BlockEnv {
-        if spec.native.is_some() {
-            return native_block_env(header, author);
-        }
-        let is_merged = self.spec_id().is_enabled_in(SpecId::MERGE);
-        let blob_price = spec.blob_base_fee(header).map(|price| BlobExcessGasAndPrice {
-            excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
-            blob_gasprice: price.saturating_to(),
-        });
-        BlockEnv {
-            prevrandao: is_merged.then_some(header.mix_hash),
-            blob_excess_gas_and_price: blob_price,
-            ..block_env_of_every_profile(header, author)
-        }
     }
 }
 
-/// The parts common to all profiles.
-fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
+/// The block environment of instructions on a chain of Ethereum's family.
+pub(crate) fn ethereum_block_env(rules: &BlockRules, spec: &ChainSpec, header: &Header, author: Address) -> BlockEnv {
+    let is_merged = rules.spec_id().is_enabled_in(SpecId::MERGE);
+    let blob_price = spec.blob_base_fee(header).map(|price| BlobExcessGasAndPrice {
+        excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
+        blob_gasprice: price.saturating_to(),
+    });
+    BlockEnv {
+        prevrandao: is_merged.then_some(header.mix_hash),
+        blob_excess_gas_and_price: blob_price,
+        ..block_env_of_every_family(header, author)
+    }
+}
+
+/// The parts of the block environment in which families do not differ.
+pub fn block_env_of_every_family(header: &Header, author: Address) -> BlockEnv {
     BlockEnv {
         number: U256::from(header.number),
         beneficiary: author,
@@ -143,20 +141,8 @@ fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
     }
 }
 
-/// The block environment on native chains: the random value is the hash of the height, and blobs are free since there
-/// are none (`docs/spec/chain.md` 5.2).
-fn native_block_env(header: &Header, author: Address) -> BlockEnv {
-    let height = header.number.to_be_bytes();
-    let digits = &height[(header.number.leading_zeros() / 8) as usize..];
-    BlockEnv {
-        prevrandao: Some(keccak256(digits)),
-        blob_excess_gas_and_price: Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice: 0 }),
-        ..block_env_of_every_profile(header, author)
-    }
-}
-
 /// SSTORE of EIP-1283: the net metering of EIP-2200 with a base of 200 and without its stipend rule.
-pub(crate) fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
+pub fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
     const BASE: u64 = 200;
     [
         (GasId::sstore_static(), BASE),

@@ -18,14 +18,14 @@ use tenon_api::{
 
 use super::{
     code_cache::{CodeCache, analyse},
+    dirty_marks::{Change, DirtyMarks, RIPEMD},
     memory::RunMemory,
 };
-use crate::native::{Change, DirtyMarks, RIPEMD};
 
 /// A database error, passed through the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct StateError(#[from] pub(crate) StoreError);
+pub struct StateError(#[from] pub StoreError);
 
 impl DBErrorMarker for StateError {}
 
@@ -37,7 +37,7 @@ impl DBErrorMarker for StateError {}
 pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
 
 /// A state for execution. Reads fall through to the parent's state and are cached.
-pub(crate) struct BlockState {
+pub struct BlockState {
     parent: Arc<dyn StateReader>,
     code_cache: CodeCache,
     accounts: AddressMap<TrackedAccount>,
@@ -107,7 +107,7 @@ impl BlockState {
     ///
     /// # Errors
     /// [`StoreError::OutOfMemory`].
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), StoreError> {
+    pub fn hold(&self, bytes: usize) -> Result<(), StoreError> {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.add_state(bytes))
     }
 
@@ -118,7 +118,7 @@ impl BlockState {
     }
 
     /// The marks of empty accounts, if they are tracked.
-    pub(crate) fn dirty_marks_mut(&mut self) -> Option<&mut DirtyMarks> {
+    pub fn dirty_marks_mut(&mut self) -> Option<&mut DirtyMarks> {
         self.marks.as_mut().map(|empty| &mut empty.marks)
     }
 
@@ -155,7 +155,7 @@ impl BlockState {
 
     /// Sets a balance on behalf of a block of a native chain: an account that becomes empty is deleted if touched ones
     /// are (EIP-158).
-    pub(crate) fn set_balance(&mut self, address: Address, balance: U256) -> Result<(), StoreError> {
+    pub fn set_balance(&mut self, address: Address, balance: U256) -> Result<(), StoreError> {
         self.update(address, |info| info.balance = balance)?;
         let goes = self.marks.as_ref().is_some_and(|empty| empty.disappear) && self.is_written(address);
         let account = self.tracked(address)?;
@@ -166,7 +166,7 @@ impl BlockState {
     }
 
     /// Changes an account for a state override; creates an absent account.
-    pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
+    pub fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
         change(self.tracked(address)?.now.get_or_insert_with(absent_account));
         if let Some(marks) = self.dirty_marks_mut() {
             marks.record(address, Change::Write);
@@ -180,7 +180,7 @@ impl BlockState {
     }
 
     /// Sets an account's code.
-    pub(crate) fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
+    pub fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
         // Its text and the map of its jumps.
         self.hold(code.len() + code.len() / 4)?;
         let code = if code.is_empty() { Bytecode::default() } else { analyse(code) };
@@ -193,7 +193,7 @@ impl BlockState {
     }
 
     /// The hash of an account's code; `None` if it has none.
-    pub(crate) fn code_hash(&mut self, address: Address) -> Result<Option<B256>, StoreError> {
+    pub fn code_hash(&mut self, address: Address) -> Result<Option<B256>, StoreError> {
         let info = self.tracked(address)?.now.as_ref();
         Ok(info.map(|info| info.code_hash).filter(|hash| *hash != EMPTY_CODE_HASH))
     }
@@ -214,18 +214,18 @@ impl BlockState {
     }
 
     /// The current value of a slot.
-    pub(crate) fn read_slot(&mut self, address: Address, slot: U256) -> Result<U256, StoreError> {
+    pub fn read_slot(&mut self, address: Address, slot: U256) -> Result<U256, StoreError> {
         self.storage(address, slot).map_err(|StateError(error)| error)
     }
 
     /// Changes a slot on behalf of a block: compared with its old value, unlike an override.
-    pub(crate) fn write_slot(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
+    pub fn write_slot(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
         self.read_slot(address, slot)?;
         self.set_storage(address, slot, value)
     }
 
     /// Returns whether the account currently exists.
-    pub(crate) fn exists(&mut self, address: Address) -> Result<bool, StoreError> {
+    pub fn exists(&mut self, address: Address) -> Result<bool, StoreError> {
         Ok(self.tracked(address)?.now.is_some())
     }
 
@@ -237,17 +237,17 @@ impl BlockState {
     }
 
     /// An account's nonce, 0 if it does not exist.
-    pub(crate) fn nonce(&mut self, address: Address) -> Result<u64, StoreError> {
+    pub fn nonce(&mut self, address: Address) -> Result<u64, StoreError> {
         Ok(self.tracked(address)?.now.as_ref().map_or(0, |info| info.nonce))
     }
 
     /// An account's balance, wei.
-    pub(crate) fn balance(&mut self, address: Address) -> Result<U256, StoreError> {
+    pub fn balance(&mut self, address: Address) -> Result<U256, StoreError> {
         Ok(self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance))
     }
 
     /// Deletes an account with its storage.
-    pub(crate) fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
+    pub fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
         self.tracked(address)?.destroy();
         Ok(())
     }
@@ -261,7 +261,7 @@ impl BlockState {
     }
 
     /// The differences from the parent's state, ascending by address. The storage roots are still the old ones.
-    pub(crate) fn changes(&self) -> Vec<AccountChange> {
+    pub fn changes(&self) -> Vec<AccountChange> {
         let written = self.accounts.iter().filter(|(address, _)| self.is_written(**address));
         let mut changes: Vec<AccountChange> =
             written.filter_map(|(address, account)| account.change(*address)).collect();

@@ -11,7 +11,7 @@ use super::{
     interrupt::Interrupt,
     state::{BlockState, StateError},
 };
-use crate::{ExecutionError, error::TransactionRejection, native::ExchangeStep};
+use crate::{ExecutionError, error::TransactionRejection, family::BlockOrigin};
 
 /// The state before the transaction.
 #[derive(Clone)]
@@ -49,15 +49,8 @@ impl Executor {
     ) -> Result<Transition, ExecutionError> {
         let state = self.state_over(Arc::clone(&before.state));
         let author = header.beneficiary;
-        let mut execution = BlockExecution::watched(
-            self.spec(),
-            header,
-            author,
-            state,
-            Interrupt::never(),
-            (),
-            ExchangeStep::Taken(None),
-        )?;
+        let mut execution =
+            BlockExecution::watched(self.family(), header, author, state, Interrupt::never(), (), BlockOrigin::Header)?;
         execution.root_receipts_on(Arc::clone(&before.trie), before.root);
         let result = execution.run_transaction(transaction, sender);
         let clears_empty = execution.clears_empty_accounts();

@@ -30,7 +30,7 @@ use crate::block::{BlockState, Interrupt};
 /// Time limit of an attempt: a few of the longer wake-ups that it avoids.
 const TIME: Duration = Duration::from_micros(150);
 /// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
-pub(crate) const MAX_GAS: u64 = 100_000_000;
+pub const MAX_GAS: u64 = 100_000_000;
 /// Maximum call data of an attempted call, bytes.
 const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.

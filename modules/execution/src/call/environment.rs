@@ -1,5 +1,7 @@
 //! Prepares the EVM's input from a call object.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -11,14 +13,14 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{Calls, apply_account_overrides, apply_block_overrides, native_message::NativeTerms};
+use super::{Calls, apply_block_overrides};
 use crate::block::{
     BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
 };
-use crate::native::Prices;
+use crate::family::{CallPlace, CallTerms, ContractRecords};
 
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
-const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
+pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
 
 /// The environment of a call, except the state's cache and the clock.
 pub(crate) struct CallEnvironment {
@@ -26,10 +28,10 @@ pub(crate) struct CallEnvironment {
     pub(crate) block: BlockEnv,
     pub(crate) transaction: TxEnv,
     pub(crate) precompiles: MovedPrecompiles,
-    /// The terms on a native chain; `None` on others.
-    pub(crate) native: Option<NativeTerms>,
-    /// The historic exchange's prices for contracts, while it was active.
-    prices: Option<Prices>,
+    /// The terms under which the message runs.
+    pub(crate) terms: Box<dyn CallTerms>,
+    /// What precompiled contracts of the chain's family answer from.
+    records: Option<Arc<dyn ContractRecords>>,
 }
 
 impl CallEnvironment {
@@ -37,7 +39,7 @@ impl CallEnvironment {
     pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
         let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
         evm.precompiles.apply(&self.precompiles);
-        evm.precompiles.set_prices(self.prices.clone());
+        evm.precompiles.set_records(self.records.clone());
         evm
     }
 }
@@ -61,51 +63,19 @@ pub(crate) fn prepare(
     account_overrides: &[(Address, AccountOverride)],
     block_overrides: &BlockOverrides,
 ) -> Result<CallEnvironment, Failure> {
-    let spec = calls.executor.spec();
     let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
     let pretended = pretended_header(header, block_overrides);
-    let mut rules = BlockRules::for_header(spec, &pretended)?;
-    let mut block = rules.block_env(spec, &pretended, author);
+    let family = calls.executor.family();
+    let mut rules = family.rules(&pretended)?;
+    let mut block = family.block_env(&rules, &pretended, author);
     relax_for_calls(&mut rules);
     apply_block_overrides(block_overrides, &mut block);
-    let is_native = spec.native.is_some();
-    let precompiles = apply_account_overrides(account_overrides, rules.precompiles, is_native, state)?;
-    let native = is_native.then(|| NativeTerms::new(request, header.header().base_fee_per_gas, rules.spec_id()));
-    let transaction = match &native {
-        Some(terms) => native_message_env(request, spec.chain_id, terms, calls.limits.call_gas_cap)?,
-        None => message_env(request, spec.chain_id, rules.spec_id(), calls.limits.call_gas_cap)?,
-    };
+    let precompiles = family.override_accounts(account_overrides, rules.precompiles, state)?;
+    let (base_fee, gas_cap) = (header.header().base_fee_per_gas, calls.limits.call_gas_cap);
+    let (transaction, terms) = family.message(request, &CallPlace { base_fee, spec_id: rules.spec_id(), gas_cap })?;
     waive_fees_of_free_calls(&transaction, &mut block);
-    let prices = spec.native.as_ref();
-    let prices = prices.and_then(|rules| Prices::of_call(rules, &calls.chain, &calls.engine, header, pretended.number));
-    Ok(CallEnvironment { rules, block, transaction, precompiles, native, prices })
-}
-
-/// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
-///
-/// # Errors
-/// Prices of both kinds, with the reference's text.
-fn native_message_env(
-    request: &CallRequest,
-    chain_id: u64,
-    terms: &NativeTerms,
-    gas_cap: u64,
-) -> Result<TxEnv, Failure> {
-    check_prices(request)?;
-    let access_list = access_list(request.access_list.as_deref().unwrap_or_default());
-    let tx_type = if access_list.0.is_empty() { TransactionType::Legacy } else { TransactionType::AccessList };
-    Ok(TxEnv {
-        tx_type: tx_type as u8,
-        caller: request.from.unwrap_or_default(),
-        gas_limit: bounded_gas(request.gas.map(|gas| if gas == 0 { UNBOUNDED_GAS } else { gas }), gas_cap),
-        gas_price: terms.price(),
-        kind: request.to.map_or(TxKind::Create, TxKind::Call),
-        value: request.value.unwrap_or_default(),
-        data: request.input.clone(),
-        chain_id: Some(chain_id),
-        access_list,
-        ..TxEnv::default()
-    })
+    let records = family.records(&calls.chain, &calls.engine, header, pretended.number);
+    Ok(CallEnvironment { rules, block, transaction, precompiles, terms, records })
 }
 
 /// The header that determines the fork: an overridden height or time may be in another fork, whose header items the
@@ -144,7 +114,12 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 ///
 /// # Errors
 /// Contradictory or invalid members, with go-ethereum's texts.
-fn message_env(request: &CallRequest, chain_id: u64, spec_id: SpecId, gas_cap: u64) -> Result<TxEnv, Failure> {
+pub(crate) fn message_env(
+    request: &CallRequest,
+    chain_id: u64,
+    spec_id: SpecId,
+    gas_cap: u64,
+) -> Result<TxEnv, Failure> {
     check_consistency(request, chain_id)?;
     let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
     let (gas_price, tip) = prices(request, has_base_fee)?;
@@ -170,7 +145,11 @@ fn message_env(request: &CallRequest, chain_id: u64, spec_id: SpecId, gas_cap: u
     })
 }
 
-fn check_prices(request: &CallRequest) -> Result<(), Failure> {
+/// Refuses prices of both kinds.
+///
+/// # Errors
+/// The contradiction, in the words of go-ethereum and the reference.
+pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
     let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
     if request.gas_price.is_some() && has_fee_caps {
         return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
@@ -221,7 +200,8 @@ fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> Transa
     }
 }
 
-fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
+/// The gas limit of a call that asked for this much, under a cap, of which zero is none.
+pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
     let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
     asked.unwrap_or(cap).min(cap)
 }

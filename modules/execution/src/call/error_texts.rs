@@ -17,14 +17,9 @@ const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
 /// Selector of `Panic(uint256)`.
 const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
 
-/// The failure of a reverted call on a native chain: without output it has the general code and no data.
-pub(crate) fn native_revert_failure(output: &Bytes) -> Failure {
-    if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
-}
-
 /// The failure of a reverted call: code 3, the output as data, and the reason in the message if the output follows
 /// Solidity's convention.
-pub(crate) fn revert_failure(output: &Bytes) -> Failure {
+pub fn revert_failure(output: &Bytes) -> Failure {
     let message = match revert_reason(output) {
         Some(reason) => format!("execution reverted: {reason}"),
         None => "execution reverted".to_owned(),
@@ -107,7 +102,7 @@ fn precompile_text(text: &str) -> &str {
 }
 
 /// Why a message is not valid.
-pub(crate) fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, block: &BlockEnv) -> String {
+pub fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, block: &BlockEnv) -> String {
     let address = message.caller;
     let (fee_cap, base_fee) = (message.gas_price, block.basefee);
     match invalid {

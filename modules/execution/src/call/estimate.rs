@@ -9,7 +9,7 @@ use revm::{
     },
     primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
-use tenon_api::{Failure, SealedHeader, messages::EstimateGas};
+use tenon_api::{Bytes, Failure, SealedHeader, messages::EstimateGas};
 
 use super::{CallEnd, CallEnvironment, Calls, RunFailure, attempt, prepare};
 use crate::block::{BlockEvm, BlockState, Interrupt, StateError};
@@ -30,44 +30,85 @@ impl Calls {
         mut state: BlockState,
         interrupt: Interrupt,
     ) -> Result<u64, CallEnd> {
-        if self.executor.spec().native.is_some() {
-            return self.estimate_natively_over(estimate, header, state, interrupt);
-        }
+        let family = self.executor.family();
         let is_attempt = interrupt.is_attempt();
-        let environment =
-            prepare(self, header, &mut state, &estimate.request, &estimate.state_overrides, &estimate.block_overrides)?;
-        let mut evm = environment.evm(state, interrupt, ());
-        let ceiling = self.ceiling(&environment, estimate.request.gas, &mut evm)?;
-        if is_attempt && ceiling > attempt::MAX_GAS {
-            return Err(CallEnd::GaveUp);
-        }
-        let search = Search { calls: self, environment: &environment };
-        match search.run(&mut evm, ceiling)? {
-            Found::Gas(gas) => Ok(gas),
-            // The text needs a second run, for which an attempt may not have the time.
-            Found::Failure(_) if is_attempt => Err(CallEnd::GaveUp),
-            Found::Failure(result) => {
-                let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
-                environment.output_or_failure(result, message, evm)?;
-                Err(exceeds_allowance(ceiling).into())
-            }
-        }
+        let overrides = family.estimate_overrides(estimate);
+        let environment = prepare(self, header, &mut state, &estimate.request, &estimate.state_overrides, &overrides)?;
+        let evm = environment.evm(state, interrupt, ());
+        family.estimate(estimate, Trials { calls: self, environment: &environment, evm, is_attempt })
+    }
+}
+
+/// Runs of one call with different gas limits.
+pub struct Trials<'a> {
+    calls: &'a Calls,
+    environment: &'a CallEnvironment,
+    evm: BlockEvm,
+    is_attempt: bool,
+}
+
+impl Trials<'_> {
+    /// Returns whether the estimate is only attempted: it must give up before anything that takes long.
+    pub const fn is_attempt(&self) -> bool {
+        self.is_attempt
     }
 
-    /// Maximum gas limit of the call: the requested one, or the block's; never more than the caps allow and the sender
-    /// can pay.
-    fn ceiling(&self, environment: &CallEnvironment, asked: Option<u64>, evm: &mut BlockEvm) -> Result<u64, Failure> {
-        let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(environment.block.gas_limit);
-        if environment.rules.spec_id().is_enabled_in(SpecId::OSAKA) {
-            ceiling = ceiling.min(TX_GAS_LIMIT_CAP);
+    /// The block's gas limit.
+    pub const fn block_gas_limit(&self) -> u64 {
+        self.environment.block.gas_limit
+    }
+
+    /// Maximum gas of a call by this node's settings.
+    pub fn gas_cap(&self) -> Option<u64> {
+        Some(self.calls.limits.call_gas_cap).filter(|cap| *cap > 0)
+    }
+
+    /// The state before the call.
+    pub fn state(&mut self) -> &mut BlockState {
+        self.evm.ctx.db_mut()
+    }
+
+    /// Runs the call with this gas limit.
+    ///
+    /// # Errors
+    /// Why it could not run, or why the run was stopped.
+    pub fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure> {
+        let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
+        self.environment.run(&mut self.evm, message)
+    }
+
+    /// Converts the failure of a run for the caller.
+    pub fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
+        failure.for_call(self.environment, gas_limit, self.calls.limits.call_timeout)
+    }
+
+    /// The output of a run with this gas limit.
+    ///
+    /// # Errors
+    /// Why it failed, with the text of `eth_call`.
+    pub fn output_or_failure(self, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
+        let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
+        self.environment.output_or_failure(result, message, self.evm)
+    }
+}
+
+/// Searches the gas that a call needs, like go-ethereum.
+///
+/// # Errors
+/// The call fails with any gas, or was stopped.
+pub(crate) fn search_gas(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u64, CallEnd> {
+    let ceiling = trials.ceiling(estimate.request.gas)?;
+    if trials.is_attempt && ceiling > attempt::MAX_GAS {
+        return Err(CallEnd::GaveUp);
+    }
+    match trials.search(ceiling)? {
+        Found::Gas(gas) => Ok(gas),
+        // The text needs a second run, for which an attempt may not have the time.
+        Found::Failure(_) if trials.is_attempt => Err(CallEnd::GaveUp),
+        Found::Failure(result) => {
+            trials.output_or_failure(result, ceiling)?;
+            Err(exceeds_allowance(ceiling).into())
         }
-        if environment.transaction.gas_price > 0 {
-            ceiling = ceiling.min(affordable_gas(&environment.transaction, evm)?);
-        }
-        if self.limits.call_gas_cap > 0 {
-            ceiling = ceiling.min(self.limits.call_gas_cap);
-        }
-        Ok(ceiling)
     }
 }
 
@@ -103,17 +144,25 @@ enum Found {
     Failure(ExecutionResult),
 }
 
-struct Search<'a> {
-    calls: &'a Calls,
-    environment: &'a CallEnvironment,
-}
+impl Trials<'_> {
+    /// Maximum gas limit of the call: the requested one, or the block's; never more than the caps allow and the sender
+    /// can pay.
+    fn ceiling(&mut self, asked: Option<u64>) -> Result<u64, Failure> {
+        let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(self.block_gas_limit());
+        if self.environment.rules.spec_id().is_enabled_in(SpecId::OSAKA) {
+            ceiling = ceiling.min(TX_GAS_LIMIT_CAP);
+        }
+        if self.environment.transaction.gas_price > 0 {
+            ceiling = ceiling.min(affordable_gas(&self.environment.transaction, &mut self.evm)?);
+        }
+        Ok(ceiling.min(self.gas_cap().unwrap_or(u64::MAX)))
+    }
 
-impl Search<'_> {
-    fn run(&self, evm: &mut BlockEvm, ceiling: u64) -> Result<Found, Failure> {
-        if self.is_plain_transfer(evm)? && matches!(self.try_gas(evm, TRANSFER_GAS), Ok(Trial::Enough(_))) {
+    fn search(&mut self, ceiling: u64) -> Result<Found, Failure> {
+        if self.is_plain_transfer()? && matches!(self.try_gas(TRANSFER_GAS), Ok(Trial::Enough(_))) {
             return Ok(Found::Gas(TRANSFER_GAS));
         }
-        let result = match self.try_gas(evm, ceiling)? {
+        let result = match self.try_gas(ceiling)? {
             Trial::Enough(result) => result,
             Trial::TooLittle => return Err(exceeds_allowance(ceiling)),
             Trial::Failed(result) => return Ok(Found::Failure(result)),
@@ -125,27 +174,26 @@ impl Search<'_> {
         let peak = gas.total_gas_spent().max(gas.floor_gas());
         let guess = peak.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
         if guess < enough {
-            self.narrow(evm, guess, &mut too_little, &mut enough)?;
+            self.narrow(guess, &mut too_little, &mut enough)?;
         }
         while too_little + 1 < enough && (enough - too_little) * 1000 >= enough.saturating_mul(TOLERANCE_PER_MILLE) {
             // Calls rarely need much more than they use, so the search prefers the lower end.
             let middle = (too_little + (enough - too_little) / 2).min(too_little.saturating_mul(2).max(1));
-            self.narrow(evm, middle, &mut too_little, &mut enough)?;
+            self.narrow(middle, &mut too_little, &mut enough)?;
         }
         Ok(Found::Gas(enough))
     }
 
-    fn narrow(&self, evm: &mut BlockEvm, gas: u64, too_little: &mut u64, enough: &mut u64) -> Result<(), Failure> {
-        match self.try_gas(evm, gas)? {
+    fn narrow(&mut self, gas: u64, too_little: &mut u64, enough: &mut u64) -> Result<(), Failure> {
+        match self.try_gas(gas)? {
             Trial::Enough(_) => *enough = gas,
             Trial::TooLittle | Trial::Failed(_) => *too_little = gas,
         }
         Ok(())
     }
 
-    fn try_gas(&self, evm: &mut BlockEvm, gas_limit: u64) -> Result<Trial, Failure> {
-        let transaction = TxEnv { gas_limit, ..self.environment.transaction.clone() };
-        match self.environment.run(evm, transaction) {
+    fn try_gas(&mut self, gas_limit: u64) -> Result<Trial, Failure> {
+        match self.run(gas_limit) {
             Ok(result @ ExecutionResult::Success { .. }) => Ok(Trial::Enough(result)),
             Ok(ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. }) => Ok(Trial::TooLittle),
             Ok(result) => Ok(Trial::Failed(result)),
@@ -154,20 +202,17 @@ impl Search<'_> {
         }
     }
 
-    fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
-        failure.for_call(self.environment, gas_limit, self.calls.limits.call_timeout)
-    }
-
-    fn is_plain_transfer(&self, evm: &mut BlockEvm) -> Result<bool, Failure> {
+    fn is_plain_transfer(&mut self) -> Result<bool, Failure> {
         let TxKind::Call(receiver) = self.environment.transaction.kind else { return Ok(false) };
         if !self.environment.transaction.data.is_empty() {
             return Ok(false);
         }
-        let account = evm.ctx.db_mut().basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+        let account = self.state().basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
         Ok(account.is_none_or(|account| account.is_empty_code_hash()))
     }
 }
 
-pub(super) fn exceeds_allowance(ceiling: u64) -> Failure {
+/// The error of a call that fails for lack of gas with the maximum gas limit.
+pub fn exceeds_allowance(ceiling: u64) -> Failure {
     Failure::server(format!("gas required exceeds allowance ({ceiling})"))
 }

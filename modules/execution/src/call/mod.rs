@@ -6,9 +6,7 @@ mod attempt;
 mod environment;
 mod error_texts;
 mod estimate;
-mod estimate_native;
 mod failing_step;
-mod native_message;
 mod overrides;
 mod pausing_state;
 mod precompile_errors;
@@ -30,14 +28,22 @@ use crate::{
     trace::RecordingMemory,
 };
 
-pub(crate) use attempt::{Kind, LongCalls, MAX_GAS as MAX_ATTEMPTED_GAS};
-pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
-pub(crate) use error_texts::{duration_text, halt_text, invalid_transaction_text, revert_failure};
+pub use access_list::items as access_list_items;
+pub use attempt::MAX_GAS as MAX_ATTEMPTED_GAS;
+pub use environment::{UNBOUNDED_GAS, bounded_gas, check_prices};
+pub use error_texts::{invalid_transaction_text, revert_failure};
+pub use estimate::{Trials, exceeds_allowance};
+pub use overrides::write_override;
+pub use run::RunFailure;
+
+pub(crate) use attempt::{Kind, LongCalls};
+pub(crate) use environment::{CallEnvironment, check_consistency, message_env, prepare};
+pub(crate) use error_texts::{duration_text, halt_text};
+pub(crate) use estimate::search_gas;
 pub(crate) use failing_step::Step as FailedStep;
-pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use precompile_errors::precompile_failure;
-pub(crate) use run::{RunFailure, needs_second_run};
+pub(crate) use run::needs_second_run;
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
 #[derive(Clone)]
@@ -55,7 +61,7 @@ pub(crate) struct Calls {
 }
 
 /// Why a call has no output.
-pub(crate) enum CallEnd {
+pub enum CallEnd {
     /// It failed, with this error for the caller.
     Failed(Failure),
     /// It was only attempted, and did not end in time.

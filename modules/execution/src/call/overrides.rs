@@ -7,10 +7,7 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides},
 };
 
-use crate::{
-    block::{BlockState, MovedPrecompiles, PrecompileSet},
-    native::address_text,
-};
+use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
@@ -19,17 +16,12 @@ use crate::{
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,
-    is_native: bool,
     state: &mut BlockState,
 ) -> Result<MovedPrecompiles, Failure> {
     let mut moved = MovedPrecompiles::new(precompiles);
     // Decoded, they are larger than the message that they came in.
     state.hold(size_of_val(overrides))?;
     for (address, account) in overrides {
-        if is_native {
-            apply_native_account_override(*address, account, state)?;
-            continue;
-        }
         if let Some(target) = account.move_precompile_to {
             if !moved.is_precompile(*address) {
                 return Err(Failure::server(format!("account {address} is not a precompile")));
@@ -56,21 +48,11 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
     write_override(address, account, state)
 }
 
-/// In the reference, an override of the whole storage changes only the given slots, and precompiled contracts keep
-/// working whatever the overrides of their accounts (`docs/spec/rpc-eth.md` 4.8).
-fn apply_native_account_override(
-    address: Address,
-    account: &AccountOverride,
-    state: &mut BlockState,
-) -> Result<(), Failure> {
-    if account.state.is_some() && account.state_diff.is_some() {
-        let address = address_text(address);
-        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
-    }
-    write_override(address, account, state)
-}
-
-fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+/// Writes what an override says about an account.
+///
+/// # Errors
+/// The database failed, or the caller's memory is used up.
+pub fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;
     }

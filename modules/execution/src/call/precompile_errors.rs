@@ -3,16 +3,20 @@
 use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
 
-use crate::native::extra_failure_text;
+use crate::family::ExtraPrecompiles;
 
 /// A point of each of the two curves, bytes.
 const PAIR: usize = 192;
 
 /// The reference's text for an input that a precompiled contract refused; `None` for contracts with only one kind of
-/// failure.
-pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'static str> {
+/// failure. `extras` are those of the chain's family.
+pub(crate) fn precompile_failure(
+    extras: Option<&'static dyn ExtraPrecompiles>,
+    contract: Address,
+    input: &[u8],
+) -> Option<&'static str> {
     const BLAKE_INPUT: usize = 213;
-    if let Some(text) = extra_failure_text(contract, input) {
+    if let Some(text) = extras.and_then(|extras| extras.failure_text(contract, input)) {
         return Some(text);
     }
     let (leading, [number]) = contract.as_slice().split_last_chunk::<1>()?;
@@ -95,15 +99,13 @@ mod tests {
             (0x08, vec![0; 191], "bad elliptic curve pairing size"),
             (0x09, vec![0; 212], "invalid input length"),
             (0x09, vec![2; 213], "invalid final flag"),
-            (0x1e, vec![1; 8], "fail to deserialize proof"),
-            (0x28, vec![1; 8], "failed to deserialize bulletproofs"),
         ];
         for (contract, input, expected) in cases {
-            let found = precompile_failure(Address::with_last_byte(contract), &input);
+            let found = precompile_failure(None, Address::with_last_byte(contract), &input);
             assert_eq!(found, Some(expected), "{contract:#x}");
         }
         let elsewhere = address!("0x0100000000000000000000000000000000000006");
-        assert_eq!(precompile_failure(elsewhere, &modulus), None);
-        assert_eq!(precompile_failure(Address::with_last_byte(0x0a), &modulus), None);
+        assert_eq!(precompile_failure(None, elsewhere, &modulus), None);
+        assert_eq!(precompile_failure(None, Address::with_last_byte(0x0a), &modulus), None);
     }
 }

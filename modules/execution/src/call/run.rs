@@ -4,11 +4,12 @@ use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::Bytes;
 use revm::{
-    ExecuteEvm, InspectEvm,
+    Inspector,
     context::{
         TxEnv,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     },
+    interpreter::interpreter::EthInterpreter,
     primitives::TxKind,
 };
 use tenon_api::{Failure, StoreError};
@@ -16,15 +17,14 @@ use tenon_bus::OutOfMemory;
 
 use super::{
     CallEnvironment, duration_text,
-    error_texts::{native_revert_failure, revert_failure},
     failing_step::{LastStep, needs_step},
     halt_text, invalid_transaction_text, precompile_failure,
 };
-use crate::block::{BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
+use crate::block::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
 
 /// Why a run returned no result.
 #[derive(Debug)]
-pub(crate) enum RunFailure {
+pub enum RunFailure {
     /// It was stopped.
     Stopped(Stopped),
     /// The message is not valid.
@@ -39,16 +39,9 @@ pub(crate) enum RunFailure {
     Other(String),
 }
 
-/// Runs a transaction on the EVM's state and discards its changes.
-fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFailure> {
-    match evm.transact(transaction) {
-        Ok(outcome) => Ok(outcome.result),
-        Err(failure) => Err(RunFailure::from_evm(failure, &evm.ctx.chain)),
-    }
-}
-
 impl RunFailure {
-    pub(crate) fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
+    /// Why a run of the EVM returned no result.
+    pub fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
         if let Some(refused) = interrupt.refused_memory() {
             return Self::OutOfMemory(*refused);
         }
@@ -63,7 +56,7 @@ impl RunFailure {
     }
 
     /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
-    pub(crate) const fn is_intrinsic_gas(&self) -> bool {
+    pub const fn is_intrinsic_gas(&self) -> bool {
         matches!(
             self,
             Self::Message(
@@ -98,10 +91,19 @@ impl CallEnvironment {
     /// # Errors
     /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
-        match &self.native {
-            Some(terms) => terms.run(evm, message),
-            None => run(evm, message),
-        }
+        self.terms.run(&mut AnyEvm::plain(evm), message)
+    }
+
+    /// Like [`CallEnvironment::run`], with the EVM's inspector.
+    ///
+    /// # Errors
+    /// Like [`CallEnvironment::run`].
+    pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
+        &self,
+        evm: &mut BlockEvm<I>,
+        message: TxEnv,
+    ) -> Result<ExecutionResult, RunFailure> {
+        AnyEvm::with_inspected(evm, |evm| self.terms.run(evm, message))
     }
 
     /// The output of a finished run.
@@ -116,8 +118,7 @@ impl CallEnvironment {
     ) -> Result<Bytes, Failure> {
         match result {
             ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-            ExecutionResult::Revert { output, .. } if self.native.is_some() => Err(native_revert_failure(&output)),
-            ExecutionResult::Revert { output, .. } => Err(revert_failure(&output)),
+            ExecutionResult::Revert { output, .. } => Err(self.terms.revert_failure(&output)),
             ExecutionResult::Halt { reason, .. } => Err(Failure::server(self.halt_text(&reason, message, evm))),
         }
     }
@@ -130,7 +131,7 @@ impl CallEnvironment {
         {
             // Only a message directly to the contract ends like this: inside another contract only the inner call
             // fails.
-            let words = precompile_failure(contract, &message.data);
+            let words = precompile_failure(self.rules.precompiles.extras, contract, &message.data);
             return words.map_or_else(|| halt_text(reason), Cow::Borrowed);
         }
         if !needs_step(reason, &message) {
@@ -138,10 +139,7 @@ impl CallEnvironment {
         }
         let interrupt = evm.ctx.chain.clone();
         let mut evm = self.evm(evm.ctx.journaled_state.database, interrupt, LastStep::default());
-        let again = match &self.native {
-            Some(terms) => terms.inspect(&mut evm, message).map(drop).is_ok(),
-            None => evm.inspect_one_tx(message).is_ok(),
-        };
+        let again = self.inspect(&mut evm, message).is_ok();
         let text = evm.inspector.error_text(reason).filter(|_| again);
         text.map_or_else(|| halt_text(reason), Cow::Owned)
     }

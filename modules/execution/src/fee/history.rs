@@ -47,8 +47,8 @@ impl Fees {
     ) -> Result<Option<FeeHistory>, Failure> {
         let GetFeeHistory { block_count, newest, ref percentiles } = *request;
         check_percentiles(percentiles)?;
-        // Without a pending block the reference uses the head, and one block less.
-        let is_one_less = self.spec.native.is_some() && newest == BlockId::Tag(BlockTag::Pending);
+        // Without a pending block the head is used.
+        let is_one_less = self.family.conventions().history_lacks_pending && newest == BlockId::Tag(BlockTag::Pending);
         let newest = self.newest(newest)?;
         let count = block_count
             .saturating_sub(u64::from(is_one_less))
@@ -130,16 +130,16 @@ impl Fees {
     fn add_block(&self, history: &mut FeeHistory, header: &SealedHeader) {
         history.base_fee_per_gas.push(U256::from(header.base_fee_per_gas.unwrap_or_default()));
         history.gas_used_ratio.push(ratio(header.gas_used, header.gas_limit));
-        history.base_fee_per_blob_gas.push(self.spec.blob_base_fee(header).unwrap_or_default());
-        let most = self.spec.blob_parameters(header.timestamp).map_or(0, |blobs| blobs.max_gas());
+        history.base_fee_per_blob_gas.push(self.family.spec().blob_base_fee(header).unwrap_or_default());
+        let most = self.family.spec().blob_parameters(header.timestamp).map_or(0, |blobs| blobs.max_gas());
         history.blob_gas_used_ratio.push(ratio(header.blob_gas_used.unwrap_or_default(), most));
     }
 
     /// Adds the fees of the block after the last, which may not exist yet.
     fn add_following(&self, history: &mut FeeHistory, newest: &SealedHeader) {
-        history.base_fee_per_gas.push(U256::from(self.spec.next_base_fee(newest).unwrap_or_default()));
-        let blobs = self.spec.blob_parameters(newest.timestamp).filter(|_| newest.excess_blob_gas.is_some());
-        let excess = self.spec.next_excess_blob_gas(newest, newest.timestamp);
+        history.base_fee_per_gas.push(U256::from(self.family.spec().next_base_fee(newest).unwrap_or_default()));
+        let blobs = self.family.spec().blob_parameters(newest.timestamp).filter(|_| newest.excess_blob_gas.is_some());
+        let excess = self.family.spec().next_excess_blob_gas(newest, newest.timestamp);
         let price = blobs.zip(excess).map(|(blobs, excess)| blobs.base_fee(excess));
         history.base_fee_per_blob_gas.push(price.unwrap_or_default());
     }

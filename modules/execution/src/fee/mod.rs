@@ -9,16 +9,15 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
 use tenon_api::{ChainReader, Failure, RecoveredBlock, StoreError, messages::NextBlockFees};
-use tenon_chain::ChainSpec;
 
-use crate::ExecutionLimits;
+use crate::{ExecutionLimits, family::ChainFamily};
 use oracle::Suggestion;
 use tips::TipCache;
 
 /// Answers queries on fees. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Fees {
-    spec: Arc<ChainSpec>,
+    family: Arc<dyn ChainFamily>,
     chain: Arc<dyn ChainReader>,
     limits: ExecutionLimits,
     // The suggestion for the last head; nothing reads the database under the lock.
@@ -28,20 +27,20 @@ pub(crate) struct Fees {
 }
 
 impl Fees {
-    pub(crate) fn new(spec: Arc<ChainSpec>, chain: Arc<dyn ChainReader>, limits: ExecutionLimits) -> Self {
-        let suggestion = Arc::new(Mutex::new(Suggestion::initial(spec.native.is_some())));
-        Self { spec, chain, limits, suggestion, tips: Arc::default() }
+    pub(crate) fn new(family: Arc<dyn ChainFamily>, chain: Arc<dyn ChainReader>, limits: ExecutionLimits) -> Self {
+        let suggestion = Arc::new(Mutex::new(Suggestion::initial(family.conventions().initial_tip)));
+        Self { family, chain, limits, suggestion, tips: Arc::default() }
     }
 
     /// Prices for the block after the head, assuming the earliest possible time.
     pub(crate) fn next_block_fees(&self) -> NextBlockFees {
         let head = self.chain.head();
         let timestamp = head.header.timestamp.saturating_add(1);
-        let blob_base_fee = self
-            .spec
+        let spec = self.family.spec();
+        let blob_base_fee = spec
             .blob_parameters(timestamp)
-            .and_then(|parameters| Some(parameters.base_fee(self.spec.next_excess_blob_gas(&head.header, timestamp)?)));
-        NextBlockFees { base_fee_per_gas: self.spec.next_base_fee(&head.header).map(U256::from), blob_base_fee }
+            .and_then(|parameters| Some(parameters.base_fee(spec.next_excess_blob_gas(&head.header, timestamp)?)));
+        NextBlockFees { base_fee_per_gas: spec.next_base_fee(&head.header).map(U256::from), blob_base_fee }
     }
 
     fn canonical_hash(&self, number: u64) -> Result<B256, Failure> {

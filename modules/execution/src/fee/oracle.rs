@@ -1,4 +1,4 @@
-//! The tip oracle (`docs/spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
+//! The tip oracle (`docs/spec/rpc-eth.md` 11.1, with go-ethereum's values on Ethereum's chains).
 
 use std::sync::Arc;
 
@@ -17,10 +17,6 @@ const SAMPLES_PER_BLOCK: usize = 3;
 const MIN_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
 /// Maximum suggestion: 500 gwei.
 const MAX_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
-/// The suggestion without samples: a thousandth of a gwei, go-ethereum's minimum tip for its own blocks.
-const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
-/// The same on native chains: the reference's minimum price for its own blocks.
-const NATIVE_INITIAL: U256 = U256::ONE;
 
 /// The last suggestion and its head.
 #[derive(Clone, Copy)]
@@ -31,8 +27,8 @@ pub(super) struct Suggestion {
 
 impl Suggestion {
     /// The suggestion before any block was sampled.
-    pub(super) const fn initial(is_native: bool) -> Self {
-        Self { head: B256::ZERO, tip: if is_native { NATIVE_INITIAL } else { INITIAL } }
+    pub(super) const fn initial(tip: U256) -> Self {
+        Self { head: B256::ZERO, tip }
     }
 }
 
@@ -69,9 +65,7 @@ impl Fees {
         if last.head == head.header.hash() {
             return Ok(last.tip);
         }
-        // On native chains a block without samples counts with half of the last suggestion, so that on an idle chain
-        // the tip falls to the minimum.
-        let without_samples = if self.spec.native.is_some() { last.tip / U256::from(2) } else { last.tip };
+        let without_samples = last.tip / U256::from(self.family.conventions().idle_tip_divisor);
         let mut samples = self.samples(head.header.number, without_samples)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
@@ -80,14 +74,10 @@ impl Fees {
         Ok(tip)
     }
 
-    /// The pool's minimum, below which a suggestion would be refused. Without a base fee the tip is the whole price,
-    /// and native chains have a minimum price.
+    /// The pool's minimum, below which a suggestion would be refused. Without a base fee the tip is the whole price, of
+    /// which a chain may have a minimum.
     fn least(&self, head: &SealedHeader) -> U256 {
-        let of_chain = match &self.spec.native {
-            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.min_price(head.number)),
-            _ => U256::ZERO,
-        };
-        of_chain.max(self.limits.min_tip)
+        self.family.min_tip(head).max(self.limits.min_tip)
     }
 
     /// The lowest tips of a block that count.

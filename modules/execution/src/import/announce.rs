@@ -8,14 +8,12 @@ use tenon_api::{
 };
 
 use super::{importer::Importer, reorganise::RemovedBlock};
+use crate::family::BranchAnnouncement;
 
 impl Importer {
     /// Publishes the blocks of a branch that has won, oldest first.
-    ///
-    /// On native chains only the newest is a new head, and its logs are published twice, with those of the branch and
-    /// with the head, as by the reference (`docs/spec/rpc-eth.md` 14.3).
     pub(super) fn announce_branch(&self, added: &[Arc<BlockCommit>]) {
-        if self.executor.spec().native.is_none() {
+        if self.branch_announcement() == BranchAnnouncement::BlockByBlock {
             return added.iter().for_each(|commit| self.announce_added(commit));
         }
         for commit in added {
@@ -61,12 +59,14 @@ impl Importer {
             let logs = logs_of(&removed.block, &removed.receipts);
             logs.map(|log| LocatedLog { removed: true, ..log })
         });
-        if self.executor.spec().native.is_some() {
-            // On native chains removed logs are published from the oldest block on, so all are collected first.
-            self.publish_logs(logs.flatten().collect());
-        } else {
-            logs.for_each(|logs| self.publish_logs(logs.collect()));
+        match self.branch_announcement() {
+            BranchAnnouncement::BlockByBlock => logs.for_each(|logs| self.publish_logs(logs.collect())),
+            BranchAnnouncement::NewestOnly => self.publish_logs(logs.flatten().collect()),
         }
+    }
+
+    fn branch_announcement(&self) -> BranchAnnouncement {
+        self.executor.family().conventions().branch_announcement
     }
 
     fn publish_logs(&self, logs: Vec<LocatedLog>) {

@@ -12,10 +12,10 @@ use tenon_bus::{
     Bus, spans,
     waits::{self, WaitPlace},
 };
-use tenon_chain::{ChainSpec, SignerRules};
+use tenon_chain::SignerRules;
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
-use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
+use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock, family::ChainFamily};
 
 /// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
@@ -45,14 +45,14 @@ const REMEMBERED_REFUSALS: usize = 10;
 impl Importer {
     /// An importer for a chain that has been initialised with its genesis block.
     pub fn new(
-        spec: Arc<ChainSpec>,
+        family: Arc<dyn ChainFamily>,
         chain: Arc<dyn ChainReader>,
         writer: Arc<dyn ChainWriter>,
         engine: Arc<dyn ConsensusEngine>,
         bus: Bus,
     ) -> Self {
         Self {
-            executor: Executor::new(spec),
+            executor: Executor::new(family),
             chain,
             writer,
             engine,
@@ -137,9 +137,7 @@ impl Importer {
             false => self.chain.state_of_branch(parent)?,
         };
         let Some(state) = state else { return Ok(None) };
-        // A native engine takes some of its data, such as candidates at gap blocks, from the canonical chain, so on
-        // another branch a difference proves nothing.
-        let is_decisive = self.executor.spec().native.is_none();
+        let is_decisive = self.executor.family().conventions().side_blocks_are_decisive;
         match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
             Err(error) if is_decisive && error.condemns_the_block() => {

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, map::AddressSet};
+use alloy_primitives::{Address, map::AddressSet};
 use tenon_api::{
     Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
     RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Withdrawal,
 };
-use tenon_chain::Fork;
 
 use super::importer::Importer;
 use crate::{
     ImportError,
     block::{BlockExecution, StateChanges, assemble},
+    family::BlockOrigin,
 };
 
 /// Gas of the cheapest transaction: with less gas left, no other fits.
@@ -65,7 +65,7 @@ impl Importer {
         let parent = Arc::clone(&self.chain.head().header);
         let draft = self.draft(&parent, attributes)?;
 
-        let execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, None)?;
+        let execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, BlockOrigin::Header)?;
         let made = self.fill(execution, &parent, draft, transactions)?;
         let header = self.engine.seal(made.header)?;
         self.engine.verify_header(&header, &parent, &*self.chain)?;
@@ -126,8 +126,8 @@ impl Importer {
         let draft = tenon_chain::seal(draft);
         let state = self.executor.state_over(self.state_after_any(parent)?);
         let trie = (self.chain.trie(), parent.state_root);
-        let spec = self.executor.spec();
-        let execution = BlockExecution::begin(spec, &draft, draft.beneficiary, state, trie, None)?;
+        let (family, author) = (self.executor.family(), draft.beneficiary);
+        let execution = BlockExecution::begin(family, &draft, author, state, trie, BlockOrigin::Header)?;
         let made = self.fill(execution, parent, draft, transactions)?;
         let header = seal(made.header).map_err(|error| Failure::server(error.to_string()))?;
         Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))
@@ -136,22 +136,9 @@ impl Importer {
     /// The header of the new block as known before execution.
     fn draft(&self, parent: &SealedHeader, attributes: &SealAttributes) -> Result<SealedHeader, ImportError> {
         let mut header = self.engine.prepare(parent, attributes, &*self.chain)?;
-        let spec = self.executor.spec();
-        let fork = spec.fork_of(&header);
         header.ommers_hash = EMPTY_OMMERS_HASH;
-        header.base_fee_per_gas = header.base_fee_per_gas.or_else(|| spec.next_base_fee(parent));
-        if spec.native.is_some() {
-            return Ok(tenon_chain::seal(header));
-        }
-        if fork >= Fork::Shanghai {
-            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
-        }
-        if fork >= Fork::Cancun {
-            header.blob_gas_used = Some(0);
-            header.excess_blob_gas =
-                header.excess_blob_gas.or_else(|| spec.next_excess_blob_gas(parent, header.timestamp));
-            header.parent_beacon_block_root = header.parent_beacon_block_root.or(Some(B256::ZERO));
-        }
+        header.base_fee_per_gas = header.base_fee_per_gas.or_else(|| self.executor.spec().next_base_fee(parent));
+        self.executor.family().complete_draft(&mut header, parent);
         Ok(tenon_chain::seal(header))
     }
 }

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use tenon_api::{
-    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, NativeSeal, RecoveredBlock, StoreError, Transaction,
-    Withdrawal,
+    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, RecoveredBlock, StoreError, Transaction, Withdrawal,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
 };
-use tenon_chain::Fork;
 
 use super::{
     BLOCK_BYTES, Simulation,
@@ -20,8 +18,8 @@ use super::{
 };
 use crate::{
     ExecutionError,
-    block::{BlockExecution, BlockOutcome, BlockRules},
-    native::ExchangeStep,
+    block::{BlockExecution, BlockOutcome},
+    family::BlockOrigin,
 };
 
 /// A simulated block whose transactions are running.
@@ -43,7 +41,7 @@ impl Simulation<'_> {
         let header = self.draft(&planned)?;
         let BlockToSimulate { overrides, withdrawals, state_overrides, calls, .. } = planned.wanted;
         let withdrawals = header.withdrawals_root.map(|_| withdrawals.unwrap_or_default());
-        let author = self.author_of(&header, overrides.fee_recipient);
+        let author = self.calls.executor.family().simulated_author(&header, overrides.fee_recipient, self.author);
         let mut block = self.open(header, author, state_overrides)?;
         self.set_context(&mut block, &overrides);
         block.blobs = block.execution.evm_mut().ctx.block.blob_excess_gas_and_price;
@@ -62,8 +60,7 @@ impl Simulation<'_> {
 
     /// The header as far as it is known before execution.
     fn draft(&self, planned: &PlannedBlock) -> Result<Header, Failure> {
-        let (spec, parent) = (self.calls.executor.spec(), &self.parent);
-        let BlockToSimulate { overrides, beacon_root, .. } = &planned.wanted;
+        let (parent, overrides) = (&self.parent, &planned.wanted.overrides);
         let mut header = Header {
             parent_hash: parent.hash(),
             ommers_hash: EMPTY_OMMERS_HASH,
@@ -76,26 +73,7 @@ impl Simulation<'_> {
             ..Header::default()
         };
         header.base_fee_per_gas = self.base_fee(overrides.base_fee_per_gas)?;
-        if spec.native.is_some() {
-            header.native_seal = Some(NativeSeal::default());
-            header.difficulty = overrides.difficulty.unwrap_or(header.difficulty);
-            return Ok(header);
-        }
-        let fork = spec.fork_of(&header);
-        if fork >= Fork::Shanghai {
-            // Nobody mines there, though the base may be a genesis block that has a difficulty.
-            header.difficulty = U256::ZERO;
-            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
-        } else if fork < Fork::Paris {
-            header.difficulty = overrides.difficulty.unwrap_or(header.difficulty);
-        }
-        if fork >= Fork::Cancun {
-            let is_parent_before = spec.fork_of(parent) < Fork::Cancun;
-            let excess = if is_parent_before { Some(0) } else { spec.next_excess_blob_gas(parent, header.timestamp) };
-            header.blob_gas_used = Some(0);
-            header.excess_blob_gas = Some(excess.unwrap_or_default());
-            header.parent_beacon_block_root = Some(beacon_root.unwrap_or_default());
-        }
+        self.calls.executor.family().complete_simulated(&mut header, parent, &planned.wanted);
         Ok(header)
     }
 
@@ -120,20 +98,19 @@ impl Simulation<'_> {
         state_overrides: Vec<(Address, AccountOverride)>,
     ) -> Result<OpenBlock, Failure> {
         let executor = &self.calls.executor;
-        let spec = executor.spec();
+        let family = executor.family();
         let mut state = executor.state_over(Arc::<SimulatedState>::clone(&self.state));
         state.count_in(self.calls.run_memory(self.origin));
-        let precompiles = BlockRules::for_header(spec, &header)?.precompiles;
+        let precompiles = family.rules(&header)?.precompiles;
         let moved = overrides::apply(state_overrides, precompiles, &mut state)?;
         let mut execution = BlockExecution::watched(
-            spec,
+            family,
             &header,
             author,
             state,
             self.interrupt.clone(),
             LogRecorder::new(self.rules.traces_transfers),
-            // The step of the historic exchange is the proposer's, and nobody proposes.
-            ExchangeStep::Skipped,
+            BlockOrigin::Simulated,
         )?;
         execution.root_receipts_on(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
         execution.evm_mut().precompiles.apply(&moved);
@@ -147,12 +124,6 @@ impl Simulation<'_> {
         })
     }
 
-    /// Who is paid for the block. A native chain's header has no seal here that would say it.
-    fn author_of(&self, header: &Header, wanted: Option<Address>) -> Address {
-        let is_native = self.calls.executor.spec().native.is_some();
-        if is_native { wanted.unwrap_or(self.author) } else { header.beneficiary }
-    }
-
     /// What calls are excused from, and what instructions see beside the header.
     fn set_context(&self, block: &mut OpenBlock, overrides: &BlockOverrides) {
         let context = &mut block.execution.evm_mut().ctx;
@@ -160,16 +131,7 @@ impl Simulation<'_> {
         context.cfg.disable_eip3607 = true;
         context.cfg.tx_gas_limit_cap = Some(u64::MAX);
         context.cfg.max_blobs_per_tx = None;
-        if self.calls.executor.spec().native.is_some() {
-            if overrides.prev_randao.is_some() {
-                context.block.prevrandao = overrides.prev_randao;
-            }
-            return;
-        }
-        if let (Some(price), Some(blobs)) = (overrides.blob_base_fee, context.block.blob_excess_gas_and_price.as_mut())
-        {
-            *blobs = BlobExcessGasAndPrice { blob_gasprice: price.saturating_to(), ..*blobs };
-        }
+        self.calls.executor.family().override_simulated(overrides, &mut context.block);
     }
 
     /// Ends the block with its last steps, computes its roots and makes it the parent of the next one.
@@ -202,9 +164,9 @@ impl Simulation<'_> {
         Ok(SimulatedBlock { stored, calls })
     }
 
-    /// What mining the block pays. A native chain pays by its votes and checkpoints, which a simulation has not.
+    /// What mining the block pays.
     fn rewards(&self, draft: &Block) -> Result<BlockRewards, Failure> {
-        if self.calls.executor.spec().native.is_some() {
+        if !self.calls.executor.family().conventions().pays_simulated_blocks {
             return Ok(BlockRewards::default());
         }
         let rewards = self.calls.engine.rewards(draft, &*self.calls.chain);

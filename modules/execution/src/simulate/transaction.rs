@@ -23,7 +23,7 @@ use crate::{
     block::{Prepared, access_list, transaction_env},
     call::{check_consistency, halt_text, precompile_failure, revert_failure},
     error::TransactionRejection,
-    native::{Fees, inspect},
+    family::{ExtraPrecompiles, Fees, inspect},
 };
 
 /// What is said behind a failure that more gas might have spared.
@@ -110,9 +110,6 @@ impl Simulation<'_> {
     }
 
     /// Makes a transaction ready for the EVM; none when the block does not execute it.
-    ///
-    /// Without validation, a native chain's call is a message as in `eth_call`: no list of denied addresses, no sponsor,
-    /// nobody who is paid, and contracts whose transactions a block treats by itself are executed.
     fn prepare(
         &self,
         block: &mut OpenBlock,
@@ -120,14 +117,14 @@ impl Simulation<'_> {
         sender: Address,
     ) -> Result<Option<Message>, Failure> {
         let rejected = |rejection| failures::rejected(rejection, transaction.gas_limit);
-        let is_native = self.calls.executor.spec().native.is_some();
-        let mut message = if is_native && !self.rules.validates {
+        let fees_of_message = self.calls.executor.family().simulated_fees().filter(|_| !self.rules.validates);
+        let mut message = if let Some(fees) = fees_of_message {
             let env = transaction_env(transaction, sender)
                 .map_err(|rule| rejected(TransactionRejection::Rule(rule.to_owned())))?;
-            Message { env, fees: Some(Fees::BURNED), blob_gas: 0 }
+            Message { env, fees: Some(fees), blob_gas: 0 }
         } else {
             match block.execution.prepare(transaction, sender).map_err(rejected)? {
-                Prepared::Intercepted(_) => return Ok(None),
+                Prepared::Intercepted => return Ok(None),
                 Prepared::Executed { env, fees, blob_gas } => Message { env, fees, blob_gas },
             }
         };
@@ -152,11 +149,13 @@ impl Simulation<'_> {
     ) -> Result<SimulatedCall, Failure> {
         let Message { env, fees, blob_gas } = message;
         let evm = block.execution.evm_mut();
-        let outcome = inspect(evm, env.clone(), fees.as_ref()).map_err(|failure| {
+        let family = &**self.calls.executor.family();
+        let outcome = inspect(family, evm, env.clone(), fees.as_ref()).map_err(|failure| {
             failures::of_evm(failure, &evm.ctx.chain, &env, &evm.ctx.block, self.calls.limits.call_timeout)
         })?;
         let logs = evm.inspector.take();
-        let done = simulated_call(&outcome.result, logs, &env, limit.is_capped);
+        let extras = evm.precompiles.places().extras();
+        let done = simulated_call(&outcome.result, logs, &env, extras, limit.is_capped);
         self.gas_left = self.gas_left.saturating_sub(done.gas_used);
         let kept = block.execution.complete(transaction, sender, fees.as_ref(), blob_gas, outcome);
         kept.map_err(|rejection| failures::rejected(rejection, transaction.gas_limit))?;
@@ -164,7 +163,7 @@ impl Simulation<'_> {
     }
 }
 
-/// A transaction of a native chain that its block treats by itself.
+/// A transaction that its block treats by itself.
 fn run_intercepted(
     block: &mut OpenBlock,
     transaction: &Transaction,
@@ -183,13 +182,14 @@ fn simulated_call(
     result: &ExecutionResult,
     logs: Vec<SimulatedLog>,
     message: &TxEnv,
+    extras: Option<&'static dyn ExtraPrecompiles>,
     is_capped: bool,
 ) -> SimulatedCall {
     let (gas, returned, failure) = match result {
         ExecutionResult::Success { gas, output, .. } => (gas, output.data().clone(), None),
         ExecutionResult::Revert { gas, output, .. } => (gas, Bytes::new(), Some(revert_failure(output))),
         ExecutionResult::Halt { gas, reason, .. } => {
-            let mut text = halt_words(reason, message);
+            let mut text = halt_words(reason, message, extras);
             if is_capped {
                 text.push_str(CAPPED);
             }
@@ -200,10 +200,10 @@ fn simulated_call(
     SimulatedCall { returned, logs, gas_used: result.tx_gas_used(), max_gas_used, failure }
 }
 
-fn halt_words(reason: &HaltReason, message: &TxEnv) -> String {
+fn halt_words(reason: &HaltReason, message: &TxEnv, extras: Option<&'static dyn ExtraPrecompiles>) -> String {
     if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
         (reason, message.kind)
-        && let Some(words) = precompile_failure(contract, &message.data)
+        && let Some(words) = precompile_failure(extras, contract, &message.data)
     {
         return words.to_owned();
     }

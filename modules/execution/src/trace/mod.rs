@@ -1,16 +1,16 @@
 //! Traces transactions (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
 //!
-//! Ethereum's chains use go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
+//! The chain's family says whose tracers it has: go-ethereum's, or those of the reference client (`reference`). Both run
 //! under one inspector that limits what they record.
 
 mod frame_failures;
 mod inspector;
 mod interruptible_json;
-mod native_replay;
 mod options;
 mod recording;
 mod reexecution;
 mod reference;
+mod reference_replay;
 mod replay;
 mod scripts;
 mod storage_range;
@@ -27,7 +27,7 @@ use options::TraceOptions;
 use crate::ExecutionLimits;
 
 #[cfg(feature = "fuzzing")]
-/// Errors of each profile in the JSON text of a trace's options.
+/// Errors of each dialect in the JSON text of a trace's options.
 pub(crate) fn options_problems(json: &str, limits: &ExecutionLimits) -> Vec<String> {
     let ethereum = TraceOptions::parse(json, limits).map(drop);
     let native = reference::ReferenceOptions::parse(json).and_then(|options| options.timeout(limits).map(drop));

@@ -12,7 +12,7 @@ use crate::{
     TransactionRejection,
     block::{BlockExecution, BlockState, Interrupt},
     call::Calls,
-    native::{ExchangeOpening, ExchangeStep, opening_failure},
+    family::BlockOrigin,
 };
 
 impl Calls {
@@ -67,12 +67,11 @@ impl Calls {
         nodes: Arc<dyn TrieReader>,
         caller: &CallContext,
     ) -> Result<BlockExecution, Failure> {
-        let (spec, engine) = (self.executor.spec(), &*self.engine);
+        let engine = &*self.engine;
         let author = engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-        let exchange = ExchangeOpening::of(spec, &*self.chain, engine, block, author, parent)
-            .map_err(|error| opening_failure(block.number(), error))?;
-        let (step, interrupt) = (ExchangeStep::Taken(exchange), Interrupt::when(caller, None));
-        let mut execution = BlockExecution::watched(spec, &block.header, author, state, interrupt, (), step)?;
+        let origin = BlockOrigin::Whole { chain: &*self.chain, engine, block, parent };
+        let (family, interrupt) = (self.executor.family(), Interrupt::when(caller, None));
+        let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
         execution.root_receipts_on(nodes, parent.state_root);
         execution.run_opening_calls();
         Ok(execution)

@@ -21,9 +21,9 @@ use super::{
     TraceInspector, TraceOptions,
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     interruptible_json::write_json,
-    native_replay::{NativeTracing, failure_of_tracer},
     recording::{TraceMemory, TraceShare, text_bytes},
     reference::{RunGas, TracerFailure},
+    reference_replay::{ReferenceTracing, failure_of_tracer},
     scripts::{ScriptPlace, Scripts},
     struct_log::struct_log_json,
 };
@@ -31,7 +31,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, MovedPrecompiles, Prepared, StateError, Stopped},
     call::{Calls, Kind, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
-    native::{ExchangeStep, Fees, Outcome, Prices, inspect},
+    family::{BlockOrigin, Fees, Outcome, TracerDialect, inspect},
 };
 
 /// A trace request and its caller.
@@ -61,13 +61,16 @@ impl Calls {
     /// `debug_trace*`.
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
         let begun = Instant::now();
-        let reply = if self.executor.spec().native.is_some() {
-            let tracing = NativeTracing::new(self, &trace.options, caller)?;
-            on_deep_stack(move || tracing.run(&trace.target))
-        } else {
-            let options = TraceOptions::parse(&trace.options, &self.limits)?;
-            let tracing = Tracing::new(self, options, caller);
-            on_deep_stack(move || tracing.run(&trace.target))
+        let reply = match self.executor.family().tracer_dialect() {
+            TracerDialect::Reference => {
+                let tracing = ReferenceTracing::new(self, &trace.options, caller)?;
+                on_deep_stack(move || tracing.run(&trace.target))
+            }
+            TracerDialect::Ethereum => {
+                let options = TraceOptions::parse(&trace.options, &self.limits)?;
+                let tracing = Tracing::new(self, options, caller);
+                on_deep_stack(move || tracing.run(&trace.target))
+            }
         };
         if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
             self.forget_if_short(Kind::Trace, request, begun);
@@ -83,16 +86,19 @@ impl Calls {
         caller: &CallContext,
         end: Instant,
     ) -> Result<TraceReply, Failure> {
-        let json = if self.executor.spec().native.is_some() {
-            NativeTracing::new(self, &trace.options, caller)?.ending_at(end)?.run(&trace.target)?
-        } else {
-            let options = TraceOptions::parse(&trace.options, &self.limits)?;
-            if !options.records_calls_only() {
-                return Err(not_attempted());
+        let json = match self.executor.family().tracer_dialect() {
+            TracerDialect::Reference => {
+                ReferenceTracing::new(self, &trace.options, caller)?.ending_at(end)?.run(&trace.target)?
             }
-            let mut tracing = Tracing::new(self, options, caller);
-            tracing.attempt_ends = Some(end);
-            tracing.run(&trace.target)?
+            TracerDialect::Ethereum => {
+                let options = TraceOptions::parse(&trace.options, &self.limits)?;
+                if !options.records_calls_only() {
+                    return Err(not_attempted());
+                }
+                let mut tracing = Tracing::new(self, options, caller);
+                tracing.attempt_ends = Some(end);
+                tracing.run(&trace.target)?
+            }
         };
         Ok(TraceReply { json })
     }
@@ -104,13 +110,16 @@ pub(super) fn not_attempted() -> Failure {
 }
 
 impl Calls {
-    /// The state before a transaction of a block of an Ethereum chain.
-    pub(super) fn ethereum_state_before(
+    /// The state before a transaction of a block.
+    pub(super) fn state_before(
         &self,
         block: &RecoveredBlock,
         index: u64,
         caller: &CallContext,
     ) -> Result<BlockState, Failure> {
+        if self.executor.family().tracer_dialect() == TracerDialect::Reference {
+            return ReferenceTracing::new(self, "{}", caller)?.state_before(block, index);
+        }
         let tracing = Tracing::new(self, TraceOptions::parse("{}", &self.limits)?, caller);
         let index = usize::try_from(index).map_err(|_| transaction_not_found())?;
         Ok(tracing.replay(block, index)?.into_state().map_err(|StateError(error)| error)?)
@@ -259,7 +268,7 @@ impl<'a> Tracing<'a> {
         let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
-            // Only native chains have transactions that bypass the EVM, and those are traced elsewhere.
+            // Only chains of the other dialect have transactions that bypass the EVM.
             return Err(Failure::server("tracing failed: the transaction is not executed"));
         };
         let evm = execution.evm_mut();
@@ -288,7 +297,7 @@ impl<'a> Tracing<'a> {
         fees: Option<&Fees>,
         place: Option<TransactionContext>,
     ) -> Result<(String, Outcome), Failure> {
-        let outcome = match inspect(evm, transaction.clone(), fees) {
+        let outcome = match inspect(&**self.calls.executor.family(), evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
@@ -428,14 +437,9 @@ pub(super) fn open_block(
     let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_name} not found")))?;
     let state = calls.state_after(&parent, caller)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-    let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
-    // Replayed blocks of native chains skip the exchange's step, as in the reference.
-    let step = ExchangeStep::Skipped;
-    let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
-    let prices = spec.native.as_ref();
-    let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
-    execution.evm_mut().precompiles.set_prices(prices);
-    Ok(execution)
+    let (family, unhurried) = (calls.executor.family(), Interrupt::when(caller, None));
+    let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
+    Ok(BlockExecution::watched(family, &block.header, author, state, unhurried, inspector()?, origin)?)
 }
 
 /// A transaction of a block, and its sender.

@@ -74,7 +74,7 @@ impl<'a> Scripts<'a> {
         let waiting = Waiting { deadline, should_stop };
         let script = Script::start(self.host, &self.slot, start, waiting).map_err(script_failure)?;
         let run = ScriptRun { dialect, place, since: now };
-        Ok(Watch::of_script(script, run))
+        Ok(Watch::of_script(script, run, precompiles))
     }
 
     /// Reserves the most memory that the process can take, from its client's share alone: one client's script must not use up

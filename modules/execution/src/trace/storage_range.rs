@@ -9,7 +9,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{native_replay::NativeTracing, replay::request_timed_out};
+use super::replay::request_timed_out;
 use crate::{block::BlockState, call::Calls};
 
 /// Contracts with more slots are not listed: every key must be hashed, because no index is ordered by hash.
@@ -45,10 +45,7 @@ impl Calls {
                 .ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
             return Err(Failure::server(format!("tx index {index} out of range for block {:x}", block.hash())));
         };
-        if self.executor.spec().native.is_some() {
-            return NativeTracing::new(self, "{}", caller)?.state_before(block, found);
-        }
-        self.ethereum_state_before(block, found, caller)
+        self.state_before(block, found, caller)
     }
 
     /// Every nonzero slot inside a block, by the hash of its key.

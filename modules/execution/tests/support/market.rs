@@ -12,6 +12,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Genesis, receipts_root_and_bloom};
 use tenon_execution::Executor;
 use tenon_native_exchange::trading_root;
+use tenon_native_execution::family_of;
 
 use super::{MemoryChain, sealess::SealessEngine, test_data};
 
@@ -87,7 +88,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = Arc::new(SealessEngine { epochs: epochs.collect() });
         let author = scenario["Author"].as_str().unwrap().parse().unwrap();
-        let executor = Executor::new(Arc::clone(&spec));
+        let executor = Executor::new(family_of(&spec));
         Self { scenario: scenario.clone(), author, chain, spec, executor, engine }
     }
 

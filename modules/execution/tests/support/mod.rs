@@ -26,6 +26,7 @@ use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::{CallResources, ChainActor, ChainHandle, Importer, register};
+use tenon_native_execution::family_of;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 pub mod market;
@@ -364,7 +365,7 @@ impl TestNode {
         let engine = Arc::new(EthereumEngine::new(Arc::clone(&spec)));
         let bus = Bus::new();
         let importer = Arc::new(Importer::new(
-            Arc::clone(&spec),
+            family_of(&spec),
             Arc::new(chain.clone()),
             Arc::new(chain.clone()),
             Arc::clone(&engine) as _,
@@ -390,7 +391,7 @@ impl TestNode {
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let (chain, engine) = (Arc::new(self.chain.clone()), Arc::clone(&self.engine));
         let pool = WorkPool::new("execution", 2, 16);
-        register(&self.bus, chain, Arc::clone(&self.spec), engine, &pool, resources, handle.clone()).unwrap();
+        register(&self.bus, chain, family_of(&self.spec), engine, &pool, resources, handle.clone()).unwrap();
         (supervisor, handle)
     }
 

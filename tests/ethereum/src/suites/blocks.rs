@@ -12,6 +12,7 @@ use tenon_bus::Bus;
 use tenon_chain::{Genesis, assemble_block, blob_gas_used, encode_block, seal, transactions_root};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::Importer;
+use tenon_execution::family::EthereumFamily;
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 
 use super::{Cases, FileReports, cases_of, headers::HeaderFile, parse_case};
@@ -83,7 +84,8 @@ impl Node {
         store.initialise(&commit, genesis.spec.network_id).map_err(|error| failed(&error))?;
         let engine = Arc::new(EthereumEngine::new(Arc::clone(&genesis.spec)));
         let (reader, writer) = (Arc::clone(&store) as _, Arc::clone(&store) as _);
-        let importer = Importer::new(Arc::clone(&genesis.spec), reader, writer, engine, Bus::new());
+        let importer =
+            Importer::new(Arc::new(EthereumFamily::new(Arc::clone(&genesis.spec))), reader, writer, engine, Bus::new());
         Ok(Self { store, importer, _folder: folder })
     }
 }

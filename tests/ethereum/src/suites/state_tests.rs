@@ -12,6 +12,7 @@ use tenon_chain::{
     ChainSpec, Fork, Genesis,
     codec::{RlpItem, encode_item},
 };
+use tenon_execution::family::EthereumFamily;
 use tenon_execution::{Executor, StateBefore, Transition};
 
 use super::{Cases, FileReports, cases_of, parse_case};
@@ -193,7 +194,7 @@ fn execute(
     if let Some(wanted) = message.sender {
         require_equal("sender", sender, wanted)?;
     }
-    let Transition { receipt, state_root } = Executor::new(Arc::new(spec))
+    let Transition { receipt, state_root } = Executor::new(Arc::new(EthereumFamily::new(Arc::new(spec))))
         .transition(&header, &transaction, sender, before)
         .map_err(|error| Difference::new("execution", error, "a result"))?;
     Ok(match receipt {

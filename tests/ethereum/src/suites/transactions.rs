@@ -8,6 +8,7 @@ use serde_json::Value;
 use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, Fork, Genesis, GenesisAccount, decode_transaction, intrinsic_gas};
 use tenon_execution::Executor;
+use tenon_execution::family::EthereumFamily;
 
 use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
@@ -85,7 +86,7 @@ fn accept(encoded: &[u8], fork: Fork, spec: ChainSpec) -> Result<(Transaction, A
         parent_beacon_block_root: (fork >= Fork::Cancun).then_some(B256::ZERO),
         ..Header::default()
     };
-    let executor = Executor::new(spec);
+    let executor = Executor::new(Arc::new(EthereumFamily::new(spec)));
     let without_value = Transaction { value: U256::ZERO, ..transaction.clone() };
     let transition =
         executor.transition(&header, &without_value, sender, &state_of(&commit)).map_err(|error| error.to_string())?;

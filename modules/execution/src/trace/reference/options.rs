@@ -110,7 +110,7 @@ impl ReferenceOptions {
             // Scripts never see the configuration.
             Some(source) => return scripts(ScriptSource { source, config: "{}" }),
         };
-        Ok(Watch::new(tracer))
+        Ok(Watch::new(tracer, precompiles))
     }
 
     fn is_top_only(&self) -> Result<bool, Failure> {
@@ -191,7 +191,7 @@ mod tests {
     use crate::block::PrecompileSet;
 
     fn refusal(options: &str) -> String {
-        let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, has_extras: false });
+        let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, extras: None });
         let scripts =
             |script: ScriptSource<'_>| Err(Failure::server(format!("script {} with {}", script.source, script.config)));
         let made = ReferenceOptions::parse(options).and_then(|options| options.watch(&precompiles, scripts));

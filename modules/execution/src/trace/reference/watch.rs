@@ -22,8 +22,9 @@ use super::{
     tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::{BlockContext, BlockState, StateError},
+    block::{BlockContext, BlockState, MovedPrecompiles, StateError},
     call::precompile_failure,
+    family::ExtraPrecompiles,
 };
 
 /// A tracer, and the state needed to send it events.
@@ -38,6 +39,8 @@ pub(in crate::trace) struct Watch {
     /// Why the newest instruction failed; its frame ends next.
     failure: Option<String>,
     outermost: Option<(FrameStart, FrameEnd)>,
+    /// Precompiled contracts of the chain's family, for the texts of their failures.
+    extras: Option<&'static dyn ExtraPrecompiles>,
 }
 
 struct OpenFrame {
@@ -51,13 +54,14 @@ struct OpenFrame {
 }
 
 impl Watch {
-    pub(super) fn new(tracer: Box<dyn Tracer>) -> Self {
-        Self { tracer, frames: Vec::new(), step: None, destruction: None, failure: None, outermost: None }
+    pub(super) fn new(tracer: Box<dyn Tracer>, precompiles: &MovedPrecompiles) -> Self {
+        let (frames, extras) = (Vec::new(), precompiles.extras());
+        Self { tracer, frames, step: None, destruction: None, failure: None, outermost: None, extras }
     }
 
     /// Shows the run to a script.
-    pub(in crate::trace) fn of_script(script: Script, run: ScriptRun) -> Self {
-        Self::new(Box::new(ScriptTracer::new(script, run)))
+    pub(in crate::trace) fn of_script(script: Script, run: ScriptRun, precompiles: &MovedPrecompiles) -> Self {
+        Self::new(Box::new(ScriptTracer::new(script, run)), precompiles)
     }
 
     /// Approximate memory use of the tracer, bytes.
@@ -139,7 +143,7 @@ impl Watch {
         let error = match outcome.result {
             result if result.is_ok() => None,
             InstructionResult::Revert => Some(REVERTED.to_owned()),
-            result => Some(failure.unwrap_or_else(|| frame_failure(result, start))),
+            result => Some(failure.unwrap_or_else(|| frame_failure(result, start, self.extras))),
         };
         FrameEnd { output: outcome.output.clone(), gas_used, error }
     }
@@ -320,13 +324,17 @@ const fn is_refused(result: InstructionResult) -> bool {
 }
 
 /// The text for a frame that failed without a failed instruction.
-fn frame_failure(result: InstructionResult, start: &FrameStart) -> String {
+fn frame_failure(
+    result: InstructionResult,
+    start: &FrameStart,
+    extras: Option<&'static dyn ExtraPrecompiles>,
+) -> String {
     use InstructionResult as Is;
     let text = match result {
         Is::CreateContractSizeLimit => "max code size exceeded",
         Is::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
         Is::OutOfGas if start.kind.is_creation() => "contract creation code storage out of gas",
-        Is::PrecompileError => precompile_failure(start.to, &start.input).unwrap_or("precompile failed"),
+        Is::PrecompileError => precompile_failure(extras, start.to, &start.input).unwrap_or("precompile failed"),
         Is::OutOfGas | Is::PrecompileOOG => "out of gas",
         other => return format!("{other:?}"),
     };

@@ -1,0 +1,72 @@
+//! What the clients of a family do beside its rules: what they suggest, how they announce, and how a simulated block
+//! looks.
+
+use alloy_primitives::{Address, U256};
+use revm::context::BlockEnv;
+use tenon_api::{
+    Header, SealedHeader,
+    messages::{BlockOverrides, BlockToSimulate},
+};
+
+use super::Fees;
+
+/// Choices of a family that are the same for every block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conventions {
+    /// The suggested tip before any block was sampled, wei.
+    pub initial_tip: U256,
+    /// What a block without samples counts as, as a divisor of the last suggested tip: with more than one the tip falls
+    /// to the minimum on an idle chain.
+    pub idle_tip_divisor: u64,
+    /// Whether a fee history up to the pending block has one block less, because it ends at the head.
+    pub history_lacks_pending: bool,
+    /// How a branch that has won is announced.
+    pub branch_announcement: BranchAnnouncement,
+    /// Whether a block of another branch whose execution differs from its header is invalid. Not where the engine takes
+    /// some of its data from the canonical chain: there a difference proves nothing.
+    pub side_blocks_are_decisive: bool,
+    /// Whether mining a simulated block pays.
+    pub pays_simulated_blocks: bool,
+}
+
+/// How a branch that has won is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchAnnouncement {
+    /// Every block is a new head; removed logs are published block by block, from the newest on.
+    BlockByBlock,
+    /// Only the newest block is a new head, and its logs are published twice, with those of the branch and with the head;
+    /// removed logs are published together, from the oldest on (`docs/spec/rpc-eth.md` 14.3).
+    NewestOnly,
+}
+
+/// What a family decides about new and simulated blocks, and fees that are suggested. The provided methods suit a chain
+/// without items of its own in headers.
+pub trait DraftFamily {
+    /// The choices that are the same for every block.
+    fn conventions(&self) -> &'static Conventions;
+
+    /// Adds to the header of a new block the items that its fork demands.
+    fn complete_draft(&self, header: &mut Header, parent: &SealedHeader);
+
+    /// The same for a simulated block, whose base fee is known.
+    fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate);
+
+    /// Receiver of what a simulated block pays. `base` is the author of the block on which the simulation stands.
+    fn simulated_author(&self, header: &Header, _wanted: Option<Address>, _base: Address) -> Address {
+        header.beneficiary
+    }
+
+    /// Applies what instructions of a simulated block see beside its header.
+    fn override_simulated(&self, overrides: &BlockOverrides, block: &mut BlockEnv);
+
+    /// The fees of a simulated call without validation, which is then a message as in `eth_call`; `None` if the block
+    /// treats it like any transaction.
+    fn simulated_fees(&self) -> Option<Fees> {
+        None
+    }
+
+    /// Minimum price of a transaction in the block after `head`, wei, where the tip is the whole price.
+    fn min_tip(&self, _head: &Header) -> U256 {
+        U256::ZERO
+    }
+}

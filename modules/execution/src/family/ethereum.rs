@@ -1,0 +1,145 @@
+//! The family of Ethereum's chains.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256};
+use revm::{
+    context::{BlockEnv, ContextSetters, TxEnv, result::ExecResultAndState},
+    context_interface::block::BlobExcessGasAndPrice,
+    handler::{Handler, MainnetHandler},
+};
+use tenon_api::{
+    Failure, Header, SealedHeader,
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
+};
+use tenon_chain::{ChainSpec, Fork};
+
+use super::{
+    BranchAnnouncement, CallFamily, CallPlace, CallTerms, ChainFamily, Conventions, DraftFamily, FamilyBlock, Fees,
+    Opening, Outcome, TraceFamily, calls::PlainTerms,
+};
+use crate::{
+    ExecutionError,
+    block::{AnyEvm, BlockRules, BlockState, EvmFailure, MovedPrecompiles, PrecompileSet, ethereum_block_env},
+    call::{self, CallEnd, Trials},
+};
+
+/// Ethereum's rules, with the forks of one chain.
+pub struct EthereumFamily {
+    spec: Arc<ChainSpec>,
+}
+
+/// A block needs nothing beside the steps that all blocks have.
+struct EthereumBlock;
+
+impl FamilyBlock for EthereumBlock {}
+
+impl EthereumFamily {
+    /// The family of a chain without rules of another one.
+    pub const fn new(spec: Arc<ChainSpec>) -> Self {
+        Self { spec }
+    }
+}
+
+impl ChainFamily for EthereumFamily {
+    fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    fn rules(&self, header: &Header) -> Result<BlockRules, ExecutionError> {
+        BlockRules::of_ethereum(&self.spec, header)
+    }
+
+    fn block_env(&self, rules: &BlockRules, header: &Header, author: Address) -> BlockEnv {
+        ethereum_block_env(rules, &self.spec, header, author)
+    }
+
+    fn open(&self, _block: &Opening<'_>, _evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError> {
+        Ok(Box::new(EthereumBlock))
+    }
+
+    /// No transaction has fees of its own here, so that they are not looked at.
+    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, _fees: &Fees) -> Result<Outcome, EvmFailure> {
+        evm.context().set_tx(transaction);
+        let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
+        let state = evm.take_changes();
+        Ok(ExecResultAndState::new(result?, state))
+    }
+}
+
+impl CallFamily for EthereumFamily {
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
+        let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
+        Ok((message, Box::new(PlainTerms)))
+    }
+
+    fn override_accounts(
+        &self,
+        overrides: &[(Address, AccountOverride)],
+        precompiles: PrecompileSet,
+        state: &mut BlockState,
+    ) -> Result<MovedPrecompiles, Failure> {
+        call::apply_account_overrides(overrides, precompiles, state)
+    }
+
+    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
+        call::search_gas(estimate, trials)
+    }
+}
+
+/// go-ethereum's.
+const CONVENTIONS: Conventions = Conventions {
+    // A thousandth of a gwei: go-ethereum's minimum tip for its own blocks.
+    initial_tip: U256::from_limbs([1_000_000, 0, 0, 0]),
+    idle_tip_divisor: 1,
+    history_lacks_pending: false,
+    branch_announcement: BranchAnnouncement::BlockByBlock,
+    side_blocks_are_decisive: true,
+    pays_simulated_blocks: true,
+};
+
+impl TraceFamily for EthereumFamily {}
+
+impl DraftFamily for EthereumFamily {
+    fn conventions(&self) -> &'static Conventions {
+        &CONVENTIONS
+    }
+
+    fn complete_draft(&self, header: &mut Header, parent: &SealedHeader) {
+        let fork = self.spec.fork_of(header);
+        if fork >= Fork::Shanghai {
+            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
+        }
+        if fork >= Fork::Cancun {
+            header.blob_gas_used = Some(0);
+            header.excess_blob_gas =
+                header.excess_blob_gas.or_else(|| self.spec.next_excess_blob_gas(parent, header.timestamp));
+            header.parent_beacon_block_root = header.parent_beacon_block_root.or(Some(B256::ZERO));
+        }
+    }
+
+    fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate) {
+        let (spec, BlockToSimulate { overrides, beacon_root, .. }) = (&self.spec, wanted);
+        let fork = spec.fork_of(header);
+        if fork >= Fork::Shanghai {
+            // Nobody mines there, though the base may be a genesis block that has a difficulty.
+            header.difficulty = U256::ZERO;
+            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
+        } else if fork < Fork::Paris {
+            header.difficulty = overrides.difficulty.unwrap_or(header.difficulty);
+        }
+        if fork >= Fork::Cancun {
+            let is_parent_before = spec.fork_of(parent) < Fork::Cancun;
+            let excess = if is_parent_before { Some(0) } else { spec.next_excess_blob_gas(parent, header.timestamp) };
+            header.blob_gas_used = Some(0);
+            header.excess_blob_gas = Some(excess.unwrap_or_default());
+            header.parent_beacon_block_root = Some(beacon_root.unwrap_or_default());
+        }
+    }
+
+    fn override_simulated(&self, overrides: &BlockOverrides, block: &mut BlockEnv) {
+        if let (Some(price), Some(blobs)) = (overrides.blob_base_fee, block.blob_excess_gas_and_price.as_mut()) {
+            *blobs = BlobExcessGasAndPrice { blob_gasprice: price.saturating_to(), ..*blobs };
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Who pays for a transaction, and who is paid, where a family differs from Ethereum.
+
+use alloy_primitives::{Address, U256};
+use revm::context::TxEnv;
+use tenon_api::TransactionType;
+
+/// The fees of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fees {
+    /// The contract that pays; `None` if the sender pays.
+    pub sponsor: Option<Address>,
+    /// Whether the base fee is not a minimum for the price.
+    pub is_exempt_from_base_fee: bool,
+    /// Receiver and its share per gas, wei; `None` if the fee is burned.
+    pub receiver: Option<(Address, U256)>,
+    /// Price of sponsored gas, wei.
+    pub price: u64,
+}
+
+impl Fees {
+    /// The sender pays and the fee is burned.
+    pub const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+
+    /// The cost of this much gas to the sponsor, wei.
+    pub fn sponsored_cost(&self, gas: u64) -> U256 {
+        U256::from(gas) * U256::from(self.price)
+    }
+
+    /// The transaction with the price of sponsored gas.
+    pub fn priced(&self, mut env: TxEnv) -> TxEnv {
+        if self.sponsor.is_some() {
+            env.gas_price = u128::from(self.price);
+            // A set-code transaction keeps its type, for its authorizations: without a tip, its price is the lower of this
+            // and the base fee, which is this one from `gas50x` on and above it before.
+            env.gas_priority_fee = None;
+            if env.tx_type == TransactionType::DynamicFee as u8 {
+                // The same transaction with a single price.
+                env.tx_type = TransactionType::AccessList as u8;
+            }
+        }
+        env
+    }
+}

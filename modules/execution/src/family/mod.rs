@@ -1,0 +1,279 @@
+//! What a family of chains decides about execution: the rules of a block, what happens as it opens and closes, how each
+//! transaction is treated, and who pays for it and is paid.
+//!
+//! The steps of a block (`block/execution.rs`) are the same for every family. They ask the [`ChainFamily`], which is
+//! chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait objects: a block costs one
+//! allocation and a transaction a few indirect calls, beside microseconds of execution. Transactions without [`Fees`] of
+//! their own run in the EVM directly.
+
+mod calls;
+mod conventions;
+mod ethereum;
+mod fees;
+mod traces;
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, Bytes};
+use revm::{
+    Inspector,
+    context::{
+        BlockEnv, TxEnv,
+        result::{ExecResultAndState, ExecutionResult},
+    },
+    interpreter::{CallInputs, InterpreterResult, interpreter::EthInterpreter},
+    state::EvmState,
+};
+use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
+use tenon_chain::{ChainSpec, TrieUpdate};
+
+use crate::{ExecutionError, TransactionRejection};
+
+pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
+pub use conventions::{BranchAnnouncement, Conventions, DraftFamily};
+pub use ethereum::EthereumFamily;
+pub use fees::Fees;
+pub use traces::{TraceFamily, TracerDialect};
+
+pub use crate::{
+    block::{
+        AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
+        HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
+        Precompiles, StateError, Step, Stopped, access_list, block_env_of_every_family, gas_table_of_eip_1283,
+        system_call,
+    },
+    call::{
+        CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
+        exceeds_allowance, invalid_transaction_text, revert_failure, write_override,
+    },
+};
+pub use revm::context::transaction::AccessList;
+
+/// The EVM's result of a transaction.
+pub type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
+
+/// The rules of one chain in which families differ.
+pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
+    /// The chain's forks and constants.
+    fn spec(&self) -> &Arc<ChainSpec>;
+
+    /// The rules of a block with this header.
+    ///
+    /// # Errors
+    /// The header lacks an item of its fork, or the schedule mixes rules in a way that is not supported.
+    fn rules(&self, header: &Header) -> Result<BlockRules, ExecutionError>;
+
+    /// What instructions see of a block.
+    fn block_env(&self, rules: &BlockRules, header: &Header, author: Address) -> BlockEnv;
+
+    /// Opens a block: everything that comes before its first transaction and is not a call of a system contract.
+    ///
+    /// # Errors
+    /// The block is invalid, needs a rule that is not supported, or the database failed.
+    fn open(&self, block: &Opening<'_>, evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError>;
+
+    /// Runs a transaction that pays these fees.
+    ///
+    /// # Errors
+    /// It is not valid, the run was interrupted, or the state could not be read.
+    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure>;
+}
+
+/// A block to be opened.
+pub struct Opening<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// Receiver of its rewards.
+    pub author: Address,
+    /// Where it comes from.
+    pub origin: BlockOrigin<'a>,
+}
+
+/// Where a block that is opened comes from.
+#[derive(Clone, Copy)]
+pub enum BlockOrigin<'a> {
+    /// A whole block over its parent: every opening step is executed.
+    Whole {
+        /// The chain below.
+        chain: &'a dyn ChainReader,
+        /// Its engine.
+        engine: &'a dyn ConsensusEngine,
+        /// The block.
+        block: &'a RecoveredBlock,
+        /// Its parent.
+        parent: &'a SealedHeader,
+    },
+    /// A header alone, of a new block or of a single transaction: steps that depend on the block's transactions are not
+    /// executed, and a block that would need them is refused.
+    Header,
+    /// A block that is replayed for a trace: those steps are skipped as by the reference, and nothing is refused.
+    Replayed {
+        /// The chain below.
+        chain: &'a Arc<dyn ChainReader>,
+        /// Its engine.
+        engine: &'a Arc<dyn ConsensusEngine>,
+        /// The block's parent.
+        parent: &'a SealedHeader,
+    },
+    /// A simulated block: those steps are skipped, and nothing is refused.
+    Simulated,
+}
+
+/// How a block treats a transaction.
+pub enum Treatment {
+    /// It is not executed in the EVM, but by [`FamilyBlock::apply_intercepted`].
+    Intercepted,
+    /// It runs in the EVM, with these fees; as on Ethereum if `None`.
+    Executed(Option<Fees>),
+}
+
+/// What a family keeps between the transactions of one block. The provided methods are Ethereum's: nothing to do.
+pub trait FamilyBlock: Send {
+    /// Decides the treatment of the next transaction.
+    ///
+    /// # Errors
+    /// [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
+    fn treat(
+        &mut self,
+        _transaction: &Transaction,
+        _sender: Address,
+        _evm: &mut AnyEvm<'_>,
+    ) -> Result<Treatment, TransactionRejection> {
+        Ok(Treatment::Executed(None))
+    }
+
+    /// The fees of the next transaction when traced as a message.
+    ///
+    /// # Errors
+    /// See [`FamilyBlock::treat`].
+    fn message_fees(&self, _transaction: &Transaction) -> Result<Option<Fees>, TransactionRejection> {
+        Ok(None)
+    }
+
+    /// Prepares the EVM's state for the next executed transaction.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn before_execution(&self, _context: &mut BlockContext) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Completes what the previous transaction left open; called before the changes of this one are committed.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn before_commit(&mut self, _after: &EvmState, _state: &mut BlockState) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Charges what an executed transaction owes beside its gas; called after its changes are committed.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn after_execution(&mut self, _done: &Executed<'_>, _state: &mut BlockState) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Applies an intercepted transaction; returns the logs of its receipt.
+    ///
+    /// # Errors
+    /// See [`FamilyBlock::treat`].
+    fn apply_intercepted(
+        &mut self,
+        _transaction: &Transaction,
+        _sender: Address,
+        _state: &mut BlockState,
+    ) -> Result<Vec<Log>, TransactionRejection> {
+        Ok(Vec::new())
+    }
+
+    /// Writes everything that is deferred to the next transaction.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn finalise(&mut self, _state: &mut BlockState) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Ends the block, before rewards; returns changes of a trie beside the state's.
+    ///
+    /// # Errors
+    /// The block needs something that is not supported, or the database failed.
+    fn close(self: Box<Self>, _state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
+        Ok(None)
+    }
+}
+
+/// A transaction that was executed.
+pub struct Executed<'a> {
+    /// What was paid, and by whom.
+    pub fees: &'a Fees,
+    /// Its sender.
+    pub sender: Address,
+    /// Gas that it used.
+    pub gas_used: u64,
+    /// Whether its outermost frame succeeded.
+    pub has_succeeded: bool,
+}
+
+/// Precompiled contracts beside those of a fork.
+pub trait ExtraPrecompiles: Sync {
+    /// Their addresses.
+    fn addresses(&self) -> &'static [Address];
+
+    /// Returns whether the contract answers from the chain's records ([`ContractRecords`]).
+    fn reads_records(&self, contract: Address) -> bool;
+
+    /// Runs one of them. `records` are those that it may read, if any.
+    ///
+    /// # Errors
+    /// The name of a contract that this node cannot execute: its caller's block is refused. `Interrupt::MARK` if the run
+    /// must stop. A record that cannot be read ends the run with the context's error.
+    fn run(
+        &self,
+        contract: Address,
+        context: &mut BlockContext,
+        inputs: &CallInputs,
+        records: Option<&dyn ContractRecords>,
+    ) -> Result<InterpreterResult, String>;
+
+    /// Why one of them failed on this input, with the reference's text; `None` for other contracts.
+    fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str>;
+}
+
+/// What precompiled contracts of a family read of the chain, beside the state.
+pub trait ContractRecords: Send + Sync {
+    /// The contract's answer to an input.
+    ///
+    /// # Errors
+    /// The database failed, or is damaged.
+    fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError>;
+}
+
+/// Runs a transaction with these fees; like Ethereum if `None`.
+pub(crate) fn transact<I>(
+    family: &dyn ChainFamily,
+    evm: &mut BlockEvm<I>,
+    transaction: TxEnv,
+    fees: Option<&Fees>,
+) -> Result<Outcome, EvmFailure> {
+    use revm::ExecuteEvm;
+    match fees {
+        None => evm.transact(transaction),
+        Some(fees) => family.transact(&mut AnyEvm::plain(evm), transaction, fees),
+    }
+}
+
+/// Like [`transact`], with the EVM's inspector.
+pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
+    family: &dyn ChainFamily,
+    evm: &mut BlockEvm<I>,
+    transaction: TxEnv,
+    fees: Option<&Fees>,
+) -> Result<Outcome, EvmFailure> {
+    use revm::InspectEvm;
+    match fees {
+        None => evm.inspect_tx(transaction),
+        Some(fees) => AnyEvm::with_inspected(evm, |evm| family.transact(evm, transaction, fees)),
+    }
+}

@@ -1,0 +1,175 @@
+//! Every rule of the exchange that is only outlined is refused by name in the first block that needs it; anything
+//! without effect passes.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes, U256};
+use tenon_api::{
+    Account, BlockNumber, EMPTY_ROOT_HASH, NativeSeal, StateReader, StoreError, TransactionPayload,
+    TransactionSignature,
+};
+use tenon_chain::{ChainSpec, Genesis};
+use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
+
+use super::*;
+use tenon_execution::{
+    Executor,
+    family::{BlockExecution, BlockOrigin, Interrupt},
+};
+
+const AUTHOR: Address = Address::repeat_byte(0xaa);
+const STRANGER: Address = Address::repeat_byte(0xbb);
+/// First block of the exchange's time in these tests.
+const FIRST: u64 = 1_000;
+/// End of the exchange's time.
+const END: u64 = 5_000;
+
+/// A state with this many registered relayers, and nothing else.
+struct Relayers(u64);
+
+impl StateReader for Relayers {
+    fn account(&self, _: Address) -> Result<Option<Account>, StoreError> {
+        Ok(Some(Account { nonce: 1, ..Account::default() }))
+    }
+
+    fn storage(&self, contract: Address, slot: B256) -> Result<U256, StoreError> {
+        let registration = spec().native.as_ref().unwrap().contracts.relayer_registration;
+        let is_count = contract == registration && slot == B256::from(RELAYER_COUNT);
+        Ok(if is_count { U256::from(self.0) } else { U256::ZERO })
+    }
+
+    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(Some(Bytes::new()))
+    }
+
+    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(None)
+    }
+}
+
+fn spec() -> Arc<ChainSpec> {
+    let text = r#"{"config":{"chainId":4711,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1",
+        "gasLimit":"0x47b760","alloc":{}}"#;
+    let mut spec = Genesis::from_json(text.as_bytes()).unwrap().spec;
+    let native = Arc::make_mut(&mut spec).native.as_mut().unwrap();
+    (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, END);
+    spec
+}
+
+/// The verdict on a block of this height, with this many relayers and these transactions: each a receiver, a sender and
+/// data.
+fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])]) -> Result<usize, String> {
+    let spec = spec();
+    let header =
+        Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
+    let executor = Executor::new(crate::family_of(&spec));
+    let state = executor.state_over(Arc::new(Relayers(relayers)));
+    let mut execution =
+        BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)
+            .map_err(|error| error.to_string())?;
+    for (to, sender, input) in transactions {
+        let transaction = Transaction {
+            hash: B256::ZERO,
+            chain_id: None,
+            nonce: 1,
+            gas_limit: 40_000_000,
+            to: Some(*to),
+            value: U256::ZERO,
+            input: Bytes::copy_from_slice(input),
+            payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
+            signature: TransactionSignature { v: 27, r: U256::ONE, s: U256::ONE },
+        };
+        execution.run_transaction(&transaction, *sender).map_err(|error| error.to_string())?;
+    }
+    assert!(execution.receipts().iter().all(|receipt| receipt.gas_used == 0 && receipt.logs.len() == 1));
+    Ok(execution.receipts().len())
+}
+
+const ORDER: &[u8] = br#"{"Data":[{"Order":"wA=="}],"Timestamp":1,"TxHash":"0x00"}"#;
+
+#[test]
+fn a_batch_with_orders_is_refused_by_name_from_any_sender() {
+    let cases = [
+        (TRADING, "orders of the historic exchange (spec/chain.md 6.4)"),
+        (LENDING, "lending on the historic exchange (spec/chain.md 6.5)"),
+    ];
+    for (to, what) in cases {
+        for sender in [AUTHOR, STRANGER] {
+            let found = verdict(FIRST, 0, &[(to, sender, ORDER)]).unwrap_err();
+            assert!(found.contains(what), "{found}");
+        }
+        let other_spellings: [&[u8]; 4] = [
+            br#"{"dATA":[1]}"#,
+            br#" {"Data":{"Order":"wA=="}}"#,
+            br#"{"Data":[],"data":[{}]}"#,
+            br#"{"Data":[{"Order":"wA=="}"#,
+        ];
+        for batch in other_spellings {
+            assert!(verdict(FIRST, 0, &[(to, STRANGER, batch)]).is_err(), "{}", String::from_utf8_lossy(batch));
+        }
+    }
+}
+
+#[test]
+fn undecodable_and_empty_batches_have_no_effect() {
+    let batches: [&[u8]; 7] = [
+        b"",
+        b"\x00\x01",
+        b"[]",
+        b"\"Data\"",
+        br#"{"Data":[],"Timestamp":1}"#,
+        br#"{"data":null}"#,
+        br#"{"Orders":[1]}"#,
+    ];
+    for batch in batches {
+        for to in [TRADING, LENDING] {
+            assert_eq!(verdict(FIRST, 0, &[(to, STRANGER, batch)]), Ok(1), "{}", String::from_utf8_lossy(batch));
+        }
+    }
+    assert_eq!(verdict(FIRST, 0, &[(LENDING_FINALIZED, AUTHOR, br#"{"Liquidated":["0x01"]}"#)]), Ok(1));
+}
+
+#[test]
+fn only_the_authors_roots_count_and_must_be_empty() {
+    let (empty, other) = (EMPTY_ROOT_HASH.to_vec(), vec![7; 32]);
+    for passed in [vec![], vec![1; 31], empty.clone(), [empty.clone(), empty.clone()].concat()] {
+        assert_eq!(verdict(FIRST, 0, &[(EXCHANGE_ROOTS, AUTHOR, &passed)]), Ok(1));
+    }
+    for refused in [other.clone(), [empty.clone(), other.clone()].concat(), [other, empty].concat()] {
+        let found = verdict(FIRST, 0, &[(EXCHANGE_ROOTS, AUTHOR, &refused)]).unwrap_err();
+        assert!(found.contains("a state of the historic exchange that is not empty (spec/chain.md 6.3)"), "{found}");
+        assert_eq!(verdict(FIRST, 0, &[(EXCHANGE_ROOTS, STRANGER, &refused)]), Ok(1));
+    }
+}
+
+#[test]
+fn an_epoch_that_would_record_prices_is_refused_by_name() {
+    let text = "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)";
+    let found = verdict(1_800, 1, &[]).unwrap_err();
+    assert!(found.contains(text), "{found}");
+    for (number, relayers) in [(1_800, 0), (1_801, 1), (END, 1), (900, 1)] {
+        assert_eq!(verdict(number, relayers, &[]), Ok(0), "block {number} with {relayers} relayers");
+    }
+}
+
+#[test]
+fn outside_its_time_the_exchange_has_no_effect() {
+    // The transactions are ordinary ones there, and use gas.
+    let spec = spec();
+    let native = spec.native.as_ref().unwrap();
+    let transaction = |to| Transaction {
+        hash: B256::ZERO,
+        chain_id: None,
+        nonce: 0,
+        gas_limit: 21_000,
+        to: Some(to),
+        value: U256::ZERO,
+        input: Bytes::from_static(ORDER),
+        payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
+        signature: TransactionSignature { v: 27, r: U256::ONE, s: U256::ONE },
+    };
+    for (number, is_judged) in [(FIRST - 1, false), (FIRST, true), (END - 1, true), (END, false)] {
+        let verdict = check_transaction(native, number, AUTHOR, &transaction(TRADING), STRANGER);
+        assert_eq!(verdict.is_err(), is_judged, "block {number}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Differences of native chains from Ethereum in executing a block (`docs/spec/chain.md` 3 to 6).
+//!
+//! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
+//! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
+//! EVM handler (`handler`), which empty accounts are written back (`frames`), what invalidates a block
+//! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the
+//! order of all these in a block (`block`). Of calls: the message and its checks (`message`), state overrides
+//! (`overrides`), estimates (`estimate`). [`NativeFamily`] is what the room of execution asks.
+//!
+//! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
+//!
+//! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
+
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod block;
+mod estimate;
+mod exchange;
+mod family;
+mod fees;
+mod frames;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod handler;
+mod history;
+mod instructions;
+mod interception;
+mod message;
+mod overrides;
+mod precompiles;
+mod schedule;
+mod sponsorship;
+mod token_test;
+
+use exchange::Prices;
+pub use family::NativeFamily;
+
+use std::sync::Arc;
+
+use tenon_chain::ChainSpec;
+use tenon_execution::family::{ChainFamily, EthereumFamily};
+
+/// The family of a chain: native, or Ethereum's.
+pub fn family_of(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
+    match NativeFamily::of(spec) {
+        Some(native) => Arc::new(native),
+        None => Arc::new(EthereumFamily::new(Arc::clone(spec))),
+    }
+}
+
+#[cfg(test)]
+mod prague_tests;
