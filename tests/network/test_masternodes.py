@@ -142,3 +142,29 @@ def test_a_key_file_that_others_can_read_and_one_that_is_none_stop_the_start(tmp
         told = told if isinstance(told, str) else told.decode()
         assert failed.returncode == 2 and reason in told, told
         assert masternodes()[0]["privateKey"][2:] not in told
+
+
+def test_a_key_in_the_keystore_votes_once_its_account_is_unlocked(tmp_path):
+    accounts = masternodes()
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        (tmp_path / "password").write_text("for this test")
+        in_wallet = signer_of(accounts[0])
+        nodes, known = [], []
+        for index, account in enumerate(accounts[:3]):
+            key, datadir = key_file(tmp_path / f"key-{index}", account), tmp_path / f"node-{index}"
+            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES]
+            if index == 0:
+                common = ["--datadir", datadir, "--lightkdf", "--password", tmp_path / "password"]
+                run("account", "import", key, *common)
+                key.unlink()
+                flags += ["--masternode.account", in_wallet, "--unlock", in_wallet, "--password", tmp_path / "password"]
+            else:
+                flags += ["--masternode.key", key]
+            flags += ["--p2p.static", ",".join(known)] if known else []
+            nodes.append(stack.enter_context(Node("run", *flags, datadir=datadir)))
+            known.append(enode(nodes[-1]))
+        # Three of four are the quorum: nothing goes on without it.
+        signers = {signer_of(account) for account in accounts[:3]}
+        wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
+        wait_for(lambda: finalized(nodes[1]), bool, seconds=60)
