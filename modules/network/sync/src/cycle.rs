@@ -9,7 +9,7 @@ use tenon_network_wire::limits::MAX_HEADERS;
 use crate::bodies::BlockQueue;
 use crate::headers::{HeaderChain, Mismatch, check_links};
 use crate::peers::HeaderPurpose;
-use crate::sync::{LocalChain, LocalHead};
+use crate::port::{LocalChain, LocalHead};
 
 /// Where a cycle stands.
 #[derive(Debug)]

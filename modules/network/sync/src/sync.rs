@@ -8,12 +8,13 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{Block, BlockVerdict, FailedBlock, SealedHeader};
 use tenon_network_identity::NodeId;
 use tenon_network_peers::Fault;
-use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
+use tenon_network_wire::{Announced, HeaderOrigin, HeaderRequest};
 
 use crate::cycle::{Cycle, Stage, Step};
 use crate::fetcher::{Fetcher, Wanted};
 use crate::headers::{FillProblem, Mismatch, SEGMENT};
 use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
+use crate::port::{Action, CheckedBody, LocalChain, Question};
 
 /// After a failure of this node's own, the next cycle waits so long.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
@@ -21,107 +22,6 @@ const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE_ROUND_TRIPS: u32 = 4;
 /// Shortest time before a question is asked of another peer as well.
 const MIN_PATIENCE: Duration = Duration::from_millis(400);
-
-/// The stored chain. Every method is a point read.
-pub trait LocalChain {
-    /// The head.
-    fn head(&self) -> LocalHead;
-    /// The last block that consensus will not undo: height and hash. The genesis block, if the engine knows no other.
-    fn committed(&self) -> (u64, B256);
-    /// Hash of the canonical block of this height.
-    fn canonical_hash(&self, number: u64) -> Option<B256>;
-    /// Whether this block is stored, on any branch.
-    fn is_stored(&self, hash: &B256) -> bool;
-    /// Sum of difficulties up to and including a stored block.
-    fn total_difficulty(&self, hash: &B256) -> Option<U256>;
-}
-
-/// The stored chain's head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalHead {
-    /// Its height.
-    pub number: u64,
-    /// Its hash.
-    pub hash: B256,
-    /// Sum of difficulties up to and including it.
-    pub total_difficulty: U256,
-}
-
-/// What to ask a peer for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Headers.
-    Headers(HeaderRequest),
-    /// Bodies of these blocks.
-    Bodies(Vec<B256>),
-}
-
-/// A body with what binds it to its header, computed where it was decoded.
-#[derive(Clone, Debug)]
-pub struct CheckedBody {
-    /// Root of the transactions.
-    pub transactions_root: B256,
-    /// Hash of the uncles.
-    pub ommers_hash: B256,
-    /// The body.
-    pub body: BlockBody,
-    /// About how many bytes it has.
-    pub bytes: u64,
-}
-
-impl CheckedBody {
-    /// Whether it is the body of this header.
-    pub fn belongs_to(&self, header: &SealedHeader) -> bool {
-        self.transactions_root == header.transactions_root && self.ommers_hash == header.ommers_hash
-    }
-}
-
-/// What the owner has to do.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// Ask a peer.
-    Ask {
-        /// The peer.
-        peer: NodeId,
-        /// What for.
-        question: Question,
-    },
-    /// A peer has shown the header of its head.
-    Height {
-        /// The peer.
-        peer: NodeId,
-        /// The head's hash.
-        head: B256,
-        /// Its height.
-        number: u64,
-    },
-    /// A peer did something wrong.
-    Fault {
-        /// The peer.
-        peer: NodeId,
-        /// How bad it is.
-        fault: Fault,
-        /// What it did.
-        reason: &'static str,
-    },
-    /// Start an import. Its end is told by [`ChainSync::import_ended`].
-    BeginImport,
-    /// The next block of the import.
-    Import(Box<Block>),
-    /// The import has all blocks.
-    EndImport,
-    /// Check the header ([`ChainSync::header_judged`]), and insert the block if it is right ([`ChainSync::inserted`]).
-    Judge(Arc<Block>),
-    /// Send a block to these peers: its header is right.
-    Relay {
-        /// The block.
-        block: Arc<Block>,
-        /// Sum of difficulties up to and including it.
-        total_difficulty: U256,
-        /// Peers that do not have it.
-        to: Vec<NodeId>,
-    },
-}
 
 /// How far a cycle is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,8 +145,7 @@ impl ChainSync {
         }
     }
 
-    /// A peer has a vote or a certificate for a block: it is asked for that block, unless the block comes by itself. A block that
-    /// found no room on its way is sent by nobody a second time.
+    /// A peer has a vote or a certificate for a block, and is asked for it unless it comes by itself: nobody sends it twice.
     pub fn mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
         if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
             self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);
@@ -351,9 +250,8 @@ impl ChainSync {
             return;
         }
         let Some(header) = self.fetcher.header_of(&hash) else { return };
-        let is_empty = header.transactions_root == tenon_api::EMPTY_ROOT_HASH
-            && header.ommers_hash == tenon_api::EMPTY_OMMERS_HASH;
-        if is_empty {
+        let roots = (header.transactions_root, header.ommers_hash);
+        if roots == (tenon_api::EMPTY_ROOT_HASH, tenon_api::EMPTY_OMMERS_HASH) {
             let block = tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None);
             self.take_block(Arc::new(block), peer, chain, now);
         }

@@ -11,8 +11,9 @@ use tenon_native_consensus::{BlockInfo, SyncInfo, Timeout, Vote, recover, timeou
 
 use tenon_network_wire::Announced;
 
+use super::links::Message;
 use super::observer::round_of;
-use super::world::{Event, Message, World};
+use super::world::{Event, World};
 
 /// Milliseconds between two lies.
 const PAUSE: std::ops::Range<u64> = 200..2_500;
@@ -87,7 +88,7 @@ impl World {
     pub(super) fn lie(&mut self, who: usize) {
         let later = self.now + self.random.random_range(PAUSE);
         let Some(state) = self.nodes[who].state().cloned() else {
-            self.plan_lie(later, who);
+            self.at(later, who, Event::Lies);
             return;
         };
         let ahead = state.round + self.random.random_range(0..30);
@@ -117,11 +118,7 @@ impl World {
             }
             _ => self.send_a_wrong_block(who),
         }
-        self.plan_lie(later, who);
-    }
-
-    fn plan_lie(&mut self, time: u64, who: usize) {
-        self.plan_event(time, who, Event::Lies);
+        self.at(later, who, Event::Lies);
     }
 
     /// One masternode's signature as often as a quorum takes.

@@ -9,6 +9,7 @@
 //! `TENON_SEED=<number>` repeats one run, `TENON_SIMULATIONS` is the number of runs (200; 10,000 in the long form).
 
 mod lies;
+mod links;
 mod node;
 mod observer;
 mod ports;
