@@ -13,7 +13,7 @@ import pytest
 from conftest import NAMESPACES, wait_for
 from links import Link
 from reference_node import REFERENCE, free_port
-from tenon_node import Node, folder, unpacked
+from tenon_node import Node, unpacked
 from test_live import number, start_masternode
 from test_masternodes import finalized, key_file, last_makers, masternodes, signer_of
 
@@ -85,9 +85,6 @@ class Mixed:
     def across(self, side):
         return [link for (one, other), link in self.links.items() if (one in side) != (other in side)]
 
-    def heights(self):
-        return [number(node) for node in self.nodes]
-
     def check(self, committed):
         """All nodes have the same block at a committed height."""
         for node in self.nodes:
@@ -151,13 +148,10 @@ def test_a_stopped_reference_nodes_key_goes_on_in_this_node(tmp_path):
         wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)
         network.kill(1)
         network.goes_on(watched)
-        with folder() as path:
-            network.start_own(1, path / "taken-over")
-            network.own = 2
-            for (_, other), link in network.links.items():
-                if other == 1:
-                    link.target = network.ports[1]
-            # The node that dials it knows it by the identifier of the one before.
-            watched.call("admin_addPeer", f"enode://{network.ids[1]}@127.0.0.1:{network.links[0, 1].port}")
-            wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)
-            network.check(network.goes_on(watched))
+        network.start_own(1, tmp_path / "taken-over")
+        network.own = 2
+        network.links[0, 1].target = network.ports[1]
+        # The node that dials it knows it by the identifier of the one before.
+        watched.call("admin_addPeer", f"enode://{network.ids[1]}@127.0.0.1:{network.links[0, 1].port}")
+        wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)
+        network.check(network.goes_on(watched))
