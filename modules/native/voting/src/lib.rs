@@ -6,8 +6,8 @@
 //! [`RoundMessages`].
 //!
 //! Invariants: what this node signs in a round is on the disk before it leaves; it never signs two votes or two blocks of a round,
-//! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once, and what comes too
-//! early is kept within a bound; a failure of a message is never one of the node.
+//! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once in a countdown, and
+//! what comes too early is kept within a bound; a failure of a message is never one of the node.
 
 #![forbid(unsafe_code)]
 
