@@ -59,6 +59,7 @@ for part in $parts; do
             ;;
         clients)
             TENON_MALFORMED=$(part_of 10000) TENON_IDLE=$(part_of 5000) faults "$release" tests/faults/test_front_ends.py
+            faults "$release" tests/network/test_hostile_votes.py tests/network/test_peer.py -k "forged or hostile or flood or frames"
             ;;
         spoiled) TENON_SPOILED=$(part_of 100000) faults "$release" tests/faults/test_spoiled_requests.py ;;
         # The same scan of the release, which keeps its memory otherwise.

@@ -41,9 +41,15 @@ class Reference:
         flags = ["--datadir", path, "--networkid", "5151", "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
         flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", namespaces]
         flags += ["--ws=false", "--cache", "128", *arguments]
+        self.begun_with = (path, genesis, *arguments)
         self.process = subprocess.Popen([REFERENCE, *map(str, flags)], stdout=self.log, stderr=self.log)
         self.connection = None
         wait_for(self.is_up, bool)
+
+    def again(self):
+        """The same node, started once more after its end, on other ports."""
+        self.end()
+        return Reference(*self.begun_with)
 
     def is_up(self):
         self.check()

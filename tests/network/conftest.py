@@ -7,7 +7,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "recorded")]
+sys.path[:0] = [str(ROOT), str(ROOT / "recorded"), str(ROOT / "faults")]
 
 import chains  # noqa: E402
 from reference_node import wait_for  # noqa: E402, F401

@@ -8,7 +8,7 @@ import urllib.request
 
 import chains
 from conftest import NETWORK, enode, run, wait_for
-from tenon_node import Node, unpacked
+from tenon_node import Node, RpcError, unpacked
 
 
 NAMESPACES = ["--http.api", "eth,net,web3,admin,debug,XDPoS", "--auth.namespaces", ""]
@@ -32,8 +32,29 @@ def metrics(node):
     return {name: float(value) for name, value in (re.match(r"(\S+) (\S+)", line).groups() for line in lines if line[0] != "#")}
 
 
-def makers(node, first, last):
-    return [node.call("eth_getBlockByNumber", hex(height), False)["miner"].lower() for height in range(first, last)]
+def finalized(node):
+    """Height of the last committed block; 0 before the first."""
+    try:
+        return int(node.call("eth_getBlockByNumber", "finalized", False)["number"], 16)
+    except RpcError:
+        return 0
+
+
+def last_makers(node, count):
+    """Who has made the last blocks."""
+    head = number(node)
+    blocks = [node.call("eth_getBlockByNumber", hex(height), False) for height in range(max(1, head - count + 1), head + 1)]
+    return {block["miner"].lower() for block in blocks if block}
+
+
+def waiting_without(node, signer):
+    """A round's timeouts that wait, and this signer's is not among them; `None` if there are none."""
+    pools = node.call("XDPoS_getLatestPoolStatus")["timeout"].values()
+    return next((pool for pool in pools if signer in [address.lower() for address in pool["MissingSigners"]]), None)
+
+
+def signer_of(account):
+    return account["address"].lower()
 
 
 def key_file(path, account, mode=0o600):
@@ -44,6 +65,7 @@ def key_file(path, account, mode=0o600):
 
 def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
     accounts = masternodes()
+    signers = {signer_of(account) for account in accounts}
     with contextlib.ExitStack() as stack:
         genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
         nodes, known = [], []
@@ -54,33 +76,35 @@ def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
                 flags += ["--p2p.static", ",".join(known)]
             nodes.append(stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}")))
             known.append(enode(nodes[-1]))
-        wait_for(lambda: number(nodes[0]), lambda height: height >= 18, seconds=90)
-        hashes = [node.call("eth_getBlockByNumber", hex(17), False)["hash"] for node in nodes]
-        assert len(set(hashes)) == 1, hashes
-        assert set(makers(nodes[0], 9, 18)) == {account["address"].lower() for account in accounts}
-        finalized = int(nodes[0].call("eth_getBlockByNumber", "finalized", False)["number"], 16)
-        assert number(nodes[0]) - finalized <= 4, "three blocks of consecutive rounds commit the first"
+        # A node whose start took long joins some rounds later: all four have made one of the last eight blocks.
+        wait_for(lambda: last_makers(nodes[0], 8), lambda found: found == signers, seconds=120)
+        # Three blocks of consecutive rounds commit the first; a machine that is busy may miss rounds for a while.
+        wait_for(lambda: number(nodes[0]) - finalized(nodes[0]), lambda distance: distance <= 4, seconds=60)
+        committed = finalized(nodes[0])
+        for node in nodes:
+            wait_for(lambda node=node: finalized(node), lambda height: height >= committed)
+        hashes = {node.call("eth_getBlockByNumber", hex(committed), False)["hash"] for node in nodes}
+        assert len(hashes) == 1, hashes
         counted = metrics(nodes[0])
         for message in ["Vote", "NewBlock", "Status"]:
             for direction in ["received", "sent"]:
                 labels = f'{{message="{message}",direction="{direction}"}}'
                 assert counted[f"tenon_network_bytes_total{labels}"] > counted[f"tenon_network_messages_total{labels}"] > 0
-        assert counted["tenon_voting_round"] >= 18 and counted["tenon_voting_blocks_total"] >= 3
+        assert counted["tenon_voting_round"] >= committed and counted["tenon_voting_blocks_total"] > 0
         for direction in ["received", "sent"]:
             assert counted[f'tenon_voting_messages_total{{kind="vote",direction="{direction}"}}'] > 0
-        assert counted["tenon_voting_block_to_vote_seconds_count"] >= 5
+        assert counted["tenon_voting_block_to_vote_seconds_count"] > 0
         assert counted["tenon_network_bans_total"] == 0
 
         nodes[3].kill()
         begun = number(nodes[0])
-        wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 8, seconds=90)
-        assert accounts[3]["address"].lower() not in makers(nodes[0], begun + 2, begun + 8)
+        wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 8, seconds=120)
+        # What it had made before may still be on its way.
+        wait_for(lambda: last_makers(nodes[0], 6), lambda found: found == signers - {signer_of(accounts[3])}, seconds=60)
         assert metrics(nodes[0])["tenon_voting_failed_rounds_total"] > counted["tenon_voting_failed_rounds_total"]
         # Three of four are the quorum: with two left, the timeouts of a round wait, and are shown.
         nodes[2].kill()
-        shown = wait_for(lambda: nodes[0].call("XDPoS_getLatestPoolStatus"), lambda pools: pools["timeout"], seconds=30)
-        [(name, members)] = list(shown["timeout"].items())[:1]
-        assert accounts[3]["address"].lower() in [address.lower() for address in members["MissingSigners"]], (name, members)
+        members = wait_for(lambda: waiting_without(nodes[0], signer_of(accounts[2])), bool, seconds=60)
         assert members["CurrentNumber"] == len(members["CurrentSigners"]) > 0
         assert all("STOPS SIGNING" not in node.log_path.read_text(errors="replace") for node in nodes)
 
@@ -118,3 +142,29 @@ def test_a_key_file_that_others_can_read_and_one_that_is_none_stop_the_start(tmp
         told = told if isinstance(told, str) else told.decode()
         assert failed.returncode == 2 and reason in told, told
         assert masternodes()[0]["privateKey"][2:] not in told
+
+
+def test_a_key_in_the_keystore_votes_once_its_account_is_unlocked(tmp_path):
+    accounts = masternodes()
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        (tmp_path / "password").write_text("for this test")
+        in_wallet = signer_of(accounts[0])
+        nodes, known = [], []
+        for index, account in enumerate(accounts[:3]):
+            key, datadir = key_file(tmp_path / f"key-{index}", account), tmp_path / f"node-{index}"
+            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES]
+            if index == 0:
+                common = ["--datadir", datadir, "--lightkdf", "--password", tmp_path / "password"]
+                run("account", "import", key, *common)
+                key.unlink()
+                flags += ["--masternode.account", in_wallet, "--unlock", in_wallet, "--password", tmp_path / "password"]
+            else:
+                flags += ["--masternode.key", key]
+            flags += ["--p2p.static", ",".join(known)] if known else []
+            nodes.append(stack.enter_context(Node("run", *flags, datadir=datadir)))
+            known.append(enode(nodes[-1]))
+        # Three of four are the quorum: nothing goes on without it.
+        signers = {signer_of(account) for account in accounts[:3]}
+        wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
+        wait_for(lambda: finalized(nodes[1]), bool, seconds=60)

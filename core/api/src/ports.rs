@@ -44,6 +44,8 @@ pub trait RoundMessages: Send + Sync {
 pub trait RoundNetwork: Send + Sync {
     /// Sends a message to every peer that does not have it.
     fn broadcast(&self, message: RoundMessage);
+    /// Sends a message to every peer, also to those that were sent it before and may not have looked at it.
+    fn repeat(&self, message: RoundMessage);
     /// Sends a block that this node made to every peer.
     fn announce(&self, block: Arc<Block>, total_difficulty: U256);
 }

@@ -1,8 +1,8 @@
 //! The actor: gives the replica what happens, and does what it says.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
@@ -15,11 +15,11 @@ use tenon_native_consensus::{
     MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest,
 };
 use tenon_supervisor::{Actor, Mailbox};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::early::{Early, MAX_ROUNDS_AHEAD};
 use crate::proposer::{Proposer, Turn};
+use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
 /// Messages of a kind that are remembered, so that each is looked at once.
@@ -70,8 +70,7 @@ enum Signing {
 
 pub(crate) struct VotingActor {
     ports: VotingPorts,
-    runtime: Handle,
-    mailbox: Arc<OnceLock<Mailbox<Input>>>,
+    timing: Box<dyn Timing>,
     /// `None` while the head is one of engine v1, or not readable.
     replica: Option<Replica>,
     signing: Signing,
@@ -82,7 +81,10 @@ pub(crate) struct VotingActor {
     at_start: VotingState,
     early: Early,
     proposer: Proposer,
+    /// Messages of peers that were looked at, by kind.
     seen: [LruCache<B256, ()>; 3],
+    /// Messages that this node has sent: an echo is not looked at.
+    sent: LruCache<B256, ()>,
     countdown: u64,
     /// The time for which a proposal is planned.
     planned: Option<Duration>,
@@ -94,17 +96,11 @@ pub(crate) struct VotingActor {
 }
 
 impl VotingActor {
-    pub(crate) fn new(
-        ports: VotingPorts,
-        runtime: Handle,
-        mailbox: Arc<OnceLock<Mailbox<Input>>>,
-        counts: Arc<VotingCounts>,
-    ) -> Self {
+    pub(crate) fn new(ports: VotingPorts, timing: Box<dyn Timing>, counts: Arc<VotingCounts>) -> Self {
         let signing = if ports.key.is_some() { Signing::Listening } else { Signing::NoKey };
         Self {
             ports,
-            runtime,
-            mailbox,
+            timing,
             replica: None,
             signing,
             is_syncing: false,
@@ -113,6 +109,7 @@ impl VotingActor {
             early: Early::default(),
             proposer: Proposer::default(),
             seen: [LruCache::new(SEEN), LruCache::new(SEEN), LruCache::new(SEEN)],
+            sent: LruCache::new(SEEN),
             countdown: 0,
             planned: None,
             counts,
@@ -123,12 +120,7 @@ impl VotingActor {
 
     /// Tells itself later.
     fn later(&self, wait: Duration, input: Input) {
-        let Some(mailbox) = self.mailbox.get().cloned() else { return };
-        self.runtime.spawn(async move {
-            tokio::time::sleep(wait).await;
-            // A full mailbox has many other reasons to look at the round.
-            drop(mailbox.try_send(input));
-        });
+        self.timing.later(wait, input);
     }
 
     fn chain(&self) -> Arc<dyn ChainReader> {
@@ -225,7 +217,7 @@ impl VotingActor {
 
     /// Does what the replica said. `signs`: a timeout of this node may be among it.
     fn perform(&mut self, actions: Vec<Action>, signs: bool) {
-        let Some(state) = self.replica.as_ref().map(|replica| replica.state().clone()) else { return };
+        let Some(state) = self.state().cloned() else { return };
         let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
         if (has_voted || signs) && !self.keep(state) {
             return;
@@ -235,9 +227,9 @@ impl VotingActor {
         }
         for action in actions {
             match action {
-                Action::SendVote(vote) => self.broadcast(RoundMessageKind::Vote, &vote),
-                Action::SendTimeout(timeout) => self.broadcast(RoundMessageKind::Timeout, &timeout),
-                Action::SendSyncInfo(info) => self.broadcast(RoundMessageKind::SyncInfo, &info),
+                Action::SendVote(vote) => self.broadcast(RoundMessageKind::Vote, &vote, signs),
+                Action::SendTimeout(timeout) => self.broadcast(RoundMessageKind::Timeout, &timeout, signs),
+                Action::SendSyncInfo(info) => self.broadcast(RoundMessageKind::SyncInfo, &info, signs),
                 Action::StartCountdown(wait) => {
                     self.countdown += 1;
                     self.later(wait, Input::Countdown(self.countdown));
@@ -266,14 +258,18 @@ impl VotingActor {
         }
     }
 
-    fn broadcast(&mut self, kind: RoundMessageKind, message: &dyn Encodable) {
+    /// Sends a message to the peers that do not know it. One of this node's countdown that was sent before goes to all: a peer
+    /// that was busy or synchronising has not looked at it, and would stay behind for ever.
+    fn broadcast(&mut self, kind: RoundMessageKind, message: &dyn Encodable, is_of_countdown: bool) {
         let mut payload = Vec::with_capacity(message.length());
         message.encode(&mut payload);
-        let hash = keccak256(&payload);
-        // What is sent was seen: an echo is not looked at.
-        self.seen[kind as usize].put(hash, ());
+        let was_sent = self.sent.put(keccak256(&payload), ()).is_some();
         self.counts.count_sent(kind);
-        self.ports.network.broadcast(RoundMessage { kind, payload: payload.into() });
+        let message = RoundMessage { kind, payload: payload.into() };
+        match was_sent && is_of_countdown {
+            true => self.ports.network.repeat(message),
+            false => self.ports.network.broadcast(message),
+        }
     }
 
     fn begin_round(&mut self, round: u64) {
@@ -288,8 +284,12 @@ impl VotingActor {
     }
 
     fn receive(&mut self, message: &RoundMessage) {
+        // What is not looked at now may come again.
+        if self.replica.is_none() || self.is_syncing {
+            return;
+        }
         let hash = keccak256(&message.payload);
-        if self.seen[message.kind as usize].put(hash, ()).is_some() || self.replica.is_none() || self.is_syncing {
+        if self.sent.contains(&hash) || self.seen[message.kind as usize].put(hash, ()).is_some() {
             return;
         }
         self.counts.count_received(message.kind);
@@ -303,8 +303,13 @@ impl VotingActor {
         .unwrap_or_else(|error| tracing::debug!(%error, "a message of the voting does not decode"));
     }
 
+    /// Where this node stands in the voting, once that has begun.
+    pub(crate) fn state(&self) -> Option<&VotingState> {
+        self.replica.as_ref().map(Replica::state)
+    }
+
     fn round(&self) -> u64 {
-        self.replica.as_ref().map_or(0, |replica| replica.state().round)
+        self.state().map_or(0, |state| state.round)
     }
 
     /// Whether a gap number is one that an epoch near the head can have (3.4), before any state is read for it.
@@ -402,8 +407,11 @@ impl VotingActor {
     }
 
     fn on_countdown(&mut self) {
+        // What could not be used when it came is looked at again when it is repeated, once in a countdown.
+        self.seen[RoundMessageKind::Timeout as usize].clear();
+        self.seen[RoundMessageKind::SyncInfo as usize].clear();
         // A round that lasts longer has several timeouts.
-        let round = self.replica.as_ref().map(|replica| replica.state().round);
+        let round = self.state().map(|state| state.round);
         if std::mem::replace(&mut self.failed_round, round) != round {
             self.counts.count_failed_round();
         }
@@ -415,11 +423,8 @@ impl VotingActor {
 
     /// Makes the block of this round, if it is this node's turn and its time has come.
     fn propose(&mut self) {
-        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(|replica| replica.state().clone()))
-        else {
-            return;
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (Some(key), Some(state)) = (self.key(), self.state().cloned()) else { return };
+        let now = self.timing.unix();
         if self.planned.is_some_and(|time| now < time) {
             return;
         }
@@ -481,7 +486,7 @@ impl Actor for VotingActor {
 
     /// After a panic.
     fn started(&mut self) {
-        if self.mailbox.get().is_some() {
+        if self.timing.is_ready() {
             self.begin();
         }
     }

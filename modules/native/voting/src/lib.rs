@@ -6,8 +6,8 @@
 //! [`RoundMessages`].
 //!
 //! Invariants: what this node signs in a round is on the disk before it leaves; it never signs two votes or two blocks of a round,
-//! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once, and what comes too
-//! early is kept within a bound; a failure of a message is never one of the node.
+//! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once in a countdown, and
+//! what comes too early is kept within a bound; a failure of a message is never one of the node.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,9 @@ mod counts;
 mod early;
 mod key_file;
 mod proposer;
+#[cfg(test)]
+mod simulation;
+mod timing;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -32,6 +35,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::actor::{Input, VotingActor};
+use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
 pub use key_file::{KeyFileError, read_key};
 
@@ -82,8 +86,10 @@ impl Voting {
     pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
         let bus = ports.bus.clone();
-        let make =
-            move || Ok(VotingActor::new(ports.clone(), runtime.clone(), Arc::clone(&mailbox), Arc::clone(&counts)));
+        let make = move || {
+            let timing = SystemTiming { runtime: runtime.clone(), mailbox: Arc::clone(&mailbox) };
+            Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts)))
+        };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make)?;
         self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting runs already"))?;

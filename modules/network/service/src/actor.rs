@@ -80,8 +80,8 @@ pub(crate) enum Input {
     HeaderJudged { hash: B256, verdict: BlockVerdict },
     /// A block was inserted, or not.
     Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
-    /// The voting has a message for the peers.
-    Broadcast(RoundMessage),
+    /// The voting has a message for the peers: those that do not know it, or all of them.
+    Broadcast { message: RoundMessage, is_repeated: bool },
     /// This node has made a block.
     Announce(Arc<Block>, U256),
     /// Transactions became pending.
@@ -322,7 +322,7 @@ impl NetworkActor {
             Delivered::Bodies(bodies) => self.sync.bodies(node, bodies, &self.chain, clock.now),
             Delivered::Plain(Delivery::Headers(headers)) => self.sync.headers(node, headers, &self.chain, clock.now),
             Delivered::Plain(Delivery::Block(block, total_difficulty)) => {
-                self.sync.new_block(node, Arc::from(block), total_difficulty, self.chain.head());
+                self.sync.new_block(node, Arc::from(block), total_difficulty, &self.chain, clock.now);
             }
             Delivered::Plain(Delivery::Announced(blocks)) => {
                 self.sync.announced(node, &blocks, &self.chain, clock.now);
@@ -330,7 +330,12 @@ impl NetworkActor {
             Delivered::Plain(Delivery::Transactions(transactions)) => {
                 self.take_transactions(node, transactions, handled);
             }
-            Delivered::Plain(Delivery::Round(message)) => self.take_round_message(node, message, handled),
+            Delivered::Plain(Delivery::Round(message, block)) => {
+                self.take_round_message(node, message, handled);
+                if let Some(block) = block {
+                    self.sync.mentioned(node, block, &self.chain, clock.now);
+                }
+            }
             // Bodies come with their roots.
             Delivered::Plain(Delivery::Bodies { .. }) => {}
         }
@@ -354,8 +359,8 @@ impl NetworkActor {
         }
     }
 
-    fn broadcast(&mut self, message: &RoundMessage) {
-        let (kind, to) = self.rounds.lacking(message);
+    fn broadcast(&mut self, message: &RoundMessage, is_repeated: bool) {
+        let (kind, to) = if is_repeated { self.rounds.all(message) } else { self.rounds.lacking(message) };
         let outgoing = Outgoing { kind, payload: Arc::new(message.payload.to_vec()) };
         to.iter().for_each(|node| self.send_last(node, outgoing.clone()));
     }
@@ -482,7 +487,7 @@ impl NetworkActor {
                     consensus.executed(header, true);
                 }
             }
-            Input::Broadcast(message) => self.broadcast(&message),
+            Input::Broadcast { message, is_repeated } => self.broadcast(&message, is_repeated),
             Input::Announce(block, total_difficulty) => self.sync.relay(block, total_difficulty),
             Input::Pending(told) => {
                 for (node, messages) in self.gossip.tell_all(&told) {

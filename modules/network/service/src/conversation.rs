@@ -9,6 +9,7 @@ use std::time::Duration;
 use alloy_primitives::{B256, U256};
 use alloy_rlp::Encodable;
 use tenon_api::{Block, RoundMessage, RoundMessageKind, SealedHeader, Transaction};
+use tenon_chain::round_messages::BlockInfo;
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::DisconnectReason;
 use tenon_network_wire::{
@@ -64,8 +65,8 @@ pub(crate) enum Delivery {
     Announced(Vec<Announced>),
     /// Transactions.
     Transactions(Vec<Arc<Transaction>>),
-    /// A vote, a timeout, or certificates.
-    Round(RoundMessage),
+    /// A vote, a timeout, or certificates, and the block that they are for.
+    Round(RoundMessage, Option<Announced>),
 }
 
 /// Why this side ends a session.
@@ -145,9 +146,9 @@ impl Conversation {
             Message::Transactions(transactions) | Message::PooledTransactions(transactions) => {
                 Delivery::Transactions(transactions)
             }
-            Message::Vote(vote) => round(RoundMessageKind::Vote, &vote),
-            Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout),
-            Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info),
+            Message::Vote(vote) => round(RoundMessageKind::Vote, &vote, Some(vote.block)),
+            Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout, None),
+            Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info, Some(info.quorum.block)),
             // Answers that nobody waits for, votes for heights that no chain has, and orders, which have no use (`docs/spec/p2p.md` 14.6).
             _ => return Vec::new(),
         };
@@ -171,10 +172,11 @@ impl Conversation {
 }
 
 /// The message as it is passed on: bytes after its first value are not.
-fn round(kind: RoundMessageKind, message: &dyn Encodable) -> Delivery {
+fn round(kind: RoundMessageKind, message: &dyn Encodable, block: Option<BlockInfo>) -> Delivery {
     let mut payload = Vec::with_capacity(message.length());
     message.encode(&mut payload);
-    Delivery::Round(RoundMessage { kind, payload: payload.into() })
+    let block = block.map(|block| Announced { hash: block.hash, number: block.number });
+    Delivery::Round(RoundMessage { kind, payload: payload.into() }, block)
 }
 
 fn end(fault: &SessionFault) -> Step {

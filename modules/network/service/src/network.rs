@@ -231,7 +231,11 @@ impl Network {
 
 impl RoundNetwork for Network {
     fn broadcast(&self, message: RoundMessage) {
-        self.tell(Input::Broadcast(message));
+        self.tell(Input::Broadcast { message, is_repeated: false });
+    }
+
+    fn repeat(&self, message: RoundMessage) {
+        self.tell(Input::Broadcast { message, is_repeated: true });
     }
 
     fn announce(&self, block: Arc<Block>, total_difficulty: U256) {

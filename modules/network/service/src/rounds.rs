@@ -35,14 +35,23 @@ impl RoundGossip {
 
     /// The peers that do not know a message, which now do, and its kind on the wire.
     pub(crate) fn lacking(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
-        let kind = match message.kind {
-            RoundMessageKind::Vote => Kind::Vote,
-            RoundMessageKind::Timeout => Kind::Timeout,
-            RoundMessageKind::SyncInfo => Kind::SyncInfo,
-        };
         let hash = keccak256(&message.payload);
         let lacking = self.known.iter_mut().filter_map(|(peer, known)| known.insert(hash).then_some(*peer));
-        (kind, lacking.collect())
+        (kind_of(message), lacking.collect())
+    }
+
+    /// All peers, which now know a message, and its kind on the wire.
+    pub(crate) fn all(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
+        self.lacking(message);
+        (kind_of(message), self.known.keys().copied().collect())
+    }
+}
+
+const fn kind_of(message: &RoundMessage) -> Kind {
+    match message.kind {
+        RoundMessageKind::Vote => Kind::Vote,
+        RoundMessageKind::Timeout => Kind::Timeout,
+        RoundMessageKind::SyncInfo => Kind::SyncInfo,
     }
 }
 
@@ -63,6 +72,7 @@ mod tests {
         to.sort_unstable();
         assert_eq!((kind, to), (Kind::Timeout, vec![peers[0], peers[2]]));
         assert!(gossip.lacking(&message).1.is_empty());
+        assert_eq!(gossip.all(&message).1.len(), 3, "a repeated one goes to all");
         gossip.left(&peers[0]);
         gossip.joined(peers[0]);
         assert_eq!(gossip.lacking(&message).1, [peers[0]]);

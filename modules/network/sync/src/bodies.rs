@@ -9,7 +9,7 @@ use tenon_api::{Block, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, SealedHeader};
 use tenon_network_identity::NodeId;
 use tenon_network_wire::BlockBody;
 
-use crate::sync::CheckedBody;
+use crate::port::CheckedBody;
 
 /// Bytes of bodies that wait for their turn at most; the last answers may go beyond it.
 const MAX_BODY_BYTES: u64 = 32 << 20;

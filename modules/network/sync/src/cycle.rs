@@ -1,6 +1,6 @@
 //! One cycle: from the newest common block to the head of one peer (`docs/spec/p2p.md` 19.2).
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
 use tenon_api::SealedHeader;
 use tenon_network_identity::NodeId;
 use tenon_network_peers::Fault;
@@ -9,7 +9,7 @@ use tenon_network_wire::limits::MAX_HEADERS;
 use crate::bodies::BlockQueue;
 use crate::headers::{HeaderChain, Mismatch, check_links};
 use crate::peers::HeaderPurpose;
-use crate::sync::{LocalChain, LocalHead};
+use crate::port::{LocalChain, LocalHead};
 
 /// Where a cycle stands.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ pub(crate) struct Cycle {
     /// Height of the first block that is asked for.
     pub(crate) starting: u64,
     goal: Option<u64>,
+    /// Total difficulty that the source said its head has, when it was asked for that head's header.
+    pub(crate) claimed: U256,
     /// Whether an import runs.
     pub(crate) is_importing: bool,
 }
@@ -71,6 +73,7 @@ impl Cycle {
             blocks: BlockQueue::default(),
             starting: head,
             goal: None,
+            claimed: U256::ZERO,
             is_importing: false,
         }
     }
@@ -80,26 +83,27 @@ impl Cycle {
         self.goal
     }
 
-    /// The next question to the source.
-    pub(crate) fn next_question(&self) -> Option<HeaderPurpose> {
+    /// The next question to the source, whose head is this now.
+    pub(crate) fn next_question(&self, head: B256) -> Option<HeaderPurpose> {
         match &self.stage {
-            Stage::Height => Some(HeaderPurpose::Height),
+            Stage::Height => Some(HeaderPurpose::Height { hash: head }),
             Stage::Ancestor(search) => Some(search.next),
             Stage::Download(headers) => headers.next_question(self.blocks.waiting()),
             Stage::End => None,
         }
     }
 
-    /// Takes the source's answer. `head` is the hash of the peer's head as it was asked for.
+    /// Takes the source's answer.
     pub(crate) fn take(
         &mut self,
         purpose: HeaderPurpose,
         headers: Vec<SealedHeader>,
-        head: B256,
         (local, chain): (LocalHead, &dyn LocalChain),
     ) -> Step {
         match (purpose, &mut self.stage) {
-            (HeaderPurpose::Height, Stage::Height) => self.begin_search(&headers, head, (local, chain.committed())),
+            (HeaderPurpose::Height { hash }, Stage::Height) => {
+                self.begin_search(&headers, hash, (local, chain.committed()))
+            }
             (HeaderPurpose::Recent { first, amount }, Stage::Ancestor(search)) => {
                 let step = search.take_recent(first, amount, &headers, chain);
                 self.follow(step)

@@ -47,13 +47,19 @@ struct Waiting {
 /// An announced block.
 #[derive(Clone, Debug)]
 struct Announcement {
-    number: u64,
-    by: Vec<NodeId>,
+    /// Who has it, and the height that each says; 0 where none is known.
+    by: Vec<(NodeId, u64)>,
     since: Duration,
     /// Who was asked for it.
     asked: Option<NodeId>,
     /// The header, once it came.
     header: Option<SealedHeader>,
+}
+
+impl Announcement {
+    fn is_by(&self, peer: &NodeId) -> bool {
+        self.by.iter().any(|(by, _)| by == peer)
+    }
 }
 
 /// Blocks near the head.
@@ -103,6 +109,17 @@ impl Fetcher {
         self.wrong.insert(hash);
     }
 
+    /// Whether a block was taken before, or is known to be with this peer.
+    pub(crate) fn knows(&self, hash: &B256, peer: NodeId) -> bool {
+        self.recent.contains(hash) || self.announced.get(hash).is_some_and(|known| known.is_by(&peer))
+    }
+
+    /// A block is here that came by another way.
+    pub(crate) fn note_taken(&mut self, hash: B256) {
+        self.recent.insert(hash);
+        self.announced.remove(&hash);
+    }
+
     /// Takes a whole block; false if it is not wanted.
     pub(crate) fn take_block(&mut self, block: Arc<Block>, from: NodeId, head: u64) -> bool {
         let (number, hash, size) = (block.header.number, block.hash(), block.size);
@@ -146,16 +163,16 @@ impl Fetcher {
         if (number > 0 && !is_near(number, head)) || self.recent.contains(&hash) {
             return;
         }
-        let of_peer = self.announced.values().filter(|announcement| announcement.by.contains(&by)).count();
+        let of_peer = self.announced.values().filter(|announcement| announcement.is_by(&by)).count();
         if of_peer >= MAX_ANNOUNCED_OF_PEER {
             return;
         }
         if let Some(announcement) = self.announced.get_mut(&hash) {
-            if !announcement.by.contains(&by) {
-                announcement.by.push(by);
+            if !announcement.is_by(&by) {
+                announcement.by.push((by, number));
             }
         } else if self.announced.len() < MAX_ANNOUNCED {
-            let announcement = Announcement { number, by: vec![by], since: now, asked: None, header: None };
+            let announcement = Announcement { by: vec![(by, number)], since: now, asked: None, header: None };
             self.announced.insert(hash, announcement);
         }
     }
@@ -172,9 +189,9 @@ impl Fetcher {
                 continue;
             }
             let needs_body = announcement.header.is_some();
-            if let Some(peer) = announcement.by.iter().find(|peer| is_free(peer, needs_body)) {
+            if let Some((peer, number)) = announcement.by.iter().find(|(peer, _)| is_free(peer, needs_body)) {
                 announcement.asked = Some(*peer);
-                let (hash, number) = (*hash, announcement.number);
+                let (hash, number) = (*hash, *number);
                 let wanted = if needs_body { Wanted::Body { hash } } else { Wanted::Header { hash, number } };
                 return Some((*peer, wanted));
             }
@@ -186,17 +203,18 @@ impl Fetcher {
     pub(crate) fn take_header(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) -> bool {
         let Some(announcement) = self.announced.get_mut(&hash) else { return true };
         announcement.asked = None;
+        let said = announcement.by.iter().find(|(by, _)| *by == peer).map_or(0, |(_, number)| *number);
         match headers {
-            [header] if header.hash() == hash && [0, header.number].contains(&announcement.number) => {
+            [header] if header.hash() == hash && [0, header.number].contains(&said) => {
                 announcement.header = Some(header.clone());
                 true
             }
             [] => {
-                announcement.by.retain(|by| *by != peer);
+                announcement.by.retain(|(by, _)| *by != peer);
                 true
             }
             _ => {
-                self.announced.remove(&hash);
+                announcement.by.retain(|(by, _)| *by != peer);
                 false
             }
         }
@@ -211,14 +229,14 @@ impl Fetcher {
     pub(crate) fn missed(&mut self, peer: NodeId, hash: &B256) {
         if let Some(announcement) = self.announced.get_mut(hash) {
             announcement.asked = None;
-            announcement.by.retain(|by| *by != peer);
+            announcement.by.retain(|(by, _)| *by != peer);
         }
     }
 
     /// A peer is gone: what it was asked for is asked of others.
     pub(crate) fn left(&mut self, peer: NodeId) {
         for announcement in self.announced.values_mut() {
-            announcement.by.retain(|by| *by != peer);
+            announcement.by.retain(|(by, _)| *by != peer);
             if announcement.asked == Some(peer) {
                 announcement.asked = None;
             }

@@ -16,10 +16,12 @@ mod cycle;
 mod fetcher;
 mod headers;
 mod peers;
+mod port;
 mod sync;
 
 #[cfg(test)]
 mod simulation;
 
 pub use bounded_set::BoundedSet;
-pub use sync::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, Progress, Question};
+pub use port::{Action, CheckedBody, LocalChain, LocalHead, Question};
+pub use sync::{ChainSync, Progress};

@@ -31,8 +31,8 @@ const MAX_KNOWN_BLOCKS: usize = 1024;
 pub(crate) enum HeaderPurpose {
     /// The header of the head that the peer said it has when it came.
     Head { hash: B256 },
-    /// The header of the head of the source of a cycle.
-    Height,
+    /// The header of the head of the source of a cycle, as it was when it was asked.
+    Height { hash: B256 },
     /// The newest common block, among the headers below the local head.
     Recent { first: u64, amount: u64 },
     /// The newest common block, by halving.

@@ -238,8 +238,11 @@ impl World {
         }
     }
 
-    fn act(&mut self) {
+    /// False if there was nothing to do.
+    fn act(&mut self) -> bool {
+        let mut was_busy = false;
         while let Some(action) = self.sync.next_action() {
+            was_busy = true;
             match action {
                 Action::Ask { peer, question } => self.answer(peer, &question),
                 Action::Fault { peer, fault, .. } => self.faults.push((peer, fault)),
@@ -258,11 +261,14 @@ impl World {
                 Action::Relay { block, to, .. } => self.relayed.push((block.hash(), to)),
             }
         }
+        was_busy
     }
 
     fn step(&mut self) -> bool {
         self.sync.advance(&self.local, self.now, self.now.as_secs());
-        self.act();
+        while self.act() {
+            self.sync.advance(&self.local, self.now, self.now.as_secs());
+        }
         let next = self.arrivals.keys().next().map(|(at, _)| *at);
         let wakes = self.sync.wakes_at(self.now);
         let Some(at) = next.into_iter().chain(wakes).min() else { return false };
@@ -408,11 +414,11 @@ fn a_block_that_a_peer_sends_is_relayed_to_the_others_and_taken() {
         world.sync.joined(peer, own.head().hash(), U256::from(11));
     }
     let block = |number| Arc::new(theirs.at(number).cloned().expect("in the chain"));
-    let local = world.local.head();
+    let (local, now) = (&world.local, world.now);
     // The second block comes first: it waits for its parent.
-    world.sync.new_block(node(1), block(12), U256::from(13), local);
-    world.sync.new_block(node(1), block(11), U256::from(12), local);
-    world.sync.new_block(node(2), block(11), U256::from(12), local);
+    world.sync.new_block(node(1), block(12), U256::from(13), local, now);
+    world.sync.new_block(node(1), block(11), U256::from(12), local, now);
+    world.sync.new_block(node(2), block(11), U256::from(12), local, now);
     assert!(world.run(theirs.head().hash(), 5));
     assert_eq!(world.relayed, [(theirs.head().hash(), vec![node(2)])]);
     assert!(world.faults.is_empty());
@@ -437,6 +443,29 @@ fn an_announced_block_is_asked_for_after_a_while() {
     world.sync.announced(node(1), &[Announced { hash, number: 12 }], local, now);
     world.run(hash, 3);
     assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
+}
+
+/// A block that found no room on its way is sent by nobody a second time, and the network may wait for this node's vote.
+#[test]
+fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(13, 1, 0));
+    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Honest, theirs.clone())]);
+    for peer in [node(1), node(2)] {
+        world.sync.left(peer);
+        world.sync.joined(peer, own.head().hash(), U256::from(11));
+    }
+    let (hash, local, now) = (theirs.head().hash(), &world.local, world.now);
+    // A height that is wrong is held against the one that said it, even if another one has the block, too.
+    world.sync.mentioned(node(2), Announced { hash, number: 12 }, local, now);
+    world.sync.mentioned(node(1), Announced { hash, number: 13 }, local, now);
+    let far = Announced { hash: B256::repeat_byte(3), number: 1_000 };
+    world.sync.mentioned(node(1), far, local, now);
+    assert!(world.run(hash, 10), "at {:?}", world.local.head());
+    assert!(
+        world.faults.iter().all(|(peer, fault)| (*peer, *fault) == (node(2), Fault::WrongAnswer)),
+        "{:?}",
+        world.faults
+    );
 }
 
 fn manner() -> impl Strategy<Value = Manner> {

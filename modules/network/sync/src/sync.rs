@@ -8,12 +8,13 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{Block, BlockVerdict, FailedBlock, SealedHeader};
 use tenon_network_identity::NodeId;
 use tenon_network_peers::Fault;
-use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
+use tenon_network_wire::{Announced, HeaderOrigin, HeaderRequest};
 
 use crate::cycle::{Cycle, Stage, Step};
 use crate::fetcher::{Fetcher, Wanted};
 use crate::headers::{FillProblem, Mismatch, SEGMENT};
 use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
+use crate::port::{Action, CheckedBody, LocalChain, Question};
 
 /// After a failure of this node's own, the next cycle waits so long.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
@@ -21,107 +22,6 @@ const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE_ROUND_TRIPS: u32 = 4;
 /// Shortest time before a question is asked of another peer as well.
 const MIN_PATIENCE: Duration = Duration::from_millis(400);
-
-/// The stored chain. Every method is a point read.
-pub trait LocalChain {
-    /// The head.
-    fn head(&self) -> LocalHead;
-    /// The last block that consensus will not undo: height and hash. The genesis block, if the engine knows no other.
-    fn committed(&self) -> (u64, B256);
-    /// Hash of the canonical block of this height.
-    fn canonical_hash(&self, number: u64) -> Option<B256>;
-    /// Whether this block is stored, on any branch.
-    fn is_stored(&self, hash: &B256) -> bool;
-    /// Sum of difficulties up to and including a stored block.
-    fn total_difficulty(&self, hash: &B256) -> Option<U256>;
-}
-
-/// The stored chain's head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalHead {
-    /// Its height.
-    pub number: u64,
-    /// Its hash.
-    pub hash: B256,
-    /// Sum of difficulties up to and including it.
-    pub total_difficulty: U256,
-}
-
-/// What to ask a peer for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Headers.
-    Headers(HeaderRequest),
-    /// Bodies of these blocks.
-    Bodies(Vec<B256>),
-}
-
-/// A body with what binds it to its header, computed where it was decoded.
-#[derive(Clone, Debug)]
-pub struct CheckedBody {
-    /// Root of the transactions.
-    pub transactions_root: B256,
-    /// Hash of the uncles.
-    pub ommers_hash: B256,
-    /// The body.
-    pub body: BlockBody,
-    /// About how many bytes it has.
-    pub bytes: u64,
-}
-
-impl CheckedBody {
-    /// Whether it is the body of this header.
-    pub fn belongs_to(&self, header: &SealedHeader) -> bool {
-        self.transactions_root == header.transactions_root && self.ommers_hash == header.ommers_hash
-    }
-}
-
-/// What the owner has to do.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// Ask a peer.
-    Ask {
-        /// The peer.
-        peer: NodeId,
-        /// What for.
-        question: Question,
-    },
-    /// A peer has shown the header of its head.
-    Height {
-        /// The peer.
-        peer: NodeId,
-        /// The head's hash.
-        head: B256,
-        /// Its height.
-        number: u64,
-    },
-    /// A peer did something wrong.
-    Fault {
-        /// The peer.
-        peer: NodeId,
-        /// How bad it is.
-        fault: Fault,
-        /// What it did.
-        reason: &'static str,
-    },
-    /// Start an import. Its end is told by [`ChainSync::import_ended`].
-    BeginImport,
-    /// The next block of the import.
-    Import(Box<Block>),
-    /// The import has all blocks.
-    EndImport,
-    /// Check the header ([`ChainSync::header_judged`]), and insert the block if it is right ([`ChainSync::inserted`]).
-    Judge(Arc<Block>),
-    /// Send a block to these peers: its header is right.
-    Relay {
-        /// The block.
-        block: Arc<Block>,
-        /// Sum of difficulties up to and including it.
-        total_difficulty: U256,
-        /// Peers that do not have it.
-        to: Vec<NodeId>,
-    },
-}
 
 /// How far a cycle is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +108,14 @@ impl ChainSync {
     }
 
     /// A peer has sent a block.
-    pub fn new_block(&mut self, peer: NodeId, block: Arc<Block>, total_difficulty: U256, local: LocalHead) {
+    pub fn new_block(
+        &mut self,
+        peer: NodeId,
+        block: Arc<Block>,
+        total_difficulty: U256,
+        chain: &dyn LocalChain,
+        now: Duration,
+    ) {
         let (header, hash) = (&block.header, block.hash());
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
         known.known_blocks.insert(hash);
@@ -223,7 +130,7 @@ impl ChainSync {
             self.blame(peer, Fault::InvalidBlock, "a block that is known to be wrong");
             return;
         }
-        self.fetcher.take_block(block, peer, local.number);
+        self.take_block(block, peer, chain, now);
     }
 
     /// A peer has announced blocks.
@@ -238,24 +145,39 @@ impl ChainSync {
         }
     }
 
+    /// A peer has a vote or a certificate for a block, and is asked for it unless it comes by itself: nobody sends it twice.
+    pub fn mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
+        if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
+            self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);
+        }
+    }
+
+    /// Takes a block near the head; one whose parent is not here has it asked for, too.
+    fn take_block(&mut self, block: Arc<Block>, peer: NodeId, chain: &dyn LocalChain, now: Duration) {
+        let (parent, number) = (block.header.parent_hash, block.header.number.saturating_sub(1));
+        if self.fetcher.take_block(block, peer, chain.head().number) {
+            self.mentioned(peer, Announced { hash: parent, number }, chain, now);
+        }
+    }
+
     /// A peer has answered a question for headers, or sent headers unasked.
     pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
         self.now = now;
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
         let Some(purpose) = known.take_headers(now) else { return };
-        let head = known.head;
         match purpose {
-            HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain),
+            HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain, now),
             HeaderPurpose::Fill { first } => self.take_fill(peer, first, headers),
             HeaderPurpose::Head { hash } => self.take_head(peer, hash, &headers),
             HeaderPurpose::Nothing => {}
             purpose => {
-                if let (HeaderPurpose::Height, [header]) = (purpose, &headers[..])
-                    && header.hash() == head
+                if let (HeaderPurpose::Height { hash }, [header]) = (purpose, &headers[..])
+                    && header.hash() == hash
+                    && known.head == hash
                 {
                     known.number = Some(header.number);
                 }
-                self.take_from_source(peer, purpose, headers, head, chain);
+                self.take_from_source(peer, purpose, headers, chain);
             }
         }
     }
@@ -282,19 +204,17 @@ impl ChainSync {
         peer: NodeId,
         purpose: HeaderPurpose,
         headers: Vec<SealedHeader>,
-        head: B256,
         chain: &dyn LocalChain,
     ) {
-        let total_difficulty = self.peers.0.get(&peer).map_or(U256::ZERO, |peer| peer.total_difficulty);
         let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.source == peer) else { return };
         if headers.iter().any(|header| self.fetcher.is_wrong(&header.hash())) {
             self.fail_cycle(Some((Fault::InvalidBlock, "a chain with a block that is known to be wrong")));
             return;
         }
-        match cycle.take(purpose, headers, head, (chain.head(), chain)) {
+        match cycle.take(purpose, headers, (chain.head(), chain)) {
             Step::Continue => {}
-            // A block may have come by another way since it was asked.
-            Step::NothingNew if total_difficulty <= chain.head().total_difficulty => self.fail_cycle(None),
+            // A block may have come by another way since it was asked, and its head may have moved on.
+            Step::NothingNew if cycle.claimed <= chain.head().total_difficulty => self.fail_cycle(None),
             Step::NothingNew => {
                 self.fail_cycle(Some((Fault::WrongAnswer, "more total difficulty than its chain has")));
             }
@@ -317,17 +237,23 @@ impl ChainSync {
         }
     }
 
-    fn take_announced(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader], chain: &dyn LocalChain) {
+    fn take_announced(
+        &mut self,
+        peer: NodeId,
+        hash: B256,
+        headers: &[SealedHeader],
+        chain: &dyn LocalChain,
+        now: Duration,
+    ) {
         if !self.fetcher.take_header(peer, hash, headers) {
             self.blame(peer, Fault::WrongAnswer, "another header than announced");
             return;
         }
         let Some(header) = self.fetcher.header_of(&hash) else { return };
-        let is_empty = header.transactions_root == tenon_api::EMPTY_ROOT_HASH
-            && header.ommers_hash == tenon_api::EMPTY_OMMERS_HASH;
-        if is_empty {
+        let roots = (header.transactions_root, header.ommers_hash);
+        if roots == (tenon_api::EMPTY_ROOT_HASH, tenon_api::EMPTY_OMMERS_HASH) {
             let block = tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None);
-            self.fetcher.take_block(Arc::new(block), peer, chain.head().number);
+            self.take_block(Arc::new(block), peer, chain, now);
         }
     }
 
@@ -344,7 +270,7 @@ impl ChainSync {
                 return;
             };
             let block = tenon_chain::assemble_block(header, body.transactions, body.ommers, None);
-            self.fetcher.take_block(Arc::new(block), peer, chain.head().number);
+            self.take_block(Arc::new(block), peer, chain, now);
             return;
         }
         if asked.is_empty() {
@@ -409,6 +335,7 @@ impl ChainSync {
     /// Sends a block to every peer that does not have it. For blocks that this node made, too.
     pub fn relay(&mut self, block: Arc<Block>, total_difficulty: U256) {
         let hash = block.hash();
+        self.fetcher.note_taken(hash);
         let lacking = self.peers.0.iter_mut().filter_map(|(id, peer)| peer.known_blocks.insert(hash).then_some(*id));
         let to: Vec<NodeId> = lacking.collect();
         if !to.is_empty() {
@@ -505,13 +432,16 @@ impl ChainSync {
     }
 
     fn ask_source(&mut self, now: Duration) {
-        let Some(cycle) = &self.cycle else { return };
+        let Some(cycle) = &mut self.cycle else { return };
         let Some(peer) = self.peers.0.get_mut(&cycle.source) else { return };
         if !peer.is_free_for_headers(now) {
             return;
         }
-        if let Some(purpose) = cycle.next_question() {
-            let head = peer.head;
+        let head = peer.head;
+        if let Some(purpose) = cycle.next_question(head) {
+            if matches!(purpose, HeaderPurpose::Height { .. }) {
+                cycle.claimed = peer.total_difficulty;
+            }
             peer.headers = Some(Open { what: purpose, asked_at: now });
             let question = Question::Headers(question_of(purpose, head));
             self.actions.push_back(Action::Ask { peer: cycle.source, question });
@@ -656,7 +586,7 @@ impl ChainSync {
 /// The request for headers of this purpose.
 fn question_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
     match purpose {
-        HeaderPurpose::Head { .. } | HeaderPurpose::Height => request(HeaderOrigin::Hash(head), 1, 0),
+        HeaderPurpose::Head { .. } | HeaderPurpose::Height { .. } => request(HeaderOrigin::Hash(head), 1, 0),
         HeaderPurpose::Recent { first, amount } => request(HeaderOrigin::Number(first), amount, 0),
         HeaderPurpose::Halving { number } => request(HeaderOrigin::Number(number), 1, 0),
         HeaderPurpose::Skeleton { first, amount } => request(HeaderOrigin::Number(first), amount, SEGMENT - 1),

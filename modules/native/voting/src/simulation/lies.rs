@@ -1,0 +1,142 @@
+//! What masternodes do that lie: two blocks and many votes in a round, and messages that nobody made.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rlp::{Decodable, Encodable};
+use rand::Rng;
+use tenon_api::{Block, BlockPort, Header, RoundMessage, RoundMessageKind};
+use tenon_native_consensus::v2::seal;
+use tenon_native_consensus::{BlockInfo, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest};
+
+use tenon_network_wire::Announced;
+
+use super::links::Message;
+use super::observer::round_of;
+use super::world::{Event, World};
+
+/// Milliseconds between two lies.
+const PAUSE: std::ops::Range<u64> = 200..2_500;
+
+/// Whether a vote or timeout has this masternode's signature.
+pub(super) fn is_signed_by(message: &RoundMessage, who: Address) -> bool {
+    let mut payload = &message.payload[..];
+    let signer = match message.kind {
+        RoundMessageKind::Vote => Vote::decode(&mut payload)
+            .ok()
+            .and_then(|vote| recover(vote_digest(&vote.block, vote.gap_number), &vote.signature).ok()),
+        RoundMessageKind::Timeout => Timeout::decode(&mut payload)
+            .ok()
+            .and_then(|timeout| recover(timeout_digest(timeout.round, timeout.gap_number), &timeout.signature).ok()),
+        RoundMessageKind::SyncInfo => None,
+    };
+    signer == Some(who)
+}
+
+/// The block that a message is for, as real connections hand it on.
+pub(super) fn block_of(message: &RoundMessage) -> Option<Announced> {
+    let mut payload = &message.payload[..];
+    let block = match message.kind {
+        RoundMessageKind::Vote => Vote::decode(&mut payload).ok()?.block,
+        RoundMessageKind::Timeout => return None,
+        RoundMessageKind::SyncInfo => SyncInfo::decode(&mut payload).ok()?.quorum.block,
+    };
+    Some(Announced { hash: block.hash, number: block.number })
+}
+
+fn message(kind: RoundMessageKind, content: &dyn Encodable) -> RoundMessage {
+    let mut payload = Vec::new();
+    content.encode(&mut payload);
+    RoundMessage { kind, payload: payload.into() }
+}
+
+impl World {
+    /// A liar shows each half of the others another block of its round.
+    pub(super) fn propose_twice(&mut self, who: usize, block: &Arc<Block>, total_difficulty: U256) {
+        let key = self.nodes[who].key.clone();
+        let header = Header { timestamp: block.header.timestamp + 1, ..block.header.header().clone() };
+        let header = seal(header, &key).unwrap();
+        let other = Arc::new(tenon_chain::assemble_block(header, block.transactions.clone(), Vec::new(), None));
+        if let Some(running) = &mut self.nodes[who].running {
+            running.blocks.insert((*other).clone());
+        }
+        for peer in self.peers_of(who) {
+            let shown = if peer % 2 == 0 { block } else { &other };
+            self.send(who, peer, Message::Block(Arc::clone(shown), total_difficulty));
+        }
+        self.vote_again(who, block);
+        self.vote_again(who, &other);
+    }
+
+    /// A liar votes for every block that it sees.
+    pub(super) fn vote_again(&mut self, who: usize, block: &Block) {
+        if !self.is_liar(who) {
+            return;
+        }
+        let info = BlockInfo { hash: block.hash(), round: round_of(block), number: block.header.number };
+        self.vote_for(who, info);
+    }
+
+    fn vote_for(&mut self, who: usize, block: BlockInfo) {
+        let Some(certified) = self.nodes[who].state().map(|state| state.highest_quorum.gap_number) else { return };
+        let signature: Bytes = self.nodes[who].key.sign(vote_digest(&block, certified)).to_vec().into();
+        let vote = Vote { block, signature, gap_number: certified };
+        self.broadcast(who, &message(RoundMessageKind::Vote, &vote));
+    }
+
+    /// A lie, and the time of the next one.
+    pub(super) fn lie(&mut self, who: usize) {
+        let later = self.now + self.random.random_range(PAUSE);
+        let Some(state) = self.nodes[who].state().cloned() else {
+            self.at(later, who, Event::Lies);
+            return;
+        };
+        let ahead = state.round + self.random.random_range(0..30);
+        let gap_number = state.highest_quorum.gap_number;
+        match self.random.random_range(0..5) {
+            0 => {
+                let hash = B256::repeat_byte(self.random.random_range(1..=255));
+                let number = state.highest_quorum.block.number + self.random.random_range(0..3);
+                self.vote_for(who, BlockInfo { hash, round: ahead, number });
+            }
+            1 => {
+                let signature = self.nodes[who].key.sign(timeout_digest(ahead, gap_number)).to_vec().into();
+                let timeout = Timeout { round: ahead, signature, gap_number };
+                self.broadcast(who, &message(RoundMessageKind::Timeout, &timeout));
+            }
+            2 => {
+                let (mut quorum, timeout) = (state.highest_quorum, state.highest_timeout);
+                quorum.block.round = ahead;
+                quorum.signatures = self.own_signatures(who, vote_digest(&quorum.block, gap_number));
+                self.broadcast(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
+            }
+            3 => {
+                let (quorum, mut timeout) = (state.highest_quorum, state.highest_timeout);
+                (timeout.round, timeout.gap_number) = (ahead, gap_number);
+                timeout.signatures = self.own_signatures(who, timeout_digest(ahead, gap_number));
+                self.broadcast(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
+            }
+            _ => self.send_a_wrong_block(who),
+        }
+        self.at(later, who, Event::Lies);
+    }
+
+    /// One masternode's signature as often as a quorum takes.
+    fn own_signatures(&self, who: usize, digest: B256) -> Vec<Bytes> {
+        vec![self.nodes[who].key.sign(digest).to_vec().into(); self.nodes.len()]
+    }
+
+    /// The head with another state root, sealed by nobody whose turn it is.
+    fn send_a_wrong_block(&mut self, who: usize) {
+        let (head, total_difficulty) = self.nodes[who].head();
+        let Some(block) = self.nodes[who].block(head) else { return };
+        let state_root = B256::repeat_byte(self.random.random_range(1..=255));
+        let header = Header { state_root, ..block.header.header().clone() };
+        let header = seal(header, &self.nodes[who].key).unwrap();
+        let block = tenon_chain::assemble_block(header, block.transactions.clone(), Vec::new(), None);
+        let block = Arc::new(block);
+        for peer in self.peers_of(who) {
+            self.send(who, peer, Message::Block(Arc::clone(&block), total_difficulty));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A simulated node: the real actor, engine, replica and synchronisation over the simulated ports.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_api::{Block, BlockNumber, BlockPort, BlockSigner, ChainReader, FailedBlock, SealedHeader};
+use tenon_bus::Bus;
+use tenon_chain::ChainSpec;
+use tenon_memory_chain::MemoryChain;
+use tenon_native_consensus::NativeEngine;
+use tenon_native_consensus::v2::{MasternodeKey, VotingState};
+use tenon_network_identity::NodeId;
+use tenon_network_sync::{ChainSync, CheckedBody};
+use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
+
+use super::ports::{Blocks, Disk, Outbox, OwnClock, Pool, Steady, VirtualTiming};
+use crate::actor::{Input, VotingActor};
+use crate::{VotingCounts, VotingPorts};
+
+/// What all nodes of a network share.
+pub(super) struct Network {
+    pub(super) spec: Arc<ChainSpec>,
+    pub(super) masternodes: Arc<[Address]>,
+    pub(super) genesis: SealedHeader,
+}
+
+/// What a node keeps over its restarts, and what it is while it runs.
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) key: MasternodeKey,
+    pub(super) chain: Arc<MemoryChain>,
+    disk: Arc<Disk>,
+    pub(super) clock: OwnClock,
+    /// Milliseconds by which the clock is wrong.
+    pub(super) clock_error: i64,
+    /// `None` while it is down.
+    pub(super) running: Option<Running>,
+    /// How often it was started: what was for an earlier life is void.
+    pub(super) life: u32,
+    /// What it had committed when it was looked at last.
+    pub(super) committed: Option<B256>,
+}
+
+/// A running node.
+pub(super) struct Running {
+    pub(super) actor: VotingActor,
+    pub(super) sync: ChainSync,
+    pub(super) blocks: Arc<Blocks>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) outbox: Outbox,
+    /// The messages that each connected peer knows.
+    pub(super) known: BTreeMap<usize, HashSet<B256>>,
+    /// How far the import has come.
+    pub(super) importing: Option<Result<(), FailedBlock>>,
+    pub(super) is_syncing: bool,
+    /// When it is to be looked at.
+    pub(super) wakes_at: Option<u64>,
+    /// The head that the actor was told last.
+    pub(super) told_head: B256,
+}
+
+impl Node {
+    pub(super) fn new(index: usize, key: MasternodeKey, network: &Network) -> Self {
+        let chain = Arc::new(MemoryChain::default());
+        let genesis = tenon_chain::assemble_block(network.genesis.clone(), Vec::new(), Vec::new(), None);
+        chain.push(Arc::new(tenon_chain::recover_senders(genesis).unwrap()));
+        let id = NodeId([u8::try_from(index + 1).unwrap(); 64]);
+        let (disk, clock) = (Arc::default(), OwnClock::default());
+        Self { id, key, chain, disk, clock, clock_error: 0, running: None, life: 0, committed: None }
+    }
+
+    /// Starts the node with what it kept.
+    pub(super) fn start(&mut self, network: &Network) {
+        self.life += 1;
+        let clock = self.clock.clone();
+        let source = Arc::new(Steady(Arc::clone(&network.masternodes)));
+        let now = Arc::new(move || clock.seconds());
+        let engine = NativeEngine::keeping_with(&network.spec, source, now, Arc::clone(&self.disk) as _).unwrap();
+        let (engine, outbox) = (Arc::new(engine), Outbox::default());
+        let pool = Arc::new(Pool::new(outbox.clone()));
+        let chain = Arc::clone(&self.chain);
+        let blocks = Arc::new(Blocks { chain, engine: Arc::clone(&engine), pool: Arc::clone(&pool) });
+        let ports = VotingPorts {
+            engine,
+            chain: Arc::clone(&self.chain) as _,
+            blocks: Arc::clone(&blocks) as _,
+            builder: Arc::clone(&blocks) as _,
+            pending: Arc::clone(&pool) as _,
+            pool: Arc::clone(&pool) as _,
+            network: Arc::new(outbox.clone()),
+            bus: Bus::new(),
+            key: Some(Arc::new(self.key.clone()) as Arc<dyn BlockSigner>),
+            gas_limit: 50_000_000,
+            chain_id: network.spec.chain_id,
+        };
+        let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
+        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
+        tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
+        self.running = Some(Running {
+            actor,
+            sync: ChainSync::new(),
+            blocks,
+            pool,
+            outbox,
+            known: BTreeMap::new(),
+            importing: None,
+            is_syncing: false,
+            wakes_at: None,
+            told_head: self.chain.head().header.hash(),
+        });
+    }
+
+    pub(super) fn state(&self) -> Option<&VotingState> {
+        self.running.as_ref()?.actor.state()
+    }
+
+    pub(super) fn head_header(&self) -> Arc<SealedHeader> {
+        Arc::clone(&self.chain.head().header)
+    }
+
+    pub(super) fn block(&self, hash: B256) -> Option<Arc<tenon_api::RecoveredBlock>> {
+        self.chain.block(hash).unwrap()
+    }
+
+    pub(super) fn committed_height(&self) -> u64 {
+        self.state().and_then(|state| state.committed).map_or(0, |block| block.number)
+    }
+
+    /// Hash and total difficulty of the head.
+    pub(super) fn head(&self) -> (B256, U256) {
+        let head = self.chain.head();
+        (head.header.hash(), head.total_difficulty)
+    }
+}
+
+impl Running {
+    pub(super) fn tell(&mut self, input: Input) {
+        tenon_supervisor::Actor::handle(&mut self.actor, input);
+    }
+
+    /// The next block of an import. After one that was not taken the others are left.
+    pub(super) fn import(&mut self, block: Block) {
+        let Some(Ok(())) = self.importing else { return };
+        let (number, hash) = (BlockNumber(block.header.number), block.hash());
+        let mut nobody = Nobody;
+        let outcome = self.blocks.import(Box::new(std::iter::once(block)), &mut nobody);
+        if outcome.is_ok() {
+            self.sync.imported(hash);
+        }
+        self.importing = Some(outcome.map_err(|failed| FailedBlock { number: Some(number), ..failed }));
+    }
+}
+
+struct Nobody;
+
+impl tenon_api::BatchObserver for Nobody {
+    fn passed(&mut self, _: BlockNumber, _: B256) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// The node with this identifier.
+pub(super) fn index_of(id: NodeId) -> usize {
+    usize::from(id.0[0]) - 1
+}
+
+/// Answers a request for headers.
+pub(super) fn headers(chain: &MemoryChain, request: &HeaderRequest) -> Vec<SealedHeader> {
+    let first = match request.origin {
+        HeaderOrigin::Number(number) => Some(number),
+        HeaderOrigin::Hash(hash) if request.amount == 1 => {
+            return chain.header(hash).unwrap().map(|header| (*header).clone()).into_iter().collect();
+        }
+        HeaderOrigin::Hash(hash) => chain.header(hash).unwrap().map(|header| header.number),
+    };
+    let Some(first) = first else { return Vec::new() };
+    let numbers = (0..request.amount.min(192)).map(|index| first + index * (request.skip + 1));
+    let found = numbers.map_while(|number| {
+        let hash = chain.canonical_hash(BlockNumber(number)).unwrap()?;
+        chain.header(hash).unwrap()
+    });
+    found.map(|header| (*header).clone()).collect()
+}
+
+/// Answers a request for bodies.
+pub(super) fn bodies(chain: &MemoryChain, hashes: &[B256]) -> Vec<CheckedBody> {
+    let blocks = hashes.iter().filter_map(|hash| chain.block(*hash).unwrap());
+    let body = |block: Arc<tenon_api::RecoveredBlock>| CheckedBody {
+        transactions_root: tenon_chain::transactions_root(&block.transactions),
+        ommers_hash: tenon_chain::ommers_hash(&block.ommers),
+        body: BlockBody { transactions: block.transactions.clone(), ommers: block.ommers.clone() },
+        bytes: 100,
+    };
+    blocks.map(body).collect()
+}
+
+/// The hash by which a message is known.
+pub(super) fn known_as(payload: &Bytes) -> B256 {
+    alloy_primitives::keccak256(payload)
+}
+
+/// A time of the world as the state machines take it.
+pub(super) const fn since_start(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}

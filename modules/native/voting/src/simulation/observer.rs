@@ -1,0 +1,114 @@
+//! Sees everything that is sent and committed, and holds it against what must never be.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use alloy_primitives::{Address, B256};
+use alloy_rlp::Decodable;
+use tenon_api::{Block, ChainReader, RoundMessage, RoundMessageKind};
+use tenon_memory_chain::MemoryChain;
+use tenon_native_consensus::{ExtraFields, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest};
+
+use super::node::known_as;
+
+/// What is signed once in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Vote,
+    Timeout,
+    Block,
+}
+
+/// Everything that honest masternodes signed, and every commit.
+#[derive(Default)]
+pub(super) struct Observer {
+    honest: HashSet<Address>,
+    signed: HashMap<(Address, Kind, u64), B256>,
+    seen: HashSet<B256>,
+    committed: BTreeMap<u64, B256>,
+}
+
+impl Observer {
+    pub(super) fn new(honest: HashSet<Address>) -> Self {
+        Self { honest, ..Self::default() }
+    }
+
+    fn note(&mut self, signer: Address, kind: Kind, round: u64, digest: B256) {
+        if self.honest.contains(&signer) {
+            let first = *self.signed.entry((signer, kind, round)).or_insert(digest);
+            assert_eq!(first, digest, "{signer} signed two {kind:?}s of round {round}");
+        }
+    }
+
+    fn note_vote(&mut self, vote: &Vote) {
+        let digest = vote_digest(&vote.block, vote.gap_number);
+        if let Ok(signer) = recover(digest, &vote.signature) {
+            self.note(signer, Kind::Vote, vote.block.round, digest);
+        }
+    }
+
+    fn note_timeout(&mut self, timeout: &Timeout) {
+        let digest = timeout_digest(timeout.round, timeout.gap_number);
+        if let Ok(signer) = recover(digest, &timeout.signature) {
+            self.note(signer, Kind::Timeout, timeout.round, digest);
+        }
+    }
+
+    /// A message leaves a node.
+    pub(super) fn sent(&mut self, message: &RoundMessage) {
+        if !self.seen.insert(known_as(&message.payload)) {
+            return;
+        }
+        let mut payload = &message.payload[..];
+        match message.kind {
+            RoundMessageKind::Vote => self.note_vote(&Vote::decode(&mut payload).unwrap()),
+            RoundMessageKind::Timeout => self.note_timeout(&Timeout::decode(&mut payload).unwrap()),
+            RoundMessageKind::SyncInfo => {
+                let SyncInfo { quorum, timeout } = SyncInfo::decode(&mut payload).unwrap();
+                for signature in quorum.signatures {
+                    self.note_vote(&Vote { block: quorum.block, signature, gap_number: quorum.gap_number });
+                }
+                for signature in timeout.signatures {
+                    let (round, gap_number) = (timeout.round, timeout.gap_number);
+                    self.note_timeout(&Timeout { round, signature, gap_number });
+                }
+            }
+        }
+    }
+
+    /// A node has made a block.
+    pub(super) fn made(&mut self, block: &Block) {
+        self.note(block.header.beneficiary, Kind::Block, round_of(block), block.hash());
+    }
+
+    /// A node has committed a block, and its ancestors with it.
+    pub(super) fn commits(&mut self, chain: &MemoryChain, block: B256) {
+        let mut hash = block;
+        while let Some(header) = chain.header(hash).unwrap() {
+            match self.committed.insert(header.number, hash) {
+                Some(known) if known == hash => return,
+                Some(known) => panic!("two blocks committed at {}: {known} and {hash}", header.number),
+                None => hash = header.parent_hash,
+            }
+        }
+    }
+
+    /// The last committed block.
+    pub(super) fn last_committed(&self) -> Option<B256> {
+        self.committed.last_key_value().map(|(_, hash)| *hash)
+    }
+
+    /// Its height.
+    pub(super) fn height(&self) -> u64 {
+        self.committed.last_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    /// How much was signed.
+    pub(super) fn signatures(&self) -> usize {
+        self.signed.len()
+    }
+}
+
+/// The round of a block after the genesis block.
+pub(super) fn round_of(block: &Block) -> u64 {
+    ExtraFields::decode(&block.header.extra_data).map_or(0, |extra| extra.round)
+}

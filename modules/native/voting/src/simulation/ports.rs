@@ -1,0 +1,305 @@
+//! The ports of a simulated node: a chain in memory, records that outlive the node, a pool, a clock, and what it sends. Nothing is
+//! executed: a block's roots are empty.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::Mutex;
+use tenon_api::{
+    BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, CannotSign, ChainReader, ConsensusEngine,
+    ConsensusError, EngineRecords, FailedBlock, Failure, Header, PeerTransactions, PendingTransactions,
+    RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, StoreError,
+};
+use tenon_memory_chain::MemoryChain;
+use tenon_native_consensus::{MasternodeSource, NativeEngine};
+use tenon_network_sync::{LocalChain, LocalHead};
+
+use crate::actor::Input;
+use crate::timing::Timing;
+
+/// What an actor has said.
+pub(super) enum Said {
+    Round(RoundMessage),
+    /// To all peers, whatever they know.
+    Again(RoundMessage),
+    Block(Arc<Block>, U256),
+    Transaction(Bytes),
+    /// To itself.
+    Later(Duration, Input),
+}
+
+/// What an actor has said and the world has not carried away yet, in order.
+#[derive(Clone, Default)]
+pub(super) struct Outbox(Arc<Mutex<Vec<Said>>>);
+
+impl Outbox {
+    fn push(&self, said: Said) {
+        self.0.lock().push(said);
+    }
+
+    pub(super) fn take(&self) -> Vec<Said> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl RoundNetwork for Outbox {
+    fn broadcast(&self, message: RoundMessage) {
+        self.push(Said::Round(message));
+    }
+
+    fn repeat(&self, message: RoundMessage) {
+        self.push(Said::Again(message));
+    }
+
+    fn announce(&self, block: Arc<Block>, total_difficulty: U256) {
+        self.push(Said::Block(block, total_difficulty));
+    }
+}
+
+/// A node's own clock: Unix time in milliseconds, wrong by the node's error.
+#[derive(Clone, Default)]
+pub(super) struct OwnClock(Arc<AtomicU64>);
+
+impl OwnClock {
+    pub(super) fn set(&self, milliseconds: u64) {
+        self.0.store(milliseconds, Ordering::Relaxed);
+    }
+
+    pub(super) fn seconds(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) / 1_000
+    }
+}
+
+/// The actor's view of that clock.
+pub(super) struct VirtualTiming(pub(super) OwnClock, pub(super) Outbox);
+
+impl Timing for VirtualTiming {
+    fn unix(&self) -> Duration {
+        Duration::from_millis(self.0.0.load(Ordering::Relaxed))
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn later(&self, wait: Duration, input: Input) {
+        self.1.push(Said::Later(wait, input));
+    }
+}
+
+/// The same candidates at every gap block.
+pub(super) struct Steady(pub(super) Arc<[Address]>);
+
+impl MasternodeSource for Steady {
+    fn candidates(&self, _: &SealedHeader, _: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
+        Ok(Some(Arc::clone(&self.0)))
+    }
+}
+
+/// Records that outlive the node.
+#[derive(Default)]
+pub(super) struct Disk(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl EngineRecords for Disk {
+    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().get(name).cloned())
+    }
+
+    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().insert(name.to_owned(), value.to_vec());
+        Ok(())
+    }
+}
+
+/// Takes blocks by the engine's rules, without executing them.
+pub(super) struct Blocks {
+    pub(super) chain: Arc<MemoryChain>,
+    pub(super) engine: Arc<NativeEngine>,
+    pub(super) pool: Arc<Pool>,
+}
+
+impl Blocks {
+    fn is_new_head(&self, header: &SealedHeader, total_difficulty: U256) -> Result<bool, ConsensusError> {
+        let head = self.chain.head();
+        if !self.engine.is_better(header, total_difficulty, &head) {
+            return Ok(false);
+        }
+        let (mut number, mut hash) = (header.number.saturating_sub(1), header.parent_hash);
+        while self.chain.canonical_hash(BlockNumber(number)).ok().flatten() != Some(hash) {
+            let Ok(Some(ancestor)) = self.chain.header(hash) else { return Ok(false) };
+            (number, hash) = (number.saturating_sub(1), ancestor.parent_hash);
+        }
+        if hash != head.header.hash() {
+            self.engine.verify_reorganisation(BlockNumber(number), &head, &*self.chain)?;
+        }
+        Ok(true)
+    }
+
+    fn take(&self, block: Block) -> Result<BlockVerdict, BlockVerdict> {
+        let header = &block.header;
+        match self.verify_header(header) {
+            BlockVerdict::Head => {}
+            other => return Err(other),
+        }
+        self.engine.verify_body(&block, &*self.chain).map_err(|error| of_refusal(&error))?;
+        let below = self.chain.total_difficulty(header.parent_hash).ok().flatten().unwrap_or_default();
+        let is_new_head = self.is_new_head(header, below + header.difficulty).map_err(|error| of_refusal(&error))?;
+        let wrong = |reason: String| BlockVerdict::Wrong { reason };
+        let block = Arc::new(tenon_chain::recover_senders(block).map_err(|error| wrong(error.to_string()))?);
+        let head = self.chain.head();
+        self.pool.forget(&block);
+        self.engine.observe(&block);
+        self.chain.push(block);
+        if !is_new_head {
+            self.chain.set_head(head.header.hash());
+            return Ok(BlockVerdict::ExecutedOnSideBranch);
+        }
+        let (finalized, safe) = self.engine.finality(&self.chain.head().header, &*self.chain);
+        self.chain.set_finality(finalized, safe);
+        Ok(BlockVerdict::Head)
+    }
+}
+
+fn of_refusal(error: &ConsensusError) -> BlockVerdict {
+    let reason = error.reason.clone();
+    match error.cause {
+        RefusalCause::BrokenRule => BlockVerdict::Wrong { reason },
+        RefusalCause::NotYetDue => BlockVerdict::NotYetDue,
+        RefusalCause::OwnFailure => BlockVerdict::OwnFailure { reason },
+    }
+}
+
+impl BlockPort for Blocks {
+    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
+        if self.chain.header(header.hash()).is_ok_and(|known| known.is_some()) {
+            return BlockVerdict::Known;
+        }
+        let Ok(Some(parent)) = self.chain.header(header.parent_hash) else { return BlockVerdict::ParentUnknown };
+        match self.engine.verify_header(header, &parent, &*self.chain) {
+            Ok(()) => BlockVerdict::Head,
+            Err(error) => of_refusal(&error),
+        }
+    }
+
+    fn insert(&self, block: Block) -> BlockVerdict {
+        self.take(block).unwrap_or_else(|verdict| verdict)
+    }
+
+    fn import(
+        &self,
+        blocks: Box<dyn Iterator<Item = Block> + Send>,
+        observer: &mut dyn BatchObserver,
+    ) -> Result<(), FailedBlock> {
+        for block in blocks {
+            let (number, hash) = (BlockNumber(block.header.number), block.hash());
+            match self.insert(block) {
+                BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch | BlockVerdict::Known => {
+                    observer.passed(number, hash);
+                }
+                verdict => return Err(FailedBlock { number: Some(number), hash: Some(hash), verdict }),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RoundBuilder for Blocks {
+    fn build(
+        &self,
+        _parent: &SealedHeader,
+        draft: Header,
+        transactions: Vec<RecoveredTransaction>,
+        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
+    ) -> Result<Block, Failure> {
+        let transactions: Vec<_> = transactions.into_iter().map(|recovered| recovered.transaction).collect();
+        let transactions_root = tenon_chain::transactions_root(&transactions);
+        let header = seal(Header { transactions_root, ..draft }).map_err(|error| Failure::server(error.to_string()))?;
+        Ok(tenon_chain::assemble_block(header, transactions, Vec::new(), None))
+    }
+}
+
+impl LocalChain for Blocks {
+    fn head(&self) -> LocalHead {
+        let head = self.chain.head();
+        LocalHead { number: head.header.number, hash: head.header.hash(), total_difficulty: head.total_difficulty }
+    }
+
+    fn committed(&self) -> (u64, B256) {
+        let number = self.chain.head().finalized.unwrap_or(BlockNumber::GENESIS).0;
+        (number, self.canonical_hash(number).unwrap_or_default())
+    }
+
+    fn canonical_hash(&self, number: u64) -> Option<B256> {
+        self.chain.canonical_hash(BlockNumber(number)).ok().flatten()
+    }
+
+    fn is_stored(&self, hash: &B256) -> bool {
+        self.chain.header(*hash).is_ok_and(|header| header.is_some())
+    }
+
+    fn total_difficulty(&self, hash: &B256) -> Option<U256> {
+        ChainReader::total_difficulty(&*self.chain, *hash).ok().flatten()
+    }
+}
+
+/// Signing transactions that wait for a block.
+#[derive(Default)]
+pub(super) struct Pool {
+    waiting: Mutex<BTreeMap<B256, RecoveredTransaction>>,
+    own: AtomicU64,
+    outbox: Outbox,
+}
+
+impl Pool {
+    pub(super) fn new(outbox: Outbox) -> Self {
+        Self { outbox, ..Self::default() }
+    }
+
+    /// Returns whether it is new.
+    pub(super) fn add(&self, raw: &[u8]) -> bool {
+        let Ok(transaction) = tenon_chain::decode_transaction(raw) else { return false };
+        let Ok(sender) = tenon_chain::recover_sender(&transaction) else { return false };
+        let hash = transaction.hash;
+        let recovered = RecoveredTransaction { transaction: Arc::new(transaction), sender };
+        self.waiting.lock().insert(hash, recovered).is_none()
+    }
+
+    fn forget(&self, block: &Block) {
+        let mut waiting = self.waiting.lock();
+        for transaction in &block.transactions {
+            waiting.remove(&transaction.hash);
+        }
+    }
+}
+
+impl PendingTransactions for Pool {
+    fn best(&self, _: Option<u64>) -> Vec<RecoveredTransaction> {
+        self.waiting.lock().values().cloned().collect()
+    }
+}
+
+impl PeerTransactions for Pool {
+    fn offer(&self, raw: &[Bytes]) {
+        for transaction in raw {
+            self.add(transaction);
+        }
+    }
+
+    fn pending(&self) -> Vec<RecoveredTransaction> {
+        self.best(None)
+    }
+
+    fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
+        self.add(raw);
+        self.own.fetch_add(1, Ordering::Relaxed);
+        self.outbox.push(Said::Transaction(Bytes::copy_from_slice(raw)));
+        Ok(())
+    }
+
+    fn next_nonce(&self, _: Address) -> Result<u64, StoreError> {
+        Ok(self.own.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,529 @@
+//! The world of the simulated nodes: time, links, what goes wrong, and who lies. Everything follows from the seed.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, Bytes, hex, keccak256};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock};
+use tenon_chain::Genesis;
+use tenon_native_consensus::v2::MasternodeKey;
+use tenon_network_peers::Fault;
+use tenon_network_sync::{Action, Question};
+
+use super::lies;
+use super::links::{Link, Message, Split};
+use super::node::{self, Network, Node, known_as, since_start};
+use super::observer::{Observer, round_of};
+use super::ports::Said;
+use crate::actor::Input;
+
+/// Unix time at which a world begins, milliseconds.
+const BEGIN: u64 = 1_700_000_000_000;
+/// How long things go wrong, at least and at most, milliseconds.
+const ROUGH: std::ops::Range<u64> = 18_000..36_000;
+/// Time after the last fault until all nodes run and are connected.
+const MENDING: u64 = 1_500;
+/// Time for progress after that.
+const PATIENCE: u64 = 120_000;
+/// Rounds for progress after that.
+const PATIENCE_ROUNDS: u64 = 10;
+
+/// What happens to a node.
+pub(super) enum Event {
+    /// Over the connection with this number.
+    Arrives(usize, u64, Message),
+    ToItself(Input),
+    Wakes,
+    Judges(Arc<Block>),
+    ImportEnds(Result<(), FailedBlock>),
+    Starts,
+    Dies,
+    /// With the next thing that it does, in the middle of it.
+    DiesSoon,
+    ClockJumps(i64),
+    Connects(usize),
+    Cut(usize),
+    /// Only for a liar.
+    Lies,
+}
+
+/// The world.
+pub(super) struct World {
+    pub(super) random: StdRng,
+    network: Network,
+    pub(super) nodes: Vec<Node>,
+    /// So many nodes, from the first, lie.
+    pub(super) liars: usize,
+    pub(super) now: u64,
+    rough_until: u64,
+    made: u64,
+    agenda: BTreeMap<(u64, u64), (usize, u32, Event)>,
+    pub(super) links: BTreeMap<(usize, usize), Link>,
+    pub(super) splits: Vec<Split>,
+    /// The chance that a message finds no room, and the slowest delay, until the world is calm.
+    pub(super) loss: f64,
+    pub(super) slowest: u64,
+    dying: Option<usize>,
+    pub(super) observer: Observer,
+    trace: DefaultHasher,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// Stands for everything that happened.
+    pub(super) trace: u64,
+    pub(super) height: u64,
+    pub(super) signatures: usize,
+    pub(super) events: u64,
+}
+
+fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
+    let key = |number: u64| MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), number.to_be_bytes()].concat()).0);
+    let mut keys: Vec<MasternodeKey> = (0..count).map(|number| key(number).unwrap()).collect();
+    let mut all: Vec<Address> = keys.iter().map(MasternodeKey::address).collect();
+    all.sort_unstable();
+    // Liars are the first of the nodes, wherever they are in the list of masternodes.
+    keys.sort_by_key(|key| keccak256(key.address()));
+    let listed: Vec<u8> = all.iter().flat_map(|address| address.0.0).collect();
+    let extra = [&[0; 32][..], &listed, &[0; 65]].concat();
+    let growth =
+        serde_json::json!({"base": random.random_range(1..=2) as f64, "maxExponent": random.random_range(0..=2)});
+    let config = serde_json::json!({
+        "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": 20, "gap": 10, "v2": {"switchBlock": 0,
+            "allConfigs": {"0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667,
+                "timeoutPeriod": 3, "timeoutSyncThreshold": random.random_range(1..=3), "expTimeoutConfig": growth}}}}},
+        "extraData": hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
+        "timestamp": "0x1",
+    });
+    let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
+    let sealed = genesis.sealed_header().unwrap();
+    (Network { spec: Arc::clone(&genesis.spec), masternodes: all.into(), genesis: sealed }, keys)
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let count = [4, 4, 4, 5, 7][random.random_range(0..5)];
+        let liars = random.random_range(0..=(count - 1) / 3);
+        let (network, keys) = network_of(count as u64, seed, &mut random);
+        let nodes: Vec<Node> =
+            keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
+        let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
+        let mut world = Self {
+            rough_until: random.random_range(ROUGH),
+            loss: random.random_range(0.0..0.03),
+            slowest: random.random_range(20..900),
+            random,
+            network,
+            nodes,
+            liars,
+            now: 0,
+            made: 0,
+            agenda: BTreeMap::new(),
+            links: BTreeMap::new(),
+            splits: Vec::new(),
+            dying: None,
+            observer: Observer::new(honest),
+            trace: DefaultHasher::new(),
+        };
+        world.plan();
+        world
+    }
+
+    /// What goes wrong, and when.
+    fn plan(&mut self) {
+        let (count, end) = (self.nodes.len(), self.rough_until);
+        for who in 0..count {
+            let time = self.random.random_range(0..3_000);
+            self.at(time, who, Event::Starts);
+            let error = self.random.random_range(-500..500);
+            self.at(0, who, Event::ClockJumps(error));
+            if who < self.liars {
+                self.at(1_000, who, Event::Lies);
+            }
+        }
+        for _ in 0..self.random.random_range(0..4) {
+            let (time, who) = (self.random.random_range(1_000..end), self.random.random_range(0..count));
+            let event = if self.random.random_bool(0.5) { Event::Dies } else { Event::DiesSoon };
+            self.at(time, who, event);
+        }
+        for _ in 0..self.random.random_range(0..6) {
+            let (time, who) = (self.random.random_range(1_000..end), self.random.random_range(0..count));
+            let peer = self.random.random_range(0..count);
+            self.at(time, who, Event::Cut(peer));
+        }
+        for _ in 0..self.random.random_range(0..3) {
+            let (time, who) = (self.random.random_range(1_000..end), self.random.random_range(0..count));
+            let error = self.random.random_range(-2_000..2_000);
+            self.at(time, who, Event::ClockJumps(error));
+        }
+        for _ in 0..self.random.random_range(0..3) {
+            let from = self.random.random_range(1_000..end);
+            let time = from..self.random.random_range(from..end.min(from + 12_000) + 1);
+            let (one_side, is_silent) = (self.random.random_range(0..1 << count), self.random.random_bool(0.5));
+            self.splits.push(Split { time, one_side, is_silent });
+        }
+    }
+
+    pub(super) fn at(&mut self, time: u64, who: usize, event: Event) {
+        self.made += 1;
+        let life = self.nodes[who].life;
+        self.agenda.insert((time.max(self.now), self.made), (who, life, event));
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.now >= self.rough_until
+    }
+
+    pub(super) fn is_liar(&self, who: usize) -> bool {
+        who < self.liars
+    }
+
+    fn die(&mut self, who: usize) {
+        if self.nodes[who].running.take().is_none() {
+            return;
+        }
+        self.nodes[who].life += 1;
+        for peer in 0..self.nodes.len() {
+            self.cut(who, peer);
+        }
+        let down = if self.is_calm() { 100..500 } else { 100..9_000 };
+        let back = (self.now + self.random.random_range(down)).min(self.rough_until.max(self.now) + 500);
+        self.at(back, who, Event::Starts);
+    }
+
+    fn start(&mut self, who: usize) {
+        if self.nodes[who].running.is_some() {
+            return;
+        }
+        self.nodes[who].start(&self.network);
+        self.settle(who);
+        for peer in 0..self.nodes.len() {
+            let later = self.now + self.random.random_range(10..300);
+            self.at(later, who, Event::Connects(peer));
+        }
+    }
+
+    /// The next thing happens. False at the end of time.
+    fn step(&mut self, end: u64) -> bool {
+        let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 < end) else {
+            self.now = end;
+            return false;
+        };
+        let ((time, number), (who, life, event)) = entry.remove_entry();
+        self.now = time;
+        (time, number, who, std::mem::discriminant(&event)).hash(&mut self.trace);
+        let unix = (BEGIN + time).saturating_add_signed(self.nodes[who].clock_error);
+        self.nodes[who].clock.set(unix);
+        self.end_connections_across(who);
+        match event {
+            Event::Starts => self.start(who),
+            Event::ClockJumps(error) => self.nodes[who].clock_error = error,
+            Event::Connects(peer) => self.connect(who, peer),
+            Event::Cut(peer) => self.cut(who, peer),
+            Event::Dies => self.die(who),
+            Event::DiesSoon => self.dying = Some(who),
+            Event::Lies => self.lie(who),
+            event if life == self.nodes[who].life => self.happens(who, event),
+            _ => {}
+        }
+        self.look_at_commits(who);
+        true
+    }
+
+    fn happens(&mut self, who: usize, event: Event) {
+        if self.nodes[who].running.is_none() {
+            return;
+        }
+        match event {
+            Event::Arrives(from, number, message) => {
+                let link = self.link(from, who);
+                if link.is_up && link.number == number {
+                    self.arrives(who, from, message);
+                }
+            }
+            Event::ToItself(input) => self.tell(who, input),
+            Event::Wakes => {
+                if let Some(running) = &mut self.nodes[who].running {
+                    running.wakes_at = None;
+                }
+            }
+            Event::Judges(block) => self.judge(who, &block),
+            Event::ImportEnds(outcome) => {
+                if let Some(running) = &mut self.nodes[who].running {
+                    running.importing = None;
+                    running.sync.import_ended(outcome, since_start(self.now));
+                }
+            }
+            _ => {}
+        }
+        self.settle(who);
+    }
+
+    pub(super) fn tell(&mut self, who: usize, input: Input) {
+        if let Some(running) = &mut self.nodes[who].running {
+            running.tell(input);
+        }
+    }
+
+    fn arrives(&mut self, who: usize, from: usize, message: Message) {
+        let (now, peer) = (since_start(self.now), self.nodes[from].id);
+        if let Message::Ask(question) = message {
+            let chain = &self.nodes[who].chain;
+            let answer = match question {
+                Question::Headers(request) => Message::Headers(node::headers(chain, &request)),
+                Question::Bodies(hashes) => Message::Bodies(node::bodies(chain, &hashes)),
+            };
+            self.send(who, from, answer);
+            return;
+        }
+        let own = self.is_liar(who).then(|| self.nodes[who].key.address());
+        let Some(running) = &mut self.nodes[who].running else { return };
+        let blocks = Arc::clone(&running.blocks);
+        match message {
+            Message::Status(head, total_difficulty) => running.sync.joined(peer, head, total_difficulty),
+            Message::Block(block, total_difficulty) => {
+                running.sync.new_block(peer, block, total_difficulty, &*blocks, now);
+            }
+            Message::Headers(headers) => running.sync.headers(peer, headers, &*blocks, now),
+            Message::Bodies(bodies) => running.sync.bodies(peer, bodies, &*blocks, now),
+            Message::Transaction(raw) => {
+                if running.pool.add(&raw) {
+                    self.pass_on(who, &raw);
+                }
+            }
+            Message::Round(message) => {
+                if let Some(known) = running.known.get_mut(&from) {
+                    known.insert(known_as(&message.payload));
+                }
+                // As the real connections: nothing is looked at during a synchronisation. A liar does not mind its own lies.
+                if running.is_syncing {
+                    return;
+                }
+                if let Some(block) = lies::block_of(&message) {
+                    running.sync.mentioned(peer, block, &*blocks, now);
+                }
+                if own.is_none_or(|own| !lies::is_signed_by(&message, own)) {
+                    running.tell(Input::Message(message, Box::new(())));
+                }
+            }
+            Message::Ask(_) => {}
+        }
+    }
+
+    fn pass_on(&mut self, who: usize, raw: &Bytes) {
+        for peer in self.peers_of(who) {
+            self.send(who, peer, Message::Transaction(raw.clone()));
+        }
+    }
+
+    /// A block is checked, passed on and inserted.
+    fn judge(&mut self, who: usize, block: &Arc<Block>) {
+        let unix = self.nodes[who].clock.seconds();
+        let Some(running) = &mut self.nodes[who].running else { return };
+        let (hash, blocks) = (block.hash(), Arc::clone(&running.blocks));
+        let mut verdict = blocks.verify_header(&block.header);
+        running.sync.header_judged(hash, &verdict, &*blocks);
+        if verdict == BlockVerdict::Head {
+            verdict = blocks.insert((**block).clone());
+        }
+        running.sync.inserted(hash, &verdict, unix);
+        if matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch) {
+            let (header, at) = (Arc::new(block.header.clone()), std::time::Instant::now());
+            running.tell(Input::Executed { header, is_announced: true, at });
+            self.vote_again(who, block);
+        }
+    }
+
+    /// Does everything that a node has decided.
+    pub(super) fn settle(&mut self, who: usize) {
+        loop {
+            let unix = self.nodes[who].clock.seconds();
+            let Some(running) = &mut self.nodes[who].running else { return };
+            let blocks = Arc::clone(&running.blocks);
+            running.sync.advance(&*blocks, since_start(self.now), unix);
+            let mut actions = Vec::new();
+            while let Some(action) = running.sync.next_action() {
+                actions.push(action);
+            }
+            let mut said = running.outbox.take();
+            let is_quiet = actions.is_empty() && said.is_empty();
+            let is_dying = self.dying == Some(who) && !said.is_empty();
+            if is_dying {
+                said.truncate(self.random.random_range(0..said.len()));
+            }
+            actions.into_iter().for_each(|action| self.follow(who, action));
+            said.into_iter().for_each(|said| self.carry(who, said));
+            if is_dying {
+                self.dying = None;
+                self.look_at_commits(who);
+                self.die(who);
+                return;
+            }
+            if is_quiet && !self.tell_news(who) {
+                break;
+            }
+        }
+        let Some(running) = &mut self.nodes[who].running else { return };
+        let wakes_at = running.sync.wakes_at(since_start(self.now));
+        let wakes_at = wakes_at.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(self.now + 1));
+        if let Some(time) = wakes_at.filter(|time| running.wakes_at.is_none_or(|planned| planned > *time)) {
+            running.wakes_at = Some(time);
+            self.at(time, who, Event::Wakes);
+        }
+    }
+
+    /// Tells the actor of a new head, and whether the node is far behind. False if there is nothing new.
+    fn tell_news(&mut self, who: usize) -> bool {
+        let head = self.nodes[who].head_header();
+        let Some(running) = &mut self.nodes[who].running else { return false };
+        let is_syncing = running.sync.is_running();
+        let has_changed = std::mem::replace(&mut running.is_syncing, is_syncing) != is_syncing;
+        if has_changed {
+            running.tell(Input::Syncing(is_syncing));
+        }
+        if std::mem::replace(&mut running.told_head, head.hash()) != head.hash() {
+            self.at(self.now + 1, who, Event::ToItself(Input::NewHead(head)));
+        }
+        has_changed
+    }
+
+    fn follow(&mut self, who: usize, action: Action) {
+        match action {
+            Action::Ask { peer, question } => self.send(who, node::index_of(peer), Message::Ask(question)),
+            Action::Height { .. } => {}
+            Action::Fault { peer, fault, reason } => {
+                let peer = node::index_of(peer);
+                let proves_a_lie = matches!(fault, Fault::InvalidBlock | Fault::WrongAnswer | Fault::Malformed);
+                assert!(
+                    !proves_a_lie || self.is_liar(peer) || self.is_liar(who),
+                    "{peer} is blamed by {who}: {reason}"
+                );
+            }
+            Action::BeginImport => {
+                if let Some(running) = &mut self.nodes[who].running {
+                    running.importing = Some(Ok(()));
+                }
+            }
+            Action::Import(block) => {
+                if let Some(running) = &mut self.nodes[who].running {
+                    running.import(*block);
+                }
+            }
+            Action::EndImport => {
+                let outcome = self.nodes[who].running.as_mut().and_then(|running| running.importing.clone());
+                let later = self.now + self.random.random_range(1..100);
+                self.at(later, who, Event::ImportEnds(outcome.unwrap_or(Ok(()))));
+            }
+            Action::Judge(block) => {
+                let later = self.now + self.random.random_range(1..60);
+                self.at(later, who, Event::Judges(block));
+            }
+            Action::Relay { block, total_difficulty, to } => {
+                for peer in to {
+                    let message = Message::Block(Arc::clone(&block), total_difficulty);
+                    self.send(who, node::index_of(peer), message);
+                }
+            }
+        }
+    }
+
+    fn carry(&mut self, who: usize, said: Said) {
+        match said {
+            Said::Later(wait, input) => {
+                let wait = u64::try_from(wait.as_millis()).unwrap();
+                self.at(self.now + wait, who, Event::ToItself(input));
+            }
+            Said::Round(message) => {
+                self.observer.sent(&message);
+                self.broadcast(who, &message);
+            }
+            Said::Again(message) => {
+                self.observer.sent(&message);
+                for peer in self.peers_of(who) {
+                    self.send(who, peer, Message::Round(message.clone()));
+                }
+            }
+            Said::Transaction(raw) => self.pass_on(who, &raw),
+            Said::Block(block, total_difficulty) if self.is_liar(who) => {
+                self.propose_twice(who, &block, total_difficulty)
+            }
+            Said::Block(block, total_difficulty) => {
+                self.observer.made(&block);
+                if let Some(running) = &mut self.nodes[who].running {
+                    running.sync.relay(block, total_difficulty);
+                }
+            }
+        }
+    }
+
+    fn look_at_commits(&mut self, who: usize) {
+        let committed = self.nodes[who].state().and_then(|state| state.committed).map(|block| block.hash);
+        if !self.is_liar(who) && committed.is_some() && committed != self.nodes[who].committed {
+            self.nodes[who].committed = committed;
+            let chain = Arc::clone(&self.nodes[who].chain);
+            committed.into_iter().for_each(|block| self.observer.commits(&chain, block));
+        }
+    }
+
+    fn highest_round(&self) -> u64 {
+        let honest = self.nodes[self.liars..].iter();
+        honest.filter_map(Node::state).map(|state| state.round).max().unwrap_or_default()
+    }
+
+    /// What each node stands at, for a failure's message.
+    fn standings(&self) -> Vec<String> {
+        let standing = |node: &Node| match node.state() {
+            None => "down".to_owned(),
+            Some(state) => format!(
+                "round {}, certified {:?}, timed out {}, voted {}, committed {:?}, head {}, syncs {}",
+                state.round,
+                (state.highest_quorum.block.number, state.highest_quorum.block.round),
+                state.highest_timeout.round,
+                state.highest_voted_round,
+                state.committed.map(|block| block.number),
+                node.head_header().number,
+                node.running.as_ref().is_some_and(|running| running.is_syncing),
+            ),
+        };
+        self.nodes.iter().map(standing).collect()
+    }
+
+    /// Runs the world: faults first, then calm, in which the honest nodes must commit what was made in it.
+    pub(super) fn run(mut self) -> Outcome {
+        while self.step(self.rough_until) {}
+        self.dying = None;
+        for who in 0..self.nodes.len() {
+            let error = self.random.random_range(-300..300);
+            self.at(self.now, who, Event::ClockJumps(error));
+            for peer in 0..who {
+                self.at(self.now + 800, who, Event::Connects(peer));
+            }
+        }
+        while self.step(self.rough_until + MENDING) {}
+        let begun = self.highest_round();
+        let end = self.now + PATIENCE;
+        while !self.has_committed_after(begun) {
+            assert!(self.step(end), "no progress since round {begun}: {:#?}", self.standings());
+        }
+        let rounds = self.highest_round() - begun;
+        assert!(rounds <= PATIENCE_ROUNDS, "progress took {rounds} rounds: {:#?}", self.standings());
+        let goal = self.observer.height();
+        while !self.nodes[self.liars..].iter().all(|node| node.committed_height() >= goal) {
+            assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
+        }
+        let (height, signatures) = (self.observer.height(), self.observer.signatures());
+        Outcome { trace: self.trace.finish(), height, signatures, events: self.made }
+    }
+
+    /// Whether an honest node has committed a block of a later round.
+    fn has_committed_after(&self, round: u64) -> bool {
+        let Some(hash) = self.observer.last_committed() else { return false };
+        let known = self.nodes.iter().find_map(|node| node.block(hash));
+        known.is_some_and(|block| round_of(&block) > round)
+    }
+}
