@@ -48,6 +48,8 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         // More is looked at by the program, which knows the machine's memory.
         "database.cache" => from_to(16, 16 << 20),
         "database.history" => from_to(1, 1_000_000_000_000),
+        // Fewer would not even cover an ordinary reorganisation.
+        "database.triewindow" => from_to(128, 1_000_000_000_000),
         "database.openfiles" => from_to(16, 1_000_000),
         "http.connections" | "ws.connections" | "ipc.connections" => from_to(1, 1_000_000),
         "p2p.maxpeers" => zero_or(1, 10_000),

@@ -52,6 +52,9 @@ section! {
         mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
         /// How many blocks of state history `pruned` keeps. Native chains need those of a gap and one: 451 on public networks.
         history: u64 = 90_000, "database.history", "history.state";
+        /// How many of the newest blocks an `archive` keeps whole state tries of. Proofs of these blocks cost the same as of
+        /// the head; those of older blocks are computed (docs/chain-data.md). `pruned` keeps the tries of all its states.
+        trie_window: u64 = 1_024, "database.triewindow", "database.triewindow";
         /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
         /// much again, and never more than with the default.
         cache: u32 = 512, "database.cache", "cache";

@@ -65,6 +65,7 @@ impl From<crate::StoreError> for Failure {
     fn from(error: crate::StoreError) -> Self {
         match error {
             crate::StoreError::OutOfMemory { reason } => Self::limit(reason),
+            crate::StoreError::Stopped => Self::limit(error.to_string()),
             error => Self::server(error.to_string()),
         }
     }

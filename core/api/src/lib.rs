@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+mod allowance;
 pub mod codec;
 mod database_condition;
 mod durations;
@@ -23,6 +24,7 @@ pub mod primitives;
 mod schema;
 mod space;
 
+pub use allowance::{Allowance, Unlimited};
 pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 use crate::{
-    Account, Block, BlockCommit, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock,
+    Account, Allowance, Block, BlockCommit, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     RecoveredTransaction, SealedHeader,
 };
 
@@ -125,6 +125,9 @@ pub enum StoreError {
         /// Whose memory is used up.
         reason: String,
     },
+    /// The caller has gone, or its time is over.
+    #[error("request timed out")]
+    Stopped,
     /// The head moved back below the block that was being read.
     #[error("the chain was reorganised while block {number} was being read; ask again")]
     Reorganised {
@@ -169,7 +172,7 @@ pub trait TrieReader: Send + Sync {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError>;
 }
 
-/// The stored chain. All methods are point reads except [`ChainReader::logs`].
+/// The stored chain. All methods are point reads but [`ChainReader::logs`] and, for old blocks, `trie_of`.
 pub trait ChainReader: Send + Sync {
     /// The head, as one immutable value.
     fn head(&self) -> Arc<Head>;
@@ -234,8 +237,18 @@ pub trait ChainReader: Send + Sync {
         let _ = (block, address);
         Ok(Vec::new())
     }
-    /// The trie nodes of every kept block.
+    /// The trie nodes that are kept: all of the newest blocks, and of older ones those that the store chose to keep.
     fn trie(&self) -> Arc<dyn TrieReader>;
+    /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when they
+    /// are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
+    /// [`StoreError::OutOfMemory`] when the caller has nothing left.
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`].
+    fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
+        let _ = (block, caller);
+        Ok(self.trie())
+    }
     /// Matching logs of the canonical blocks `from..=to`, in chain order, answered from the log index.
     ///
     /// Returns `Ok` as soon as more than `limit` logs were found, with `limit + 1` of them; calls `is_cancelled`

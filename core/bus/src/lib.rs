@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod call;
 mod clients_heard;
 mod context;
@@ -38,6 +39,7 @@ pub mod spans;
 pub mod waits;
 mod work;
 
+pub use allowance::CallerAllowance;
 pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};

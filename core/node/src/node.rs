@@ -26,7 +26,7 @@ use tenon_native_pool::NativePolicy;
 use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
-use tenon_storage::StoreLimits;
+use tenon_storage::{StoreLimits, StoreResources};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
 use tokio::task::JoinSet;
@@ -343,7 +343,8 @@ fn start_chain(
         ..StoreLimits::default()
     };
     let store = Arc::clone(&chain.store);
-    tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, limits)?;
+    let resources = StoreResources { limits, memory: memory.clone() };
+    tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, resources)?;
 
     let importer =
         Arc::new(Importer::new(Arc::clone(&chain.family), chain.reader(), writer, Arc::clone(engine), bus.clone()));

@@ -378,6 +378,7 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
             Durability::Block => tenon_storage::Durability::EveryBlock,
             Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
         },
+        trie_window: database.trie_window,
         max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),
         ..StoreOptions::with_cache(usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX))
     }

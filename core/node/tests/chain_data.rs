@@ -367,7 +367,7 @@ fn a_database_of_this_format_needs_no_migration() {
 
     let done = run_well(&["db", "migrate", "--datadir", &chain.datadir()]);
 
-    assert!(done.contains("has format 1, the newest that this release knows; nothing to do"), "{done}");
+    assert!(done.contains("has format 2, the newest that this release knows; nothing to do"), "{done}");
 }
 
 #[test]

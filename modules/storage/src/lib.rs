@@ -49,7 +49,7 @@ mod write;
 
 pub use error::OpenError;
 pub use format::meta::FORMAT;
-pub use handlers::{StoreLimits, register};
+pub use handlers::{StoreLimits, StoreResources, register};
 pub use options::{Durability, Mode, StoreOptions};
 pub use statistics::{ColumnStatistics, EngineStatistics, StoreStatistics};
 pub use store::Store;

@@ -55,6 +55,11 @@ impl Default for Durability {
 pub struct StoreOptions {
     /// How much past state to keep. Default: [`Mode::Archive`].
     pub mode: Mode,
+    /// Number of blocks below the head whose tries are kept whole in archive mode; of older ones only checkpoints are.
+    /// Has no effect in pruned mode, which keeps the tries of all its states. At least 1. Default: 1 024.
+    pub trie_window: u64,
+    /// The distance of checkpoints in a new folder, blocks; a folder keeps its own. At least 1. Default: 4 096.
+    pub trie_checkpoint_every: u64,
     /// When to fsync. Default: every 64 blocks or every second.
     pub durability: Durability,
     /// Cache of database blocks, indices and filters, shared by all column families. Default: 512 MiB.
@@ -101,6 +106,8 @@ impl Default for StoreOptions {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
             mode: Mode::Archive,
+            trie_window: 1_024,
+            trie_checkpoint_every: 4_096,
             durability: Durability::default(),
             cache_bytes: 512 << 20,
             write_buffer_bytes: 256 << 20,

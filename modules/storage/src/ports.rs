@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{
-    BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
-    SealedHeader, StateReader, StoreError, TrieReader,
+    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, LocatedLog, LogFilter, Receipt,
+    RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         branch::{self, BranchState},
         listing,
         log_search::LogSearch,
+        old_trie::OldTrie,
         state::StateAt,
     },
     store::Store,
@@ -105,6 +106,16 @@ impl ChainReader for Store {
 
     fn trie(&self) -> Arc<dyn TrieReader> {
         Arc::clone(&self.shared) as Arc<dyn TrieReader>
+    }
+
+    fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
+        let whole_from = self.shared.whole_tries_from();
+        // Not those at the edge of the window, which may leave it meanwhile.
+        let is_far_inside = block.number >= whole_from + self.head_number().saturating_sub(whole_from) / 2;
+        if is_far_inside || self.hash_on_chain(block.number)? != Some(block.hash()) {
+            return Ok(self.trie());
+        }
+        Ok(Arc::new(OldTrie::of(&self.shared, block, caller)))
     }
 
     fn logs(

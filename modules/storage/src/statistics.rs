@@ -26,6 +26,8 @@ pub struct StoreStatistics {
     pub head: BlockNumber,
     /// The oldest height whose state can be read.
     pub oldest_state: BlockNumber,
+    /// The oldest height whose trie is kept whole; those of older states are computed from checkpoints.
+    pub oldest_trie: BlockNumber,
     /// How much past state is kept.
     pub mode: Mode,
     /// The engine's statistics.
@@ -56,6 +58,11 @@ impl StoreStatistics {
     pub fn disk_bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.disk_bytes).sum()
     }
+
+    /// The share of each block in these bytes, block 0 counted.
+    pub fn bytes_per_block(&self, bytes: u64) -> u64 {
+        bytes / self.head.0.saturating_add(1)
+    }
 }
 
 impl Store {
@@ -77,6 +84,7 @@ impl Store {
             columns: Column::ALL.into_iter().map(column).collect::<Result<_, StoreError>>()?,
             head: self.shared.head.load().number(),
             oldest_state: BlockNumber(self.shared.oldest_state()),
+            oldest_trie: BlockNumber(self.shared.whole_tries_from()),
             mode: self.mode,
             engine: self.engine_statistics()?,
         })

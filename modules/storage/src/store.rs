@@ -13,7 +13,7 @@ use crate::{
     format::{
         columns::Column,
         keys,
-        meta::{self, Identity, MIGRATIONS},
+        meta::{self, Identity, MIGRATIONS, TrieExtent},
         migration,
     },
     read::shared::{Shared, corrupt, cursor_status},
@@ -28,6 +28,8 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mode: Mode,
     pub(crate) durability: Durability,
+    /// Number of blocks below the head whose tries are kept whole.
+    pub(crate) trie_window: u64,
     /// The format that the folder had before it was opened.
     format_found: u32,
     /// Held by a writer from its first read to the publication of the head; readers never take it.
@@ -69,7 +71,10 @@ impl Store {
         let oldest_state = meta::oldest_state(&database)?;
         let (finalized, safe) = meta::finality(&database)?;
         let standing = meta::head(&database)?;
-        let shared = Shared::new(database, empty_head(), oldest_state, &options);
+        let nothing_thinned =
+            TrieExtent { whole_from: 0, checkpoint_every: options.trie_checkpoint_every.max(1), was_rebuilt: false };
+        let trie_extent = meta::trie_extent(&database)?.unwrap_or(nothing_thinned);
+        let shared = Shared::new(database, empty_head(), (oldest_state, trie_extent), &options);
         if let Some((number, hash)) = standing {
             let (header, total_difficulty) = shared
                 .read_header(number, hash)?
@@ -78,14 +83,17 @@ impl Store {
             check_last_blocks(&shared, number)?;
         }
         let writer = Writer { identity, blocks_since_sync: 0, last_sync: Instant::now() };
-        Ok(Arc::new(Self {
+        let store = Self {
             shared: Arc::new(shared),
             mode: options.mode,
             durability: options.durability,
+            trie_window: options.trie_window,
             format_found,
             writer: Mutex::new(writer),
             spaces: Writers::default(),
-        }))
+        };
+        store.make_head_whole()?;
+        Ok(Arc::new(store))
     }
 
     /// Stores the genesis block if the database is new; otherwise checks that it contains this chain.

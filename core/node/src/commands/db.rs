@@ -29,7 +29,7 @@ Examples:
   tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain
   tenon db backup DIR         a copy of the chain, also while the node runs
   tenon db restore DIR        the chain of a backup, into a data folder that holds none
-  tenon db migrate            bring a database of an older release to this release's format";
+  tenon db migrate            bring a database of an older release to this release's format, and thin it";
 
 pub(crate) fn definition() -> Command {
     let with_settings =
@@ -50,10 +50,10 @@ pub(crate) fn definition() -> Command {
         ))
         .subcommand(db_backup::backup_definition())
         .subcommand(with_settings(db_backup::restore_definition()))
-        .subcommand(with_settings(
-            Command::new("migrate")
-                .about("Bring the database to this release's format; can be stopped and started again"),
-        ))
+        .subcommand(with_settings(Command::new("migrate").about(
+            "Bring the database to this release's format, and remove the tries of old blocks; \
+                 can be stopped and started again",
+        )))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
@@ -75,8 +75,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// Opening brings a database up, one format after another, and goes on where it was stopped: this does no more, but without
-/// the rest of a start.
+/// Opening brings a database up, one format after another, and goes on where it was stopped: this does that without the
+/// rest of a start. Then it does at once what the blocks that follow would do a few at a time: it removes the tries of old
+/// blocks.
 fn migrate(settings: &Settings) -> Result<(), Stop> {
     let folder = DataFolder::existing(&settings.node.datadir)?.database();
     let store = Store::open(&folder, store_options(settings))?;
@@ -87,7 +88,33 @@ fn migrate(settings: &Settings) -> Result<(), Stop> {
     } else {
         format!("database {} was brought from format {found} to {format}", folder.display())
     };
-    print(format!("{done}\n").as_bytes())
+    print(format!("{done}\n").as_bytes())?;
+    thin(&store)
+}
+
+fn thin(store: &Store) -> Result<(), Stop> {
+    let runtime = shutdown::runtime()?;
+    let _inside = runtime.enter();
+    let is_interrupted = shutdown::interruption_flag()?;
+    let mut shown = ProgressDisplay::start();
+    let mut left = 0;
+    let thinned = store.thin(
+        &mut |done, all| {
+            left = all - done;
+            shown.show(|| format!("tries of old blocks removed: {done} of {all}"));
+        },
+        &|| is_interrupted.load(Ordering::Relaxed),
+    )?;
+    shown.end();
+    store.flush()?;
+    if is_interrupted.load(Ordering::Relaxed) && left > 0 {
+        let text = "interrupted; the database is whole, the next `tenon db migrate` or block goes on";
+        return Err(Stop::Interrupted(text.into()));
+    }
+    if thinned == 0 {
+        return Ok(());
+    }
+    print(format!("removed the tries of {thinned} old blocks\n").as_bytes())
 }
 
 fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
@@ -98,20 +125,25 @@ fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
         Mode::Pruned(blocks) => format!("pruned to {blocks} blocks"),
     };
     let mut text = format!(
-        "chain id      {}\nhead          {} {}\noldest state  {}\nmode          {mode}\nsize          {}\n\n{:<24} {:>14} {:>12} {:>12}\n",
+        "chain id      {}\nhead          {} {}\noldest state  {}\noldest trie   {}\nmode          {mode}\nsize          {}, {} a block\n\n{:<24} {:>14} {:>12} {:>12} {:>12}\n",
         chain.info.chain_id,
         figures.head,
         head.header.hash(),
         figures.oldest_state,
+        figures.oldest_trie,
         HumanBytes(figures.disk_bytes()),
+        figures.bytes_per_block(figures.disk_bytes()),
         "records",
         "about",
         "on disk",
+        "a block",
         "in memory",
     );
     for column in &figures.columns {
         let sizes = (HumanBytes(column.disk_bytes).to_string(), HumanBytes(column.memory_bytes).to_string());
-        text.push_str(&format!("{:<24} {:>14} {:>12} {:>12}\n", column.name, column.entries, sizes.0, sizes.1));
+        let per_block = figures.bytes_per_block(column.disk_bytes);
+        let (name, entries) = (column.name, column.entries);
+        text.push_str(&format!("{name:<24} {entries:>14} {:>12} {per_block:>12} {:>12}\n", sizes.0, sizes.1));
     }
     print(text.as_bytes())
 }
@@ -127,6 +159,7 @@ fn statistics_as_json(chain: &OpenedChain) -> Result<(), Stop> {
                 "name": column.name,
                 "entries": column.entries,
                 "diskBytes": column.disk_bytes,
+                "diskBytesPerBlock": figures.bytes_per_block(column.disk_bytes),
                 "memoryBytes": column.memory_bytes,
             })
         })
@@ -140,8 +173,10 @@ fn statistics_as_json(chain: &OpenedChain) -> Result<(), Stop> {
         "genesisHash": chain.info.genesis_hash,
         "head": { "number": head.header.number, "hash": head.header.hash() },
         "oldestState": figures.oldest_state.0,
+        "oldestTrie": figures.oldest_trie.0,
         "history": history,
         "diskBytes": figures.disk_bytes(),
+        "diskBytesPerBlock": figures.bytes_per_block(figures.disk_bytes()),
         "columns": columns,
     });
     print(format!("{object:#}\n").as_bytes())
@@ -151,9 +186,10 @@ fn verify(chain: &OpenedChain) -> Result<(), Stop> {
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
-    let mut shown = VerifyDisplay::start();
-    let report =
-        chain.store.verify(&mut |progress| shown.show(&progress), &|| is_interrupted.load(Ordering::Relaxed))?;
+    let mut shown = ProgressDisplay::start();
+    let report = chain
+        .store
+        .verify(&mut |progress| shown.show(|| verify_line(&progress)), &|| is_interrupted.load(Ordering::Relaxed))?;
     shown.end();
     if let Some(damage) = report.damage {
         return Err(damaged(damage));
@@ -192,33 +228,37 @@ fn interrupted() -> Stop {
     Stop::Interrupted("interrupted; nothing wrong was found so far".into())
 }
 
+fn verify_line(progress: &VerifyProgress) -> String {
+    let stage = match progress.stage {
+        VerifyStage::Chain => "blocks",
+        VerifyStage::LogIndex => "log index",
+        VerifyStage::Trie => "trie nodes",
+        VerifyStage::FlatState => "flat state",
+    };
+    match progress.total {
+        0 => format!("{stage}: {}", progress.done),
+        total => format!("{stage}: {} of {total}", progress.done),
+    }
+}
+
 /// One line that is overwritten on a terminal; a line every few seconds elsewhere.
-struct VerifyDisplay {
+struct ProgressDisplay {
     is_terminal: bool,
     last: Instant,
 }
 
-impl VerifyDisplay {
+impl ProgressDisplay {
     fn start() -> Self {
         Self { is_terminal: std::io::stderr().is_terminal(), last: Instant::now() }
     }
 
-    fn show(&mut self, progress: &VerifyProgress) {
+    fn show(&mut self, line: impl FnOnce() -> String) {
         let period = if self.is_terminal { Duration::from_millis(200) } else { Duration::from_secs(5) };
         if self.last.elapsed() < period {
             return;
         }
         self.last = Instant::now();
-        let stage = match progress.stage {
-            VerifyStage::Chain => "blocks",
-            VerifyStage::LogIndex => "log index",
-            VerifyStage::Trie => "trie nodes",
-            VerifyStage::FlatState => "flat state",
-        };
-        let line = match progress.total {
-            0 => format!("{stage}: {}", progress.done),
-            total => format!("{stage}: {} of {total}", progress.done),
-        };
+        let line = line();
         if self.is_terminal {
             log_output::say_on_one_line(&line);
         } else {

@@ -25,7 +25,7 @@ pub use nibbles::{from_hex_prefix, to_hex_prefix};
 pub use plain::{prove_key, read_key, update_owned_trie, update_plain_trie};
 pub use proof::prove;
 pub use read::{read_account, read_slot};
-pub use state::{decode_account, decode_slot_value, update_state_trie};
+pub use state::{decode_account, decode_slot_value, encode_account, encode_slot_value, update_state_trie};
 pub use walk::{TrieItem, walk_trie, walk_trie_backwards};
 
 use crate::codec::DecodeError;

@@ -16,7 +16,7 @@ use crate::codec::rlp::{Reader, write_list};
 const PARALLEL_FROM: usize = 8;
 
 /// An account as the value of a leaf.
-pub(super) fn encode_account(account: &Account) -> Vec<u8> {
+pub fn encode_account(account: &Account) -> Vec<u8> {
     let mut out = Vec::with_capacity(112);
     write_list(&mut out, |out| {
         account.nonce.encode(out);
@@ -41,6 +41,11 @@ pub fn decode_account(value: &[u8]) -> Result<Account, DecodeError> {
     items.finish_list("account", 4)?;
     reader.finish("account")?;
     Ok(Account { nonce, balance, code_hash, storage_root })
+}
+
+/// A slot as the value of a leaf; `None` for zero, which has no leaf.
+pub fn encode_slot_value(value: U256) -> Option<Vec<u8>> {
+    (!value.is_zero()).then(|| alloy_rlp::encode(value))
 }
 
 /// Reads the value of a slot's leaf.
@@ -118,10 +123,7 @@ fn update_storage(
     let mut slots: Vec<Change> = change
         .slots
         .iter()
-        .map(|slot| Change {
-            key: unpack(keccak256(slot.slot).as_slice()),
-            value: (!slot.value.is_zero()).then(|| alloy_rlp::encode(slot.value)),
-        })
+        .map(|slot| Change { key: unpack(keccak256(slot.slot).as_slice()), value: encode_slot_value(slot.value) })
         .collect();
     // Reversed and stable, so that the last of several values for one slot counts.
     slots.reverse();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{B256, Bytes, U256};
 use tenon_api::{
     AccountChange, BlockCommit, BlockNumber, ChainReader, ConsensusEngine, Header, Receipt, RecoveredBlock,
-    SealedHeader, StateReader, StoreError, TrieNodeWrite, TriePosition,
+    SealedHeader, StateReader, StoreError, TrieNodeWrite, TriePosition, Unlimited,
 };
 use tenon_bus::spans;
 use tenon_chain::{ChainSpec, TrieUpdate};
@@ -119,7 +119,7 @@ impl Executor {
         let _span = spans::span("block", "execute");
         self.check_size(&block)?;
         let author = engine.author(&block.header)?;
-        let trie = (chain.trie(), parent.state_root);
+        let trie = (chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root);
         let origin = BlockOrigin::Whole { chain, engine, block: &block, parent };
         let mut execution = BlockExecution::begin(&self.family, &block.header, author, state, trie, origin)?;
         run_transactions(&mut execution, &block)?;
@@ -162,7 +162,7 @@ impl Executor {
     ) -> Result<BlockExecution, ExecutionError> {
         let state = self.state_after(chain, parent.number.into())?;
         let author = engine.author(header)?;
-        BlockExecution::begin(&self.family, header, author, state, (chain.trie(), parent.state_root), origin)
+        BlockExecution::begin(&self.family, header, author, state, (chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root), origin)
     }
 
     /// The state after a canonical block, for execution.
@@ -201,8 +201,9 @@ impl Executor {
         let mut accounts = state.changes();
         let codes = state.new_codes(&accounts)?;
         let previous = |address| state.account_before(address);
+        let nodes = chain.trie_of(parent, Arc::new(Unlimited))?;
         let TrieUpdate { root, writes, superseded } =
-            tenon_chain::update_state_trie(&*chain.trie(), parent.state_root, &mut accounts, &previous)
+            tenon_chain::update_state_trie(&*nodes, parent.state_root, &mut accounts, &previous)
                 .map_err(|source| ExecutionError::Trie { number, source })?;
         Ok(StateChanges { root, accounts, codes, trie_nodes: writes, superseded_trie_nodes: superseded })
     }

@@ -15,11 +15,12 @@ mod run;
 use std::sync::Arc;
 
 use tenon_api::{
-    BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, messages::Call,
+    BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, TrieReader,
+    messages::Call,
 };
 
 use pausing_state::PausingState;
-use tenon_bus::{CallContext, MemoryBudget, Origin};
+use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
 use tenon_javascript::ScriptHost;
 
 use crate::{
@@ -127,6 +128,11 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<Arc<dyn StateReader>, Failure> {
         Ok(Arc::new(PausingState { state: self.reader_after(header)?, caller: caller.clone() }))
+    }
+
+    /// The trie nodes of the state after a block, at the caller's expense where they must be computed.
+    pub(crate) fn trie_of(&self, header: &SealedHeader, caller: &CallContext) -> Result<Arc<dyn TrieReader>, Failure> {
+        Ok(self.chain.trie_of(header, Arc::new(CallerAllowance::new(&self.memory, caller)))?)
     }
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {

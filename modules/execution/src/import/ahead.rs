@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use tenon_api::{
-    Account, AccountChange, BlockCommit, BlockNumber, ChainReader, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
-    Receipt, RecoveredBlock, SealedHeader, SlotChange, StateReader, StoreError, TrieReader,
+    Account, AccountChange, Allowance, BlockCommit, BlockNumber, ChainReader, EMPTY_CODE_HASH, Head, LocatedLog,
+    LogFilter, Receipt, RecoveredBlock, SealedHeader, SlotChange, StateReader, StoreError, TrieReader,
 };
 
 /// Memory of a trie node beside its RLP and path: its value, its entry in the list, its entry by hash.
@@ -205,6 +205,15 @@ impl ChainReader for ChainAhead {
 
     fn trie(&self) -> Arc<dyn TrieReader> {
         Arc::new(TrieAhead { committed: self.committed.trie(), waiting: self.waiting.clone() })
+    }
+
+    fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
+        let Some(oldest) = self.waiting.first() else { return self.committed.trie_of(block, caller) };
+        let below = oldest.header.parent_hash;
+        let unknown = || StoreError::UnknownBlock { what: below.to_string() };
+        let below = self.committed.header(below)?.ok_or_else(unknown)?;
+        let committed = self.committed.trie_of(&below, caller)?;
+        Ok(Arc::new(TrieAhead { committed, waiting: self.waiting.clone() }))
     }
 
     fn logs(

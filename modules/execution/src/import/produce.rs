@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, map::AddressSet};
 use tenon_api::{
     Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
-    RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Withdrawal,
+    RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Unlimited, Withdrawal,
 };
 
 use super::importer::Importer;
@@ -125,7 +125,7 @@ impl Importer {
     ) -> Result<Block, Failure> {
         let draft = tenon_chain::seal(draft);
         let state = self.executor.state_over(self.state_after_any(parent)?);
-        let trie = (self.chain.trie(), parent.state_root);
+        let trie = (self.chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root);
         let (family, author) = (self.executor.family(), draft.beneficiary);
         let execution = BlockExecution::begin(family, &draft, author, state, trie, BlockOrigin::Header)?;
         let made = self.fill(execution, parent, draft, transactions)?;

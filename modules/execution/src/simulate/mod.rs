@@ -87,7 +87,7 @@ impl<'a> Simulation<'a> {
         caller: &CallContext,
     ) -> Result<Self, Failure> {
         let author = calls.engine.author(base).map_err(|error| Failure::server(error.to_string()))?;
-        let state = SimulatedState::new(calls.reader_for(base, caller)?, calls.chain.trie(), base.number);
+        let state = SimulatedState::new(calls.reader_for(base, caller)?, calls.trie_of(base, caller)?, base.number);
         let gas_cap = calls.limits.call_gas_cap;
         Ok(Self {
             calls,

@@ -28,7 +28,7 @@ impl Calls {
     ) -> Result<Vec<B256>, Failure> {
         let (block, parent) = self.block_and_parent(BlockId::hash(request.block))?;
         let state = self.state_after(&parent, caller)?;
-        let mut execution = self.open_again(&block, &parent, state, self.chain.trie(), caller)?;
+        let mut execution = self.open_again(&block, &parent, state, self.trie_of(&parent, caller)?, caller)?;
         let mut roots = Vec::with_capacity(block.transactions.len());
         for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
             if caller.should_stop() {

@@ -158,7 +158,8 @@ impl Calls {
         reads: &Arc<Reads>,
         caller: &CallContext,
     ) -> Result<ExecutionWitness, Failure> {
-        let nodes: Arc<dyn TrieReader> = Arc::new(WatchedNodes { nodes: self.chain.trie(), reads: Arc::clone(reads) });
+        let nodes: Arc<dyn TrieReader> =
+            Arc::new(WatchedNodes { nodes: self.trie_of(parent, caller)?, reads: Arc::clone(reads) });
         let state = WatchedState { state: self.reader_for(parent, caller)?, reads: Arc::clone(reads) };
         let mut state = self.executor.state_without_known_code(Arc::new(state));
         state.count_in(self.run_memory(caller.origin()));

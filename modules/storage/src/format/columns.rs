@@ -47,9 +47,12 @@ pub(crate) enum Column {
     SlotHistory,
     /// code hash → code.
     Codes,
-    /// owner ‖ path ‖ hash → block of creation ‖ node RLP.
+    /// owner ‖ path ‖ hash → block of creation ‖ node RLP: the nodes of the newest states, see `write::thin`.
     Trie,
-    /// number → keys changed by the block: accounts, slots, superseded trie nodes.
+    /// owner ‖ path ‖ hash → node RLP: nodes of checkpoint heights that have left `Trie`.
+    TrieCheckpoints,
+    /// number → keys changed by the block: accounts, slots, and while its parent's state is whole in `Trie`, superseded
+    /// trie nodes.
     Changes,
     /// Spaces of plugins; for the keys see `space::keys`. Releases that do not know the column ignore it, so it needed
     /// no new format.
@@ -69,7 +72,7 @@ struct Shape {
 
 impl Column {
     /// Every column, in the order in which they are created.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Meta,
         Self::Headers,
         Self::HeaderNumbers,
@@ -85,6 +88,7 @@ impl Column {
         Self::SlotHistory,
         Self::Codes,
         Self::Trie,
+        Self::TrieCheckpoints,
         Self::Changes,
         Self::Spaces,
     ];
@@ -107,6 +111,7 @@ impl Column {
             Self::SlotHistory => "slot_history",
             Self::Codes => "codes",
             Self::Trie => "trie",
+            Self::TrieCheckpoints => "trie_checkpoints",
             Self::Changes => "changes",
             Self::Spaces => "spaces",
         }
@@ -145,6 +150,8 @@ impl Column {
             Self::Spaces => shape(POINT, Option::None, Lz4, Lz4, SMALL),
             // Branch nodes are hashes; the leaves of plain accounts compress to half.
             Self::Trie => shape(POINT, Option::None, Lz4, Lz4, LARGE),
+            // Read only for proofs of old blocks.
+            Self::TrieCheckpoints => shape(BULK, Option::None, Lz4, Zstd, SMALL),
         }
     }
 

@@ -1,22 +1,31 @@
 //! Records on the folder itself: format, chain, head.
 
+use std::collections::BTreeSet;
+
 use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
     database::{Batch, Database},
-    format::{columns::Column, keys},
-    read::shared::corrupt,
+    format::{columns::Column, keys, records::Input},
+    read::shared::{corrupt, cursor_status},
 };
 
 /// The format that this release writes. Raised whenever a record or key changes; see `MIGRATIONS`.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Migrates a folder from one format to the next, in place, in one batch or restartably.
 pub(crate) type Migration = fn(&Database) -> Result<(), StoreError>;
 
 /// One step per format: the first migrates format 1 to 2, and so on. Always `FORMAT - 1` steps.
-pub(crate) const MIGRATIONS: [Migration; FORMAT as usize - 1] = [];
+pub(crate) const MIGRATIONS: [Migration; FORMAT as usize - 1] = [to_thinned_tries];
+
+/// Format 2 keeps the trie nodes of the newest states and of checkpoints only. An older folder is a folder of format 2
+/// of which nothing is thinned yet: the blocks that follow do that, or `tenon db migrate` at once. Older releases must
+/// not open the folder, since they would take a trie for whole that is not.
+fn to_thinned_tries(_: &Database) -> Result<(), StoreError> {
+    Ok(())
+}
 
 const KEY_FORMAT: &[u8] = b"format";
 const KEY_CHAIN: &[u8] = b"chain";
@@ -24,6 +33,9 @@ const KEY_HEAD: &[u8] = b"head";
 const KEY_FINALIZED: &[u8] = b"finalized";
 const KEY_SAFE: &[u8] = b"safe";
 const KEY_OLDEST_STATE: &[u8] = b"oldest_state";
+const KEY_TRIE: &[u8] = b"trie";
+/// Prefix of the heights at which a block was removed from the chain; see [`note_removed`].
+const KEY_REMOVED: &[u8] = b"removed/";
 /// Releases that do not know it ignore it, so it needed no new format.
 const KEY_RULES: &[u8] = b"rules";
 
@@ -32,6 +44,19 @@ const KEY_RULES: &[u8] = b"rules";
 pub(crate) struct Identity {
     pub(crate) chain_id: u64,
     pub(crate) genesis_hash: B256,
+}
+
+/// Which states have their whole trie among the nodes of `Column::Trie`, and where the checkpoints are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrieExtent {
+    /// The oldest height with a whole trie. The superseded nodes of this block and of those below it are gone, except
+    /// those of checkpoints.
+    pub(crate) whole_from: u64,
+    /// Multiples of this are checkpoints. Never changes: checkpoints of another distance would have holes.
+    pub(crate) checkpoint_every: u64,
+    /// Whether a state below `whole_from` became the head's once. Parts of its trie may lie among the checkpoints' nodes
+    /// only, which therefore must stay.
+    pub(crate) was_rebuilt: bool,
 }
 
 fn fixed<const N: usize>(database: &Database, key: &[u8]) -> Result<Option<[u8; N]>, StoreError> {
@@ -105,4 +130,56 @@ pub(crate) fn oldest_state(database: &Database) -> Result<u64, StoreError> {
 
 pub(crate) fn set_oldest_state(batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
     batch.put(Column::Meta, KEY_OLDEST_STATE, keys::number(number))
+}
+
+/// What of the trie is kept; `None` if nothing was thinned yet.
+pub(crate) fn trie_extent(database: &Database) -> Result<Option<TrieExtent>, StoreError> {
+    let Some(record) = fixed::<17>(database, KEY_TRIE)? else { return Ok(None) };
+    let mut input = Input(&record);
+    let mut number = || Some(u64::from_be_bytes(input.take(8)?.try_into().ok()?));
+    let extent = number().zip(number()).zip(Some(record[16] != 0));
+    let extent = extent.map(|((whole_from, checkpoint_every), was_rebuilt)| TrieExtent {
+        whole_from,
+        checkpoint_every,
+        was_rebuilt,
+    });
+    let extent = extent.filter(|extent| extent.checkpoint_every > 0);
+    extent.map(Some).ok_or_else(|| corrupt("meta record trie"))
+}
+
+pub(crate) fn set_trie_extent(batch: &mut Batch<'_>, extent: TrieExtent) -> Result<(), StoreError> {
+    let mut record = [0; 17];
+    record[..8].copy_from_slice(&extent.whole_from.to_be_bytes());
+    record[8..16].copy_from_slice(&extent.checkpoint_every.to_be_bytes());
+    record[16] = u8::from(extent.was_rebuilt);
+    batch.put(Column::Meta, KEY_TRIE, record)
+}
+
+fn removed_key(number: u64) -> Vec<u8> {
+    [KEY_REMOVED, &number.to_be_bytes()].concat()
+}
+
+/// Records that a block of this height has left the chain. A node's record may then bear the block's height although
+/// the node is older: the block had created it once more.
+pub(crate) fn note_removed(batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
+    batch.put(Column::Meta, removed_key(number), [])
+}
+
+/// The heights `from..=to` at which a block has left the chain.
+pub(crate) fn removed_heights(database: &Database, from: u64, to: u64) -> Result<BTreeSet<u64>, StoreError> {
+    let mut heights = BTreeSet::new();
+    let end = removed_key(to.saturating_add(1));
+    let mut cursor = database.range_cursor(Column::Meta, &removed_key(from), Some(&end))?;
+    while let Some(key) = cursor.key() {
+        let height = key.last_chunk::<8>().ok_or_else(|| corrupt("meta record of a removed block"))?;
+        heights.insert(u64::from_be_bytes(*height));
+        cursor.next();
+    }
+    cursor_status(&cursor)?;
+    Ok(heights)
+}
+
+/// Forgets what [`note_removed`] has recorded of the heights up to and including `number`.
+pub(crate) fn forget_removed(batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
+    batch.delete_range(Column::Meta, &removed_key(0), &removed_key(number.saturating_add(1)))
 }

@@ -20,7 +20,7 @@ use tenon_api::{
         GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionInBlock, GetTransactionProof,
     },
 };
-use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
+use tenon_bus::{Bus, CallContext, MemoryBudget, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
 use crate::store::Store;
@@ -58,6 +58,21 @@ impl Default for StoreLimits {
     }
 }
 
+/// What the handlers may use.
+pub struct StoreResources {
+    /// Limits on the cost of one request.
+    pub limits: StoreLimits,
+    /// The memory of requests, of which proofs of old blocks take some.
+    pub memory: MemoryBudget,
+}
+
+impl From<StoreLimits> for StoreResources {
+    /// Memory that is counted only.
+    fn from(limits: StoreLimits) -> Self {
+        Self { limits, memory: MemoryBudget::unbounded() }
+    }
+}
+
 /// The data from which handlers answer.
 struct Answers {
     store: Arc<Store>,
@@ -65,6 +80,7 @@ struct Answers {
     spec: Arc<ChainSpec>,
     info: Arc<ChainInfo>,
     limits: StoreLimits,
+    memory: MemoryBudget,
     requested_blocks: RequestedBlocks,
 }
 
@@ -99,9 +115,10 @@ pub fn register(
     spec: Arc<ChainSpec>,
     info: Arc<ChainInfo>,
     pool: &WorkPool,
-    limits: StoreLimits,
+    resources: impl Into<StoreResources>,
 ) -> Result<(), RegisterError> {
-    let answers = Arc::new(Answers { store, spec, info, limits, requested_blocks: RequestedBlocks::default() });
+    let StoreResources { limits, memory } = resources.into();
+    let answers = Arc::new(Answers { store, spec, info, limits, memory, requested_blocks: RequestedBlocks::default() });
     read::<GetHead>(bus, &answers, |answers, _| Ok(answers.head()))?;
     read::<GetHeadNumber>(bus, &answers, |answers, _| Ok(answers.head().number()))?;
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
@@ -137,7 +154,7 @@ pub fn register(
         move |request, context| own.logs(&request, context),
     )?;
     work::<GetTransactionProof>(bus, pool, &answers, |answers, request, _| answers.transaction_proof(request.hash))?;
-    work::<GetProof>(bus, pool, &answers, |answers, request, _| answers.proof(&request))
+    work::<GetProof>(bus, pool, &answers, |answers, request, context| answers.proof(&request, context))
 }
 
 /// How often a read is repeated after a concurrent unwind, before the caller gets the error.

@@ -7,10 +7,14 @@ use tenon_api::{
     Account, AccountProof, BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader, StateReader, StoreError,
     messages::{GetAccount, GetCode, GetProof, GetStorage},
 };
-use tenon_chain::require_block;
+use tenon_bus::{CallContext, CallerAllowance};
+use tenon_chain::{TrieError, require_block};
 
 use super::{Answers, ReadError, again_after_reorganisation};
 use crate::read::shared::corrupt;
+
+/// How often a proof is begun again while the newest states move on.
+const PROOF_ATTEMPTS: usize = 3;
 
 impl Answers {
     pub(super) fn account(&self, request: &GetAccount) -> Result<Account, Failure> {
@@ -29,18 +33,41 @@ impl Answers {
         self.in_state(request.block, |state| state.storage(request.address, request.slot))
     }
 
-    pub(super) fn proof(&self, request: &GetProof) -> Result<AccountProof, Failure> {
+    pub(super) fn proof(&self, request: &GetProof, context: &CallContext) -> Result<AccountProof, Failure> {
         let (wanted, most) = (request.slots.len(), self.limits.proof_slots);
         if wanted > most {
             return Err(Failure::limit(format!("too many storage keys requested (max {most}, got {wanted})")));
         }
         again_after_reorganisation(|| {
             let (header, state) = self.state_of(request.block)?;
-            let proof = tenon_chain::prove(&*self.store.trie(), header.state_root, request.address, &request.slots);
+            let proof = self.prove(&header, request, context);
             // Returns the specific error if the state was pruned or unwound during the walk of the trie.
             state.account(request.address).map_err(|error| worded(error, &header))?;
-            proof.map_err(|error| Failure::server(error.to_string()).into())
+            proof.map_err(|error| match error {
+                TrieError::Store(error) => error.into(),
+                error => Failure::server(error.to_string()).into(),
+            })
         })
+    }
+
+    /// Walks the trie of a block. The newest states' tries move on while one of them is the base of an older one; then
+    /// nodes of it may be missing, and another base is nearer.
+    fn prove(
+        &self,
+        header: &SealedHeader,
+        request: &GetProof,
+        context: &CallContext,
+    ) -> Result<AccountProof, TrieError> {
+        let mut attempts = PROOF_ATTEMPTS;
+        loop {
+            let caller = Arc::new(CallerAllowance::new(&self.memory, context));
+            let nodes = self.store.trie_of(header, caller)?;
+            attempts -= 1;
+            match tenon_chain::prove(&*nodes, header.state_root, request.address, &request.slots) {
+                Err(TrieError::Missing { .. }) if attempts > 0 => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Reads from the state after a block.

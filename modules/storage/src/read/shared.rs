@@ -18,6 +18,7 @@ use crate::{
     format::{
         columns::Column,
         keys,
+        meta::TrieExtent,
         records::{self, ReceiptSummary, StoredLog},
     },
     read::{generation::Generations, known::KnownState, parts::Outline},
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) head: ArcSwap<Head>,
     /// The oldest height whose state is complete. Raised before anything of older states is deleted.
     pub(crate) oldest_state: AtomicU64,
+    /// Which states have their whole trie in the database.
+    pub(crate) trie_extent: ArcSwap<TrieExtent>,
     pub(crate) generations: Generations,
     // By hash, so entries never become stale.
     pub(crate) headers: BoundedCache<B256, Arc<SealedHeader>>,
@@ -53,12 +56,14 @@ pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
 }
 
 impl Shared {
-    pub(crate) fn new(database: Database, head: Head, oldest_state: u64, options: &StoreOptions) -> Self {
+    pub(crate) fn new(database: Database, head: Head, kept: (u64, TrieExtent), options: &StoreOptions) -> Self {
+        let (oldest_state, trie_extent) = kept;
         let part = options.block_cache_bytes / 12;
         Self {
             database,
             head: ArcSwap::from_pointee(head),
             oldest_state: AtomicU64::new(oldest_state),
+            trie_extent: ArcSwap::from_pointee(trie_extent),
             generations: Generations::default(),
             headers: BoundedCache::new(part),
             blocks: BoundedCache::new(part * 5),
@@ -225,20 +230,35 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// A stored trie node, bypassing the cache.
+    pub(crate) fn stored_node(
+        &self,
+        owner: Option<B256>,
+        path: &[u8],
+        hash: B256,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let key = keys::trie_node(owner, path, hash);
+        if let Some(record) = self.database.get(Column::Trie, &key)? {
+            let node = records::decode_latest(&record).map(|(_, rlp)| Bytes::copy_from_slice(rlp));
+            return node.map(Some).ok_or_else(|| corrupt(format!("trie node {hash}")));
+        }
+        let record = self.database.get(Column::TrieCheckpoints, &key)?;
+        Ok(record.map(|rlp| Bytes::copy_from_slice(&rlp)))
+    }
+}
+
 impl TrieReader for Shared {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
         // Nodes are cached by hash; the position matters only for storage.
         if let Some(node) = self.trie_nodes.get(&hash) {
             return Ok(Some(node));
         }
-        let Some(record) = self.database.get(Column::Trie, &keys::trie_node(owner, path, hash))? else {
-            return Ok(None);
-        };
-        let damaged = || corrupt(format!("trie node {hash}"));
-        let (_, rlp) = records::decode_latest(&record).ok_or_else(damaged)?;
-        let node = Bytes::copy_from_slice(rlp);
-        self.trie_nodes.insert(hash, node.clone(), node.len());
-        Ok(Some(node))
+        let node = self.stored_node(owner, path, hash)?;
+        if let Some(node) = &node {
+            self.trie_nodes.insert(hash, node.clone(), node.len());
+        }
+        Ok(node)
     }
 }
 

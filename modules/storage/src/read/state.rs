@@ -96,6 +96,20 @@ fn fact_at<T>(
     }
 }
 
+/// The value of a key at a height, past the cache of values.
+pub(crate) fn value_at<T: Copy>(
+    shared: &Shared,
+    (latest, history): (Column, Column),
+    key: &[u8],
+    number: u64,
+    decode: fn(&[u8]) -> Option<T>,
+) -> Result<T, StoreError> {
+    let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(key)));
+    let fact = fact_at(shared, (latest, history), key, number, decode)?.ok_or_else(name)?;
+    let (Fact::Latest { value, .. } | Fact::Past { value, .. }) = fact;
+    Ok(value)
+}
+
 /// The same, for a key that has changed since that height.
 fn past_at<T>(
     shared: &Shared,

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use alloy_primitives::{Address, B256, Bytes, keccak256};
-use tenon_api::{EMPTY_CODE_HASH, StoreError, TrieReader};
+use tenon_api::{EMPTY_CODE_HASH, EMPTY_ROOT_HASH, StoreError, TrieReader};
 use tenon_chain::{
     TrieError,
     trie::{TrieItem, decode_account, walk_trie},
@@ -14,7 +14,7 @@ use tenon_chain::{
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
-    format::{columns::Column, keys, records},
+    format::{columns::Column, records},
     read::shared::{Shared, cursor_status},
 };
 
@@ -30,8 +30,7 @@ struct Stored<'a>(&'a Shared);
 
 impl TrieReader for Stored<'_> {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        let record = self.0.database.get(Column::Trie, &keys::trie_node(owner, path, hash))?;
-        Ok(record.as_deref().and_then(records::decode_latest).map(|(_, rlp)| Bytes::copy_from_slice(rlp)))
+        self.0.stored_node(owner, path, hash)
     }
 }
 
@@ -42,7 +41,25 @@ impl Check<'_> {
         let mut leaves = Leaves::default();
         let root = self.store.shared.head.load().header.state_root;
         self.walk(None, root, &mut leaves)?;
+        self.checkpoints()?;
         Ok(leaves)
+    }
+
+    /// The root of every checkpoint's trie is there. The rest of them is compared with the history whenever it is read.
+    fn checkpoints(&mut self) -> Result<(), Stop> {
+        let shared = &self.store.shared;
+        let (every, whole_from) = (shared.trie_extent().checkpoint_every, shared.whole_tries_from());
+        let first = shared.oldest_state().next_multiple_of(every);
+        for number in (first..whole_from).step_by(usize::try_from(every).unwrap_or(usize::MAX)) {
+            let what = || format!("trie of checkpoint block {number}");
+            let (hash, _) = shared.canonical(number)?.ok_or_else(|| damage(what(), "belongs to no block"))?;
+            let header = shared.header(hash)?.ok_or_else(|| damage(what(), "has no header"))?;
+            let root = header.state_root;
+            if root != EMPTY_ROOT_HASH && shared.stored_node(None, &[], root)?.is_none() {
+                return Err(damage(what(), format!("has no root {root}")));
+            }
+        }
+        Ok(())
     }
 
     fn walk(&mut self, owner: Option<B256>, root: B256, leaves: &mut Leaves) -> Result<(), Stop> {

@@ -45,6 +45,8 @@ impl Store {
             return Err(StoreError::NotNext { number: commit.block.number(), head: parent.number() });
         }
 
+        // Only after an unwind that could not do it.
+        self.make_head_whole()?;
         let head = head_after(commit, &parent);
         let (batch, changes) = block_batch(&self.shared, commit, &head)?;
         let is_sync_due = self.is_sync_due(&writer);
@@ -55,6 +57,9 @@ impl Store {
         // The block is committed even if this fails; pruning continues after the next block.
         if let Err(error) = self.prune_to_window() {
             tracing::warn!(number = header.number, %error, "old states not pruned");
+        }
+        if let Err(error) = self.thin_to_window() {
+            tracing::warn!(number = header.number, %error, "old tries not thinned");
         }
         Ok(())
     }

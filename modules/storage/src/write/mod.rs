@@ -1,5 +1,5 @@
-//! The four ways in which the chain changes: a block is committed, a block is removed, a branch replaces another, an
-//! old state is pruned. Also the consensus engine's own records, and records of blocks outside the chain.
+//! The five ways in which the chain's records change: a block is committed, a block is removed, a branch replaces
+//! another, an old state is pruned, an old trie is thinned. Also the consensus engine's own records, and records of blocks outside the chain.
 
 mod aside;
 pub(crate) mod commit;
@@ -8,4 +8,6 @@ mod pending;
 mod prune;
 mod reorganise;
 mod rules;
+pub(crate) mod thin;
 pub(crate) mod unwind;
+pub(crate) mod whole;

@@ -12,7 +12,7 @@ use crate::{
         state::{ACCOUNTS, SLOTS},
     },
     store::Store,
-    write::unwind::changes_of,
+    write::{thin::drop_checkpoints, unwind::changes_of},
 };
 
 /// Maximum number of heights that one commit prunes. At the tip it is one; after an archive was switched to pruned
@@ -28,7 +28,7 @@ impl Store {
         for height in (oldest + 1..=wanted).take(HEIGHTS_PER_COMMIT as usize) {
             prune_before(shared, height)?;
         }
-        Ok(())
+        drop_checkpoints(shared)
     }
 }
 
@@ -58,6 +58,9 @@ fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
             }
         }
         batch.delete(Column::Changes, keys::number(height))?;
+        if !meta::removed_heights(&shared.database, 0, height)?.is_empty() {
+            meta::forget_removed(&mut batch, height)?;
+        }
     }
     batch.write(false)
 }

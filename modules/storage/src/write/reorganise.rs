@@ -13,6 +13,7 @@ use crate::{
         commit::{head_after, put_block_on_chain},
         pending::Pending,
         unwind::{head_at_most, take_off},
+        whole::{require_trie, start_from, store_trie},
     },
 };
 
@@ -27,6 +28,10 @@ impl Store {
         let old = shared.head.load_full();
         let base = self.head_of(ancestor, &old)?;
         let Some(newest) = follows(&base, branch)? else { return Ok(()) };
+        let has_left = ancestor.0 < shared.trie_extent().whole_from;
+        if has_left {
+            store_trie(shared, ancestor.0)?;
+        }
 
         let mut batch = shared.database.batch();
         let mut pending = Pending::of_many_blocks();
@@ -36,6 +41,7 @@ impl Store {
         }
         let head = head_after(newest, &base);
         meta::set_head(&mut batch, &head)?;
+        let extent = has_left.then(|| start_from(shared, &mut batch, ancestor.0)).transpose()?;
 
         let (from, number) = (old.number(), head.number());
         {
@@ -45,6 +51,9 @@ impl Store {
             let outcome = batch.write(true);
             writing.forget_all();
             outcome?;
+            if let Some(extent) = extent {
+                shared.set_trie_extent(extent);
+            }
             for commit in branch {
                 self.keep_in_memory(commit, Arc::new(commit.block.header.clone()));
             }
@@ -67,6 +76,7 @@ impl Store {
         if number > head.number() {
             return Err(unknown());
         }
+        require_trie(shared, number.0)?;
         let (hash, _) = shared.canonical(number.0)?.ok_or_else(unknown)?;
         head_at_most(shared, head, number.0, hash)
     }

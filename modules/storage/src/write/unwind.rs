@@ -13,12 +13,13 @@ use crate::{
         state::{ACCOUNTS, SLOTS, version_at},
     },
     store::Store,
-    write::{aside::keep_what_stays, commit::log_prefixes, pending::Pending},
+    write::{aside::keep_what_stays, commit::log_prefixes, pending::Pending, whole::require_trie},
 };
 
 impl Store {
     /// Removes blocks, newest first, each in a batch of its own: at any instant the database is at a whole block, and
-    /// no batch grows with the distance.
+    /// no batch grows with the distance. If the trie of the new head has left the window, it is computed at the end, or
+    /// when the database is opened again.
     pub(crate) fn unwind_to(&self, target: BlockNumber) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let head = self.shared.head.load_full().number();
@@ -32,11 +33,13 @@ impl Store {
         if target == head {
             return Ok(());
         }
+        require_trie(&self.shared, target.0)?;
         let _unwinding = self.shared.generations.unwind_to(target.0);
         let writing = self.shared.known.write();
         let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.take_off_head(number));
         writing.forget_all();
         outcome?;
+        self.make_head_whole()?;
         tracing::info!(from = head.0, to = target.0, "chain unwound");
         Ok(())
     }
@@ -79,6 +82,7 @@ pub(crate) fn take_off(
     hash: B256,
 ) -> Result<(), StoreError> {
     keep_what_stays(shared, batch, number, hash)?;
+    meta::note_removed(batch, number)?;
     restore_state(shared, batch, pending, number)?;
     remove_logs(shared, batch, number)?;
     let block = shared.block(hash)?.ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))?;

@@ -23,16 +23,16 @@ use crate::{
 };
 
 /// Variable that names a child process's folder.
-const CHILD_FOLDER: &str = "TENON_CRASH_FOLDER";
+pub(crate) const CHILD_FOLDER: &str = "TENON_CRASH_FOLDER";
 /// Variable with the child's task.
 const CHILD_WORK: &str = "TENON_CRASH_WORK";
 /// Printed by the child with its height.
-const CHILD_IS_AT: &str = "at ";
+pub(crate) const CHILD_IS_AT: &str = "at ";
 /// Printed by the child with its target height.
-const CHILD_GOES_TO: &str = "going to ";
+pub(crate) const CHILD_GOES_TO: &str = "going to ";
 /// The seed from which parent and child generate the same chain.
 const CHAIN_SEED: u64 = 11;
-const CHAIN_LENGTH: u64 = 60;
+pub(crate) const CHAIN_LENGTH: u64 = 60;
 
 pub(crate) fn chain() -> Maker {
     let mut random = Random::seeded(CHAIN_SEED);
@@ -188,7 +188,7 @@ fn child_that_writes_until_it_is_killed() {
 
 /// A child's last reports on its head, a height or a hash: its position and its target.
 #[derive(Clone, Copy, Debug)]
-struct Said<T> {
+pub(crate) struct Said<T> {
     at: Option<T>,
     going_to: Option<T>,
 }
@@ -206,7 +206,7 @@ impl<T: FromStr<Err: Debug>> Said<T> {
 
 impl Said<u64> {
     /// Fails unless the head is at the last position reported, or on the way to the last target.
-    fn assert_explains(self, head: u64) {
+    pub(crate) fn assert_explains(self, head: u64) {
         let at = self.at.unwrap();
         let target = self.going_to.unwrap_or(at);
         assert!((at.min(target)..=at.max(target)).contains(&head), "the head is {head}, the child has said {self:?}");
@@ -214,7 +214,7 @@ impl Said<u64> {
 }
 
 /// Starts a child, kills it at a random time after its first output, and returns its reports.
-fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
+pub(crate) fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     folder: &Path,
     child: &str,
     environment: &[(&str, String)],

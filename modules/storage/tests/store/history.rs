@@ -116,7 +116,7 @@ fn a_pruned_database_keeps_only_what_its_window_needs() {
 }
 
 /// Adds the keys of all trie nodes of a state.
-fn reachable(maker: &Maker, root: alloy_primitives::B256, kept: &mut std::collections::BTreeSet<Vec<u8>>) {
+pub(crate) fn reachable(maker: &Maker, root: alloy_primitives::B256, kept: &mut std::collections::BTreeSet<Vec<u8>>) {
     use std::ops::ControlFlow;
     use tenon_chain::trie::{TrieItem, decode_account, walk_trie};
     let trie = maker.store.trie();

@@ -15,4 +15,5 @@ mod reorganise;
 mod spaces;
 mod support;
 mod table_list;
+mod thinning;
 mod unwind;

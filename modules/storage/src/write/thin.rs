@@ -1,0 +1,172 @@
+//! Thins the trie of an archive: of states that have left the window, only the nodes of checkpoints stay.
+//!
+//! States themselves are read from the flat history at any height; old trie nodes serve proofs, and those are computed
+//! from the nearest checkpoint (`read::old_trie`). When a block leaves the window, each node that it superseded was
+//! either part of the last checkpoint before the block, or of none: it moves to the column of checkpoints or goes. So
+//! the whole trie of every checkpoint stays without a copy ever being made, and once its nodes have moved, nothing that
+//! happens to the newest states concerns it.
+//!
+//! A node's record bears the block that created it, which decides whether it was there at the checkpoint. Two cases
+//! leave that open, and then the node is taken for the checkpoint's, which costs space only: the node was created again
+//! after the block that superseded it (the record bears that height), or the record bears a height at which a block was
+//! removed from the chain.
+
+use std::{
+    collections::HashSet,
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
+
+use alloy_primitives::{B256, keccak256};
+use tenon_api::StoreError;
+
+use crate::{
+    Mode,
+    format::{
+        columns::Column,
+        keys,
+        meta::{self, TrieExtent},
+        records,
+    },
+    read::shared::{Shared, corrupt},
+    store::Store,
+    write::unwind::changes_of,
+};
+
+/// Maximum number of blocks that one commit thins. At the tip it is one; the backlog of a folder that was larger before
+/// is spread over the following commits.
+const BLOCKS_PER_COMMIT: usize = 8;
+
+/// Blocks between two calls of an observer of [`Store::thin`].
+const BLOCKS_PER_REPORT: u64 = 64;
+
+impl Store {
+    /// Thins blocks that have left the window, a few at a time. The caller holds the writer's lock.
+    pub(crate) fn thin_to_window(&self) -> Result<(), StoreError> {
+        for number in self.blocks_to_thin().take(BLOCKS_PER_COMMIT) {
+            thin_block(&self.shared, number)?;
+        }
+        Ok(())
+    }
+
+    /// Thins every block that has left the window, and then rewrites the columns without what has gone. `progress` gets
+    /// the number of blocks done, and of all; `is_cancelled` may stop it. It can be stopped or killed at any time and
+    /// goes on from there. Returns the number of blocks thinned.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what is done stays done.
+    pub fn thin(&self, progress: &mut dyn FnMut(u64, u64), is_cancelled: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        let _writer = self.writer.lock();
+        let blocks = self.blocks_to_thin();
+        let all = blocks.end - blocks.start;
+        let mut done = 0;
+        for number in blocks {
+            if is_cancelled() {
+                return Ok(done);
+            }
+            thin_block(&self.shared, number)?;
+            done += 1;
+            if done.is_multiple_of(BLOCKS_PER_REPORT) || done == all {
+                progress(done, all);
+            }
+        }
+        if done > 0 {
+            for column in [Column::Trie, Column::TrieCheckpoints, Column::Changes] {
+                self.shared.database.compact(column)?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The blocks that have left the window and are not thinned yet.
+    fn blocks_to_thin(&self) -> Range<u64> {
+        let first = self.shared.whole_tries_from().saturating_add(1);
+        if self.mode != Mode::Archive {
+            return first..first;
+        }
+        let last = self.shared.head.load().header.number.saturating_sub(self.trie_window.max(1));
+        first..last.saturating_add(1).max(first)
+    }
+}
+
+/// Thins one block, given that all before it are thinned.
+fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
+    let extent = TrieExtent { whole_from: number, ..shared.trie_extent() };
+    let missing = || corrupt(format!("changes of block {number}"));
+    let mut changes = changes_of(shared, number)?.ok_or_else(missing)?;
+    let checkpoint = checkpoint_before(number, extent.checkpoint_every);
+    // Of a checkpoint below the oldest state nothing could be read.
+    let is_kept = checkpoint >= shared.oldest_state();
+    let removed = meta::removed_heights(&shared.database, checkpoint.saturating_add(1), number)?;
+    let owners: HashSet<B256> = changes.accounts.iter().map(keccak256).collect();
+    // First, so that a reader that misses a node also sees why.
+    shared.set_trie_extent(extent);
+    let mut batch = shared.database.batch();
+    for key in &changes.superseded {
+        if !is_of_state(key, &owners) {
+            continue;
+        }
+        let Some(record) = shared.database.get(Column::Trie, key)? else { continue };
+        let (created, rlp) = records::decode_latest(&record).ok_or_else(|| corrupt("a trie node"))?;
+        let is_back = created > number;
+        if is_kept && (is_back || created <= checkpoint || removed.contains(&created)) {
+            batch.put(Column::TrieCheckpoints, key, rlp)?;
+        }
+        if !is_back {
+            batch.delete(Column::Trie, key)?;
+        }
+    }
+    changes.superseded.retain(|key| !is_of_state(key, &owners));
+    batch.put(Column::Changes, keys::number(number), records::encode_changes(&changes))?;
+    if number == checkpoint + 1 {
+        meta::forget_removed(&mut batch, checkpoint)?;
+    }
+    meta::set_trie_extent(&mut batch, extent)?;
+    batch.write(false)
+}
+
+/// The last checkpoint below a block.
+pub(crate) const fn checkpoint_before(number: u64, every: u64) -> u64 {
+    let parent = number.saturating_sub(1);
+    parent - parent % every
+}
+
+/// Whether a node is one of the state's, which the flat history gives back: of the trie of accounts, or of the storage
+/// of an account that the block changed. Other tries, such as those of the historic exchange, are kept.
+fn is_of_state(key: &[u8], owners: &HashSet<B256>) -> bool {
+    let owner = key.first_chunk::<32>().map(B256::from);
+    owner.is_some_and(|owner| owner.is_zero() || owners.contains(&owner))
+}
+
+/// Removes the nodes of all checkpoints once no kept state needs them: after an archive was switched to pruned mode.
+pub(crate) fn drop_checkpoints(shared: &Shared) -> Result<(), StoreError> {
+    let extent = shared.trie_extent();
+    let is_needed = extent.was_rebuilt || shared.oldest_state() < extent.whole_from;
+    if extent.whole_from == 0 || is_needed {
+        return Ok(());
+    }
+    let extent = TrieExtent { whole_from: 0, ..extent };
+    let mut batch = shared.database.batch();
+    batch.delete_range(Column::TrieCheckpoints, &[], &[0xff; 129])?;
+    meta::set_trie_extent(&mut batch, extent)?;
+    batch.write(false)?;
+    shared.set_trie_extent(extent);
+    Ok(())
+}
+
+impl Shared {
+    /// What of the trie is kept.
+    pub(crate) fn trie_extent(&self) -> TrieExtent {
+        **self.trie_extent.load()
+    }
+
+    /// Publishes what of the trie is kept. Raised before nodes go.
+    pub(crate) fn set_trie_extent(&self, extent: TrieExtent) {
+        self.trie_extent.store(Arc::new(extent));
+    }
+
+    /// The oldest height whose trie is whole among the newest states' nodes.
+    pub(crate) fn whole_tries_from(&self) -> u64 {
+        self.trie_extent().whole_from.max(self.oldest_state.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,92 @@
+//! Makes the trie of a state whole that has left the window, because the chain goes on from there.
+
+use tenon_api::{BlockNumber, StoreError, TrieNodeWrite, Unlimited};
+
+use crate::{
+    database::Batch,
+    format::{
+        columns::Column,
+        keys,
+        meta::{self, TrieExtent},
+        records,
+    },
+    read::{
+        old_trie::{Span, base_below},
+        shared::{Shared, corrupt},
+    },
+    store::Store,
+};
+
+/// Nodes in one batch, before the next is begun.
+const NODES_PER_BATCH: usize = 10_000;
+
+/// Refuses to go back to a height from which no checkpoint below leads to a whole trie: when an archive was switched to
+/// pruned mode or back.
+pub(crate) fn require_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
+    let oldest = shared.whole_tries_from();
+    if number >= oldest || base_below(shared, number).is_some() {
+        return Ok(());
+    }
+    Err(StoreError::Pruned { number: BlockNumber(number), oldest: BlockNumber(oldest) })
+}
+
+/// Stores the nodes of a state's trie that are not stored; needs no block above it. Nodes that are stored keep their
+/// record: its height tells which blocks may not remove them. Until [`start_from`] a few nodes too many are stored, and
+/// nothing else has changed.
+pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
+    let unreadable = || corrupt(format!("trie of block {number}"));
+    let base = base_below(shared, number).ok_or_else(unreadable)?;
+    let span = Span::read(shared, number, base, &Unlimited)?;
+    let mut batch = shared.database.batch();
+    let mut count = 0;
+    for owner in std::iter::once(None).chain(span.owners().map(Some)) {
+        let nodes = span.trie(shared, owner, &Unlimited).map_err(|error| match error {
+            tenon_chain::TrieError::Store(error) => error,
+            error => corrupt(format!("trie of block {number}: {error}")),
+        })?;
+        for node in nodes {
+            put_missing(shared, &mut batch, &node, base + 1)?;
+            count += 1;
+            if count == NODES_PER_BATCH {
+                count = 0;
+                std::mem::replace(&mut batch, shared.database.batch()).write(false)?;
+            }
+        }
+    }
+    batch.write(false)
+}
+
+fn put_missing(shared: &Shared, batch: &mut Batch<'_>, node: &TrieNodeWrite, created: u64) -> Result<(), StoreError> {
+    let key = keys::trie_position(&node.position, node.hash);
+    if shared.database.get(Column::Trie, &key)?.is_some() {
+        return Ok(());
+    }
+    batch.put(Column::Trie, key, records::encode_latest(created, &node.rlp))
+}
+
+/// Records that the trie of this height is whole although it had left the window; returns what to publish once the batch
+/// is written.
+pub(crate) fn start_from(shared: &Shared, batch: &mut Batch<'_>, number: u64) -> Result<TrieExtent, StoreError> {
+    let extent = TrieExtent { whole_from: number, was_rebuilt: true, ..shared.trie_extent() };
+    meta::set_trie_extent(batch, extent)?;
+    Ok(extent)
+}
+
+impl Store {
+    /// Makes the head's trie whole if blocks were removed until the head had left the window. Also after an unwind that
+    /// was killed. The caller holds the writer's lock, or is the only one that has the store.
+    pub(crate) fn make_head_whole(&self) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let number = shared.head.load().header.number;
+        if number >= shared.trie_extent().whole_from {
+            return Ok(());
+        }
+        tracing::info!(number, "computing the trie of the head from the history");
+        store_trie(shared, number)?;
+        let mut batch = shared.database.batch();
+        let extent = start_from(shared, &mut batch, number)?;
+        batch.write(true)?;
+        shared.set_trie_extent(extent);
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+//! Thinned tries: proofs of every height, checkpoints, and going back below the window.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use alloy_primitives::{Address, B256};
+use tenon_api::{
+    Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, ChainWriter, FailureCode, StoreError, Unlimited,
+    messages::GetProof,
+};
+use tenon_bus::CallContext;
+use tenon_chain::{TrieError, prove};
+use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
+
+use crate::{
+    crash::{CHAIN_LENGTH, CHILD_FOLDER, CHILD_GOES_TO, CHILD_IS_AT, chain, killed_child},
+    handlers::{ask, bus_within},
+    history::reachable,
+    reorganise::Branches,
+    support::{CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, word},
+};
+
+const WINDOW: u64 = 6;
+const EVERY: u64 = 16;
+
+/// A store with a small window and near checkpoints, and without a cache in which old nodes would be found.
+fn thinning(path: &Path, mode: Mode) -> Arc<Store> {
+    let options =
+        StoreOptions { trie_window: WINDOW, trie_checkpoint_every: EVERY, trie_cache_bytes: 0, ..options(mode) };
+    Store::open(path, options).unwrap()
+}
+
+/// Accounts and slots of which proofs are compared: present and absent ones.
+fn asked() -> Vec<(Address, Vec<B256>)> {
+    (0..13).map(|index| (address(index), (0..4).map(|slot| word(slot * 3)).collect())).collect()
+}
+
+/// Compares proofs of a height with those of a store that keeps every trie.
+fn assert_proofs(store: &Store, full: &Store, commit: &BlockCommit) {
+    let header = &commit.block.header;
+    let nodes = store.trie_of(header, Arc::new(Unlimited)).unwrap();
+    for (address, slots) in asked() {
+        let wanted = prove(&*full.trie(), header.state_root, address, &slots).unwrap();
+        let found = prove(&*nodes, header.state_root, address, &slots);
+        assert_eq!(found.as_ref(), Ok(&wanted), "proof of {address} at block {}", header.number);
+    }
+}
+
+fn random_chain(random: &mut Random, length: u64) -> Maker {
+    let mut maker = Maker::new();
+    for number in 0..length {
+        if number % 5 == 4 {
+            // A state that comes back: its nodes are superseded and created again and again.
+            maker.add(vec![change(1, number % 2, &[(1, 1 + number % 2)])], &[]);
+        } else {
+            maker.add_random(random);
+        }
+    }
+    maker
+}
+
+#[test]
+fn proofs_of_every_height_are_those_of_whole_tries() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+
+    for (number, commit) in (1_u64..).zip(&maker.commits[1..]) {
+        store.commit(commit).unwrap();
+        let any = random.below(number + 1);
+        assert_proofs(&store, &maker.store, &maker.commits[any as usize]);
+    }
+
+    assert_eq!(store.statistics().unwrap().oldest_trie, BlockNumber(90 - WINDOW));
+    maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+    (0..=90).for_each(|number| assert_state(&store, number, &maker.states));
+    assert_whole(&store);
+}
+
+#[test]
+fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    for _ in 0..80 {
+        // No state comes back, so that exactly the checkpoints' nodes are kept.
+        let fresh = random.next();
+        maker.add(vec![change(random.below(40), fresh, &[(random.below(5), fresh)])], &[]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+
+    let is_stored = |number: usize| {
+        let root = maker.commits[number].block.header.state_root;
+        prove(&*store.trie(), root, address(1), &[word(1)]).is_ok()
+    };
+    let stored: BTreeSet<usize> = (0..=80).filter(|number| is_stored(*number)).collect();
+    let wanted: BTreeSet<usize> = [0, 16, 32, 48, 64].into_iter().chain(74..=80).collect();
+
+    assert_eq!(stored, wanted);
+    drop(store);
+    let records = dump(folder.path());
+    let mut needed = BTreeSet::new();
+    for number in wanted {
+        reachable(&maker, maker.commits[number].block.header.state_root, &mut needed);
+    }
+    let kept: BTreeSet<Vec<u8>> = records["trie"].keys().chain(records["trie_checkpoints"].keys()).cloned().collect();
+    assert!(kept == needed, "{} nodes are kept, {} are needed", kept.len(), needed.len());
+}
+
+#[test]
+fn the_chain_goes_back_far_below_the_window_and_on_from_there() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    for target in [0, 1, 15, 16, 17, 31, 40, 63, 70, 83] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = thinning(folder.path(), Mode::Archive);
+        fill(&store, &maker.commits);
+
+        store.unwind(BlockNumber(target)).unwrap();
+
+        assert_whole(&store);
+        for commit in &maker.commits[..=target as usize] {
+            assert_proofs(&store, &maker.store, commit);
+        }
+        maker.commits[target as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
+        maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+        assert_whole(&store);
+    }
+}
+
+#[test]
+fn many_ways_back_and_forth_leave_every_trie_exact() {
+    let mut random = Random::new();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = thinning(folder.path(), Mode::Archive);
+    let mut maker = random_chain(&mut random, 20);
+    fill(&store, &maker.commits);
+    for round in 1..=12 {
+        let head = maker.commits.len() as u64 - 1;
+        let target = head - random.below(head.min(40) + 1);
+        maker.mark = round;
+        maker.unwind(target);
+        store.unwind(BlockNumber(target)).unwrap();
+        for _ in 0..random.below(40) {
+            let commit = maker.add_random(&mut random).clone();
+            store.commit(&commit).unwrap();
+        }
+        if random.chance(30) {
+            drop(store);
+            store = thinning(folder.path(), Mode::Archive);
+        }
+        maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+        assert_whole(&store);
+    }
+}
+
+#[test]
+fn a_branch_from_below_the_window_takes_the_place_of_the_chain() {
+    let mut random = Random::new();
+    let branches = Branches::random(&mut random, 20, 40);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &branches.commits[0]);
+    let full_folder = tempfile::tempdir().unwrap();
+    let whole = StoreOptions { trie_window: 1_000, ..options(Mode::Archive) };
+    let full = Store::open(full_folder.path(), whole).unwrap();
+    fill(&full, &branches.commits[1]);
+    // What the branch is executed on.
+    let fork = &branches.commits[1][20];
+    assert_proofs(&store, &full, fork);
+
+    store.reorganise(BlockNumber(20), &branches.above(1, 40)).unwrap();
+
+    assert_whole(&store);
+    branches.commits[1].iter().for_each(|commit| assert_proofs(&store, &full, commit));
+    drop(store);
+    let store = thinning(folder.path(), Mode::Archive);
+    store.thin(&mut |_, _| {}, &|| false).unwrap();
+    branches.commits[1].iter().for_each(|commit| assert_proofs(&store, &full, commit));
+    assert_whole(&store);
+}
+
+#[test]
+fn an_older_archive_is_thinned_at_once_stoppable_and_then_gives_the_same_proofs() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folder = tempfile::tempdir().unwrap();
+    // As a release of format 1 would have left it: nothing is thinned.
+    let store = Store::open(folder.path(), StoreOptions { trie_window: 1_000, ..options(Mode::Archive) }).unwrap();
+    fill(&store, &maker.commits);
+    drop(store);
+
+    let mut rounds = 0;
+    loop {
+        let store = thinning(folder.path(), Mode::Archive);
+        let (mut left, looks) = (0, std::cell::Cell::new(0));
+        let is_cancelled = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 20
+        };
+        store.thin(&mut |done, all| left = all - done, &is_cancelled).unwrap();
+        rounds += 1;
+        maker.commits.iter().step_by(7).for_each(|commit| assert_proofs(&store, &maker.store, commit));
+        assert_whole(&store);
+        if store.statistics().unwrap().oldest_trie == BlockNumber(90 - WINDOW) {
+            break;
+        }
+    }
+
+    assert!(rounds > 3, "{rounds} rounds");
+    let store = thinning(folder.path(), Mode::Archive);
+    assert_eq!(store.thin(&mut |_, _| {}, &|| false), Ok(0));
+    maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+}
+
+#[test]
+fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits[..=50]);
+    drop(store);
+
+    let store = thinning(folder.path(), Mode::Pruned(10));
+    for (number, commit) in (51_u64..).zip(&maker.commits[51..=70]) {
+        store.commit(commit).unwrap();
+        for kept in store.oldest_state()..=number {
+            assert_proofs(&store, &maker.store, &maker.commits[kept as usize]);
+        }
+    }
+    assert_eq!(store.oldest_state(), 60);
+    assert_whole(&store);
+    drop(store);
+    assert_eq!(dump(folder.path())["trie_checkpoints"].len(), 0);
+
+    let store = thinning(folder.path(), Mode::Archive);
+    maker.commits[71..].iter().for_each(|commit| store.commit(commit).unwrap());
+    maker.commits[60..].iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+    // Below the first checkpoint of the kept states no trie could be made whole again.
+    let refused = StoreError::Pruned { number: BlockNumber(62), oldest: BlockNumber(84) };
+    assert_eq!(store.unwind(BlockNumber(62)), Err(refused));
+    assert_eq!(store.head().number(), BlockNumber(90));
+    store.unwind(BlockNumber(65)).unwrap();
+    assert_whole(&store);
+}
+
+#[tokio::test]
+async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 60);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+    let bus = bus_within(&store, StoreLimits::default());
+    let request = |number| GetProof { address: address(1), slots: vec![word(1)], block: BlockId::number(number) };
+
+    for number in 0..=60_u64 {
+        let root = maker.commits[number as usize].block.header.state_root;
+        let wanted = prove(&*maker.store.trie(), root, address(1), &[word(1)]).unwrap();
+        assert_eq!(ask(&bus, request(number)).await, Ok(wanted), "block {number}");
+    }
+    let refused = bus.call(request(40), &CallContext::with_timeout(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{refused:?}");
+}
+
+/// Allows so much and no more.
+struct Small {
+    stops: bool,
+}
+
+impl Allowance for Small {
+    fn should_stop(&self) -> bool {
+        self.stops
+    }
+
+    fn take(&self, _: usize) -> Result<(), StoreError> {
+        Err(StoreError::OutOfMemory { reason: "no more".into() })
+    }
+}
+
+#[test]
+fn computing_a_trie_ends_with_the_callers_time_or_memory() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 60);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+    let header = &maker.commits[40].block.header;
+    let attempt = |stops| {
+        let nodes = store.trie_of(header, Arc::new(Small { stops })).unwrap();
+        prove(&*nodes, header.state_root, address(1), &[]).unwrap_err()
+    };
+
+    assert_eq!(attempt(true), TrieError::Store(StoreError::Stopped));
+    assert_eq!(attempt(false), TrieError::Store(StoreError::OutOfMemory { reason: "no more".into() }));
+}
+
+/// Commits blocks, which thins those that leave the window, and goes far back below it, until it is killed.
+#[test]
+fn child_that_thins_and_unwinds_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let maker = chain();
+    let store = thinning(&PathBuf::from(folder), Mode::Archive);
+    store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+    let mut random = Random::new();
+    println!("{CHILD_IS_AT}{}", store.head().number());
+    loop {
+        let head = store.head().number().0;
+        let target = if head < CHAIN_LENGTH { head + 1 } else { random.below(head) };
+        println!("{CHILD_GOES_TO}{target}");
+        if target > head {
+            store.commit(&maker.commits[target as usize]).unwrap();
+        } else {
+            store.unwind(BlockNumber(target)).unwrap();
+        }
+        println!("{CHILD_IS_AT}{target}");
+    }
+}
+
+/// `TENON_KILLS` is the number of kills.
+#[test]
+fn a_process_that_is_killed_while_it_thins_or_unwinds_leaves_every_trie_exact() {
+    let kills: u64 = std::env::var("TENON_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let mut random = Random::new();
+    let maker = chain();
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..kills {
+        let child = "thinning::child_that_thins_and_unwinds_until_it_is_killed";
+        let said = killed_child::<u64>(folder.path(), child, &[], &mut random);
+
+        let store = thinning(folder.path(), Mode::Archive);
+        let head = store.head().number().0;
+        said.assert_explains(head);
+        assert_whole(&store);
+        maker.commits[..=head as usize].iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+        maker.commits[head as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
+        assert_whole(&store);
+    }
+}
