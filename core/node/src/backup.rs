@@ -24,15 +24,15 @@ use crate::version::client_version;
 /// The form of backups that this release writes.
 const FORM: u32 = 1;
 /// The file that lists a backup's content.
-const MANIFEST: &str = "backup.json";
+pub(crate) const MANIFEST: &str = "backup.json";
 /// The genesis file of a backup.
-const GENESIS: &str = "genesis.json";
+pub(crate) const GENESIS: &str = "genesis.json";
 /// The folder of the database's files.
-const DATABASE: &str = "db";
+pub(crate) const DATABASE: &str = "db";
 /// The engine's lock file, which has no content.
 const LOCK: &str = "LOCK";
 /// Cache size for reading a copy, in bytes.
-const CACHE: usize = 64 << 20;
+pub(crate) const CACHE: usize = 64 << 20;
 
 /// The list of a backup's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) struct Manifest {
     /// The program that made it.
     program: String,
     pub(crate) chain_id: u64,
-    genesis_hash: B256,
+    pub(crate) genesis_hash: B256,
     /// The format of the database.
     database_format: u32,
     pub(crate) head: Head,
@@ -51,7 +51,7 @@ pub(crate) struct Manifest {
     oldest_state: u64,
     /// The rules under which the chain was made.
     rules: serde_json::Value,
-    files: Vec<FileRecord>,
+    pub(crate) files: Vec<FileRecord>,
 }
 
 /// The newest block.
@@ -64,12 +64,12 @@ pub(crate) struct Head {
 }
 
 /// One file.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FileRecord {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileRecord {
     /// Below the backup's folder.
-    path: String,
-    bytes: u64,
-    sha256: B256,
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: B256,
 }
 
 impl Manifest {
@@ -78,17 +78,46 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
+    /// The list of a database without its files. Opening it checks that it is a database, gives its head, and records its list
+    /// of tables: the files are those that lie there afterwards.
+    ///
+    /// # Errors
+    /// [`Stop`] if it is not one, or holds no chain.
+    pub(crate) fn of(database: &Path) -> Result<Self, Stop> {
+        let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
+        let (chain_id, genesis_hash) =
+            store.chain().ok_or_else(|| Stop::failure("the copy of the database holds no chain"))?;
+        let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
+        Ok(Self {
+            backup: FORM,
+            program: client_version(""),
+            chain_id,
+            genesis_hash,
+            database_format: tenon_storage::FORMAT,
+            head: head_of(&store),
+            oldest_state: store.oldest_state(),
+            rules: rules.unwrap_or_default(),
+            files: Vec::new(),
+        })
+    }
+
     /// Reads the list of a backup.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when there is none that this release can read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(MANIFEST);
-        let refused = |reason: &dyn std::fmt::Display| {
-            Stop::DataFolder(format!("{}: {reason}; this is no whole backup, make another one", path.display()))
-        };
-        let text = bounded_file::manifest(&path).map_err(|error| refused(&error))?;
-        let form: Form = serde_json::from_slice(&text).map_err(|error| refused(&error))?;
+        let text = bounded_file::manifest(&path).map_err(|error| not_whole(&path, &error))?;
+        Self::parse(&path, &text)
+    }
+
+    /// Reads the text of a list that is, or was, at a path.
+    ///
+    /// # Errors
+    /// As [`Manifest::read`].
+    pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Self, Stop> {
+        let refused = |reason: &dyn std::fmt::Display| not_whole(path, reason);
+        let form: Form = serde_json::from_slice(text).map_err(|error| refused(&error))?;
         let known = tenon_storage::FORMAT;
         if form.backup > FORM || form.database_format > known {
             return Err(Stop::DataFolder(format!(
@@ -99,7 +128,7 @@ impl Manifest {
                 form.database_format
             )));
         }
-        let manifest: Self = serde_json::from_slice(&text).map_err(|error| refused(&error))?;
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&error))?;
         if let Some(file) = manifest.files.iter().find(|file| !is_place(&file.path)) {
             return Err(refused(&format!("`{}` is no file of a backup", file.path)));
         }
@@ -114,9 +143,17 @@ impl Manifest {
     ///
     /// # Errors
     /// [`Stop::Failure`] if it was changed, is not a genesis file, or gives another chain.
-    fn genesis(&self, folder: &Path) -> Result<(Vec<u8>, Genesis), Stop> {
+    pub(crate) fn genesis(&self, folder: &Path) -> Result<(Vec<u8>, Genesis), Stop> {
         let path = folder.join(GENESIS);
         let text = bounded_file::genesis_of_backup(&path).map_err(failed(&path))?;
+        self.checked_genesis(folder, text)
+    }
+
+    /// As [`Manifest::genesis`], of a text that was read already.
+    ///
+    /// # Errors
+    /// As [`Manifest::genesis`].
+    pub(crate) fn checked_genesis(&self, folder: &Path, text: Vec<u8>) -> Result<(Vec<u8>, Genesis), Stop> {
         let found = (text.len() as u64, B256::from_slice(&Sha256::digest(&text)));
         let listed = self.files.iter().find(|file| file.path == GENESIS).map(|file| (file.bytes, file.sha256));
         if listed != Some(found) {
@@ -141,7 +178,7 @@ impl Manifest {
     }
 
     /// Fails unless the database is in the state listed here.
-    fn compare(&self, store: &Store) -> Result<(), Stop> {
+    pub(crate) fn compare(&self, store: &Store) -> Result<(), Stop> {
         let found = head_of(store);
         let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
         let rules: serde_json::Value = rules.unwrap_or_default();
@@ -160,6 +197,10 @@ impl Manifest {
     }
 }
 
+fn not_whole(path: &Path, reason: &dyn std::fmt::Display) -> Stop {
+    Stop::DataFolder(format!("{}: {reason}; this is no whole backup, make another one", path.display()))
+}
+
 /// The part of a list that tells whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -169,7 +210,7 @@ struct Form {
 }
 
 /// Whether a listed path is inside a backup's folders: nothing outside is ever read or written.
-fn is_place(path: &str) -> bool {
+pub(crate) fn is_place(path: &str) -> bool {
     let parts: Vec<_> = Path::new(path).components().collect();
     match parts[..] {
         [Component::Normal(name)] => name == GENESIS,
@@ -183,7 +224,7 @@ fn head_of(store: &Store) -> Head {
     Head { number: head.header.number, hash: head.header.hash(), state_root: head.header.state_root }
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> Stop {
+pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Stop {
     let path = path.to_owned();
     move |error| Stop::Failure(format!("{}: {error}", path.display()))
 }
@@ -203,24 +244,7 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
         )));
     }
     DirBuilder::new().mode(0o700).create(&folder).map_err(failed(&folder))?;
-    // Opening it checks that it is a database, gives its head, and records its list of tables.
-    let mut manifest = {
-        let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
-        let (chain_id, genesis_hash) =
-            store.chain().ok_or_else(|| Stop::failure("the copy of the database holds no chain"))?;
-        let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
-        Manifest {
-            backup: FORM,
-            program: client_version(""),
-            chain_id,
-            genesis_hash,
-            database_format: tenon_storage::FORMAT,
-            head: head_of(&store),
-            oldest_state: store.oldest_state(),
-            rules: rules.unwrap_or_default(),
-            files: Vec::new(),
-        }
-    };
+    let mut manifest = Manifest::of(database)?;
     for name in names(database)? {
         let path = format!("{DATABASE}/{name}");
         let (bytes, sha256) = copy(&database.join(&name), Some(&target.join(&path)), u64::MAX)?;
@@ -309,7 +333,7 @@ fn compare_rules(folder: &Path, genesis: Genesis, network_id: Option<u64>, store
 }
 
 /// The files of a database's folder in the order of their names, without the lock and the engine's own log.
-fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
+pub(crate) fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
     let mut names = BTreeSet::new();
     for file in fs::read_dir(folder).map_err(failed(folder))? {
         names.extend(file_name(file.map_err(failed(folder))?)?);
@@ -326,7 +350,7 @@ fn file_name(file: DirEntry) -> Result<Option<String>, Stop> {
 
 /// Refuses a backup that lacks a listed file, or has one that is not listed. Reads at most one file name more than
 /// listed.
-fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
+pub(crate) fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
     let mut missing: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
     let database = folder.join(DATABASE);
     for file in fs::read_dir(&database).map_err(failed(&database))? {
@@ -346,7 +370,7 @@ fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
     }
 }
 
-fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Path>) -> Result<(), Stop> {
+pub(crate) fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Path>) -> Result<(), Stop> {
     let (bytes, sha256) = copy(&folder.join(&file.path), target, file.bytes)?;
     if (bytes, sha256) == (file.bytes, file.sha256) {
         return Ok(());
@@ -354,13 +378,13 @@ fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Path>) -> Resu
     Err(damaged(folder, &file.path, "is not as it was written"))
 }
 
-fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
+pub(crate) fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
     Stop::failure(format!("backup {}: {path} {what}; use another backup", folder.display()))
 }
 
 /// Reads a regular file, and copies it to another if one is named; returns its length and hash. The copy is synced to
 /// disk. Stops reading once the file is longer than `most`.
-fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
+pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
     let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
     let mut target = match to {
         None => None,
@@ -390,7 +414,7 @@ fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> 
 }
 
 /// Writes a file atomically.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
     let write = || -> io::Result<()> {
         let mut file = NamedTempFile::new_in(&folder)?;
@@ -402,7 +426,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     write().map_err(failed(path))
 }
 
-fn sync_folder(folder: &Path) -> Result<(), Stop> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), Stop> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))
 }
 

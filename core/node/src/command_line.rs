@@ -31,6 +31,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::import::definition())
         .subcommand(commands::export::definition())
         .subcommand(commands::db::definition())
+        .subcommand(commands::snapshot::definition())
         .subcommand(commands::genesis::definition())
         .subcommand(commands::verify_headers::definition())
         .subcommand(commands::account::definition())
@@ -53,6 +54,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("import", matches)) => commands::import::execute(matches),
         Some(("export", matches)) => commands::export::execute(matches),
         Some(("db", matches)) => commands::db::execute(matches),
+        Some(("snapshot", matches)) => commands::snapshot::execute(matches),
         Some(("genesis", matches)) => commands::genesis::execute(matches),
         Some(("verify-headers", matches)) => commands::verify_headers::execute(matches),
         Some(("account", matches)) => commands::account::execute(matches),

@@ -58,6 +58,7 @@ mod running_nodes;
 mod sealing;
 mod service_manager;
 mod shutdown;
+mod snapshot;
 mod socket_client;
 mod start_lines;
 mod version;

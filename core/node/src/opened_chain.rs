@@ -117,6 +117,14 @@ fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Engine, Stop> 
     Ok(Engine { checking: Arc::clone(&engine) as _, native: Some(engine) })
 }
 
+/// The engine of a native chain, with the records of a store; `None` of other chains.
+///
+/// # Errors
+/// [`Stop::Failure`] if its parameters cannot be used.
+pub(crate) fn native_engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Option<Arc<NativeEngine>>, Stop> {
+    engine_of(spec, store).map(|engine| engine.native)
+}
+
 /// Does what follows a commit, in case that the process was killed between the two.
 fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();

@@ -37,7 +37,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["monitor"], NO_PROFILES),
     (&["makecache", "makedag"], "no proof of work is made here"),
     (&["bug", "help-all"], "tenon --help lists the commands"),
-    (&["snapshot", "verkle"], "latest state lies flat in the database always; tenon db stats shows it"),
+    (&["verkle"], "latest state lies flat in the database always; tenon db stats shows it"),
     (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
 ];
 

@@ -66,24 +66,34 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
     let target = named(matches)?;
     own_paths::check(settings, "DIR", &absolute(target))?;
     let data = DataFolder::existing(&settings.node.datadir)?;
-    let genesis = data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))?;
+    let genesis = genesis_of(&data)?;
     let _running = lock(&data)?;
-    let checkpoint = match Store::open(&data.database(), store_options(settings)) {
-        Ok(store) => {
-            let place = absolute(&data.checkpoint());
-            checkpoints::make(&store, &place)?;
-            place
-        }
-        Err(OpenError::Locked { .. }) => ask_the_node(settings)?,
-        Err(error) => return Err(error.into()),
-    };
+    let checkpoint = checkpoint_of(settings, &data)?;
     let made = backup::write(&checkpoint, &genesis, target);
     checkpoints::remove(&checkpoint).map_err(Stop::failure)?;
     say("backed up", &made?, target)
 }
 
+/// The genesis file that a data folder keeps.
+pub(super) fn genesis_of(data: &DataFolder) -> Result<Vec<u8>, Stop> {
+    data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))
+}
+
+/// A copy of the database that nothing else writes: made here, or by the node that has the folder open.
+pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<PathBuf, Stop> {
+    match Store::open(&data.database(), store_options(settings)) {
+        Ok(store) => {
+            let place = absolute(&data.checkpoint());
+            checkpoints::make(&store, &place)?;
+            Ok(place)
+        }
+        Err(OpenError::Locked { .. }) => ask_the_node(settings),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// One backup of a folder at a time: the node makes a copy in place of the one before.
-fn lock(data: &DataFolder) -> Result<File, Stop> {
+pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     let path = data.path().join(RUNNING);
     let file = File::create(&path).map_err(|error| Stop::Failure(format!("{}: {error}", path.display())))?;
     match file.try_lock() {
@@ -115,7 +125,7 @@ pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), S
     say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())
 }
 
-fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {
+pub(super) fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {
     let (head, bytes) = (&manifest.head, HumanBytes(manifest.bytes()));
     let (number, hash, chain) = (head.number, head.hash, manifest.chain_id);
     print(format!("{what}: chain {chain}, block {number} {hash}, {bytes} in {}\n", folder.display()).as_bytes())

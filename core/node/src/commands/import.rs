@@ -1,19 +1,22 @@
 //! `tenon import`.
 
+mod chain_data;
 pub(super) mod chain_file;
 mod placed;
 mod progress;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
 use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock, Importer, ReferenceBlock};
 
+use self::chain_data::ChainData;
 use self::chain_file::ChainFile;
 use self::placed::{Placed, Places};
 use self::progress::Progress;
@@ -28,6 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   tenon import --genesis genesis.json chain.rlp   the chain's first import names its genesis
   tenon import part1.rlp.gz part2.rlp.gz          further files; blocks that are there are skipped
+  tenon import --chaindata ~/.XDC/XDC/chaindata   blocks of a stopped reference node, whose folder is only read
   curl -s https://example.org/chain.rlp | tenon import -
   tenon import --explain chain.rlp                what a block that fails did, and where it differs from its header";
 
@@ -39,8 +43,16 @@ pub(crate) fn definition() -> Command {
             Arg::new("files")
                 .value_name("FILE")
                 .num_args(1..)
-                .required(true)
+                .required_unless_present("chaindata")
                 .help("Blocks as RLP, one after the other, gzip or not; `-` is standard input"),
+        )
+        .arg(
+            Arg::new("chaindata")
+                .long("chaindata")
+                .value_name("FOLDER")
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with("files")
+                .help("Blocks out of the data folder of a stopped reference node, or its `XDC/chaindata`, which is only read"),
         )
         .arg(
             Arg::new("explain")
@@ -65,9 +77,8 @@ pub(crate) fn definition() -> Command {
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let resolved = command_line::settings(Layers::new("import"), matches)?;
     logging::start(&resolved.settings.log)?;
-    let files: Vec<String> = matches.get_many::<String>("files").into_iter().flatten().cloned().collect();
     // Before anything is made in the data folder: a name that is mistyped should leave no trace.
-    let sources = files.iter().map(|name| ChainFile::open(name)).collect::<Result<Vec<_>, _>>()?;
+    let source = Source::named(matches)?;
     let reference = matches.get_one::<String>("explain").map(|path| reference_block(path)).transpose()?;
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
@@ -75,10 +86,16 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 
     let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
-    let genesis = chosen_genesis(&resolved, &folder)?;
+    let genesis = match &source {
+        Source::ChainData(data) => data.genesis(&resolved, &folder)?,
+        Source::Files(_) => chosen_genesis(&resolved, &folder)?,
+    };
     let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
+    if let Source::ChainData(data) = &source {
+        data.check_genesis(&chain)?;
+    }
     new_folder.keep();
-    let outcome = import_all(&chain, sources, &is_interrupted, reference.as_ref());
+    let outcome = import_all(&chain, source, &is_interrupted, reference.as_ref());
     let flushed = chain.store.flush();
     // The import's error comes first: on a full disk the flush only fails after it.
     outcome?;
@@ -121,6 +138,24 @@ impl ImportObserver for Watcher {
     }
 }
 
+/// Where the blocks come from.
+enum Source {
+    /// Files, one after another.
+    Files(Vec<ChainFile>),
+    /// A reference node's data folder.
+    ChainData(ChainData),
+}
+
+impl Source {
+    fn named(matches: &ArgMatches) -> Result<Self, Stop> {
+        if let Some(folder) = matches.get_one::<PathBuf>("chaindata") {
+            return ChainData::open(folder).map(Self::ChainData);
+        }
+        let files = matches.get_many::<String>("files").into_iter().flatten();
+        files.map(|name| ChainFile::open(name)).collect::<Result<_, _>>().map(Self::Files)
+    }
+}
+
 /// Imports one file. The error names the file and, where it is a block's, the byte at which that begins.
 fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) -> Result<ImportSummary, String> {
     let name = source.name().to_owned();
@@ -136,41 +171,71 @@ fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) ->
     })
 }
 
+/// An import that has begun.
+struct Import<'a> {
+    importer: Importer,
+    watcher: Watcher,
+    reference: Option<&'a ReferenceBlock>,
+}
+
+impl Import<'_> {
+    /// Imports the files in order. `None` if the operator stopped it before a file said anything.
+    fn files(&mut self, sources: Vec<ChainFile>) -> Result<Option<ImportSummary>, Stop> {
+        let mut all = ImportSummary::default();
+        for source in sources {
+            match import_file(&self.importer, source, &mut self.watcher) {
+                Ok(summary) => {
+                    all.known += summary.known;
+                    all.was_cancelled = summary.was_cancelled;
+                }
+                // Waiting for a pipe was called off.
+                Err(_) if self.watcher.is_cancelled() => return Ok(None),
+                Err(error) => return Err(self.fail(error)),
+            }
+            if all.was_cancelled {
+                break;
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Imports what a reference node's data folder has beyond the chain.
+    fn chain_data(&mut self, chain: &OpenedChain, data: &ChainData) -> Result<Option<ImportSummary>, Stop> {
+        let blocks = data.blocks_beyond(chain, Arc::clone(&self.watcher.read))?;
+        self.importer.import(blocks, &mut self.watcher).map(Some).map_err(|error| self.fail(data.named(&error)))
+    }
+
+    fn fail(&self, error: String) -> Stop {
+        self.watcher.progress.abandon();
+        match explain(&self.importer, self.reference) {
+            Ok(()) => Stop::Failure(error),
+            Err(stop) => stop,
+        }
+    }
+}
+
 fn import_all(
     chain: &OpenedChain,
-    sources: Vec<ChainFile>,
+    source: Source,
     is_interrupted: &Arc<AtomicBool>,
     reference: Option<&ReferenceBlock>,
 ) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
-    let importer =
-        Importer::new(Arc::clone(&chain.family), chain.reader(), writer, chain.checking_engine(), Bus::new());
-    let total = sources.iter().map(ChainFile::length).sum::<Option<u64>>();
-    let mut watcher =
+    let importer = Importer::new(Arc::clone(&chain.family), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let total = match &source {
+        Source::Files(files) => files.iter().map(ChainFile::length).sum::<Option<u64>>(),
+        Source::ChainData(data) => Some(data.count_beyond(chain)?),
+    };
+    let watcher =
         Watcher { progress: Progress::start(total), read: Arc::default(), is_interrupted: Arc::clone(is_interrupted) };
-    let mut was_cancelled = false;
-    let mut known = 0;
-    for source in sources {
-        let summary = match import_file(&importer, source, &mut watcher) {
-            Ok(summary) => summary,
-            // Waiting for a pipe was called off.
-            Err(_) if is_interrupted.load(Ordering::Relaxed) => {
-                was_cancelled = true;
-                break;
-            }
-            Err(error) => {
-                watcher.progress.abandon();
-                explain(&importer, reference)?;
-                return Err(Stop::Failure(error));
-            }
-        };
-        known += summary.known;
-        was_cancelled = summary.was_cancelled;
-        if was_cancelled {
-            break;
-        }
-    }
-    let done = watcher.progress.finish();
+    let mut import = Import { importer, watcher, reference };
+    let summary = match source {
+        Source::Files(files) => import.files(files)?,
+        Source::ChainData(data) => import.chain_data(chain, &data)?,
+    };
+    let was_cancelled = summary.as_ref().is_none_or(|summary| summary.was_cancelled);
+    let known = summary.map_or(0, |summary| summary.known);
+    let done = import.watcher.progress.finish();
     let head = chain.store.head();
     let skipped = if known > 0 { format!(", {known} were there already") } else { String::new() };
     let line = format!("{done}{skipped}; head {} {}", head.header.number, head.header.hash());

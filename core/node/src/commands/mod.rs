@@ -20,6 +20,7 @@ pub(crate) mod plugin_child;
 pub(crate) mod run;
 pub(crate) mod script_child;
 pub(crate) mod signer;
+pub(crate) mod snapshot;
 pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, Write as _};

@@ -1,0 +1,260 @@
+//! Snapshots in one file: a tar archive, each part of it a gzip member of its own, the list last. An unfinished one can so be
+//! cut after any part and gone on with. Other tools see an ordinary `.tar.gz`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tenon_api::B256;
+
+use super::{Demands, Taken, interrupted, with_end, write_named};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, damaged, failed};
+use crate::bounded_file;
+use crate::exit::Stop;
+
+/// Bytes that a part may have for each byte of the file, and besides. Tables are compressed already.
+const MAX_EXPANSION: u64 = 64;
+const FREE_EXPANSION: u64 = 64 << 20;
+/// Maximum sizes of the list and of the genesis file: those of [`bounded_file`].
+const MAX_TEXT: u64 = 256 << 20;
+
+/// End of the name of the list of an unfinished file's whole parts.
+const INDEX: &str = ".unfinished.json";
+/// Unit of tar archives, bytes.
+const BLOCK: u64 = 512;
+
+/// What of an unfinished file is whole.
+#[derive(Default, Serialize, Deserialize)]
+struct Written {
+    parts: Vec<(FileRecord, u64)>,
+}
+
+/// The file while it is written, and the list of its whole parts beside it.
+struct Unfinished {
+    path: PathBuf,
+    index: PathBuf,
+    file: File,
+    written: Written,
+}
+
+impl Unfinished {
+    fn open(target: &Path) -> Result<Self, Stop> {
+        let (path, index) = (with_end(target, ".unfinished"), with_end(target, INDEX));
+        let is_strange = path.exists() && !index.exists();
+        if is_strange && fs::metadata(&path).map_err(failed(&path))?.len() > 0 {
+            return Err(Stop::Usage(format!(
+                "{} is no unfinished snapshot; remove it, or name another file",
+                path.display()
+            )));
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(failed(&path))?;
+        let written = match bounded_file::manifest(&index) {
+            // Written atomically; one that cannot be read is of no use.
+            Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Written::default(),
+            Err(error) => return Err(failed(&index)(error)),
+        };
+        let unfinished = Self { path, index, file, written };
+        unfinished.keep_index()?;
+        Ok(unfinished)
+    }
+
+    fn keep_index(&self) -> Result<(), Stop> {
+        write_named(&self.index, &serde_json::to_vec(&self.written).map_err(Stop::failure)?)
+    }
+
+    /// Keeps the leading parts that are still those of the database, and cuts the file after them. Returns their number.
+    fn keep_equal(&mut self, parts: &[(String, PathBuf)]) -> Result<usize, Stop> {
+        let length = fs::metadata(&self.path).map_err(failed(&self.path))?.len();
+        let mut kept = 0;
+        for ((record, end), (path, from)) in self.written.parts.iter().zip(parts) {
+            if record.path != *path
+                || *end > length
+                || backup::copy(from, None, u64::MAX)? != (record.bytes, record.sha256)
+            {
+                break;
+            }
+            kept += 1;
+        }
+        self.written.parts.truncate(kept);
+        let end = self.written.parts.last().map_or(0, |(_, end)| *end);
+        self.file.set_len(end).map_err(failed(&self.path))?;
+        self.file.seek(SeekFrom::Start(end)).map_err(failed(&self.path))?;
+        Ok(kept)
+    }
+
+    /// Adds a part, and notes it when it is on the disk.
+    fn add(&mut self, path: &str, mut source: impl Read, length: u64) -> Result<FileRecord, Stop> {
+        let mut encoder = GzEncoder::new(BufWriter::with_capacity(1 << 20, &self.file), Compression::fast());
+        let mut header = tar::Header::new_gnu();
+        header.set_path(path).map_err(failed(&self.path))?;
+        header.set_size(length);
+        header.set_mode(0o600);
+        header.set_cksum();
+        let mut hashed = Hashed::new((&mut source).take(length));
+        encoder.write_all(header.as_bytes()).map_err(failed(&self.path))?;
+        // An error of the source is one of the file that it is: both are named.
+        io::copy(&mut hashed, &mut encoder).map_err(|error| {
+            Stop::Failure(format!("{}: writing {path}: {error}; run the same command to go on", self.path.display()))
+        })?;
+        let padding = usize::try_from(length.next_multiple_of(BLOCK) - length).unwrap_or_default();
+        encoder.write_all(&vec![0; padding]).map_err(failed(&self.path))?;
+        encoder.finish().and_then(|mut output| output.flush()).map_err(failed(&self.path))?;
+        self.file.sync_data().map_err(failed(&self.path))?;
+        let end = self.file.stream_position().map_err(failed(&self.path))?;
+        let (bytes, sha256) = hashed.end();
+        if bytes != length {
+            return Err(Stop::Failure(format!("{path}: it became shorter while it was read")));
+        }
+        let record = FileRecord { path: path.to_owned(), bytes, sha256 };
+        self.written.parts.push((record.clone(), end));
+        self.keep_index()?;
+        Ok(record)
+    }
+
+    /// Ends the archive, and gives it its name.
+    fn finish(self, target: &Path) -> Result<(), Stop> {
+        let mut encoder = GzEncoder::new(&self.file, Compression::fast());
+        encoder.write_all(&[0; 1024]).and_then(|()| encoder.finish().map(drop)).map_err(failed(&self.path))?;
+        self.file.sync_all().map_err(failed(&self.path))?;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::rename(&self.path, target).map_err(failed(target))?;
+        backup::sync_folder(folder)?;
+        fs::remove_file(&self.index).map_err(failed(&self.index))
+    }
+}
+
+/// Makes a snapshot in one file. Parts of an earlier try that are still those of the database are not written again.
+///
+/// # Errors
+/// As [`super::create`].
+pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifest: Manifest) -> Result<Manifest, Stop> {
+    if target.exists() {
+        // Left if the command was killed after its last step.
+        let index = with_end(target, INDEX);
+        if index.exists() {
+            fs::remove_file(&index).map_err(failed(&index))?;
+        }
+        return Err(Stop::Usage(format!("{} is there already; name another file", target.display())));
+    }
+    let mut unfinished = Unfinished::open(target)?;
+    let parts: Vec<_> =
+        backup::names(database)?.into_iter().map(|name| (format!("{DATABASE}/{name}"), database.join(name))).collect();
+    let kept = unfinished.keep_equal(&parts)?;
+    manifest.files.extend(unfinished.written.parts.iter().map(|(record, _)| record.clone()));
+    for (path, from) in parts.iter().skip(kept) {
+        let source = bounded_file::regular(from).map_err(failed(from))?;
+        let length = source.metadata().map_err(failed(from))?.len();
+        manifest.files.push(unfinished.add(path, BufReader::with_capacity(1 << 20, source), length)?);
+    }
+    manifest.files.push(unfinished.add(GENESIS, genesis, genesis.len() as u64)?);
+    let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
+    unfinished.add(MANIFEST, list.as_slice(), list.len() as u64)?;
+    unfinished.finish(target)?;
+    Ok(manifest)
+}
+
+/// Puts the parts of the database into a folder, and compares every part with the list.
+///
+/// # Errors
+/// As [`super::verify`].
+pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<Taken, Stop> {
+    let file = bounded_file::regular(source).map_err(failed(source))?;
+    let length = file.metadata().map_err(failed(source))?.len();
+    let most = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
+    let decoder = MultiGzDecoder::new(BufReader::with_capacity(1 << 20, file)).take(most);
+    let mut archive = tar::Archive::new(decoder);
+    let unreadable =
+        |error: io::Error| Stop::Failure(format!("snapshot {}: {error}; use another one", source.display()));
+    let (mut found, mut texts) = (BTreeMap::new(), BTreeMap::new());
+    for entry in archive.entries().map_err(unreadable)? {
+        if (demands.is_interrupted)() {
+            return Err(interrupted());
+        }
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
+        let is_part = entry.header().entry_type().is_file() && (backup::is_place(&path) || path == MANIFEST);
+        if !is_part || found.contains_key(&path) {
+            return Err(damaged(source, &path, "is no part of a snapshot, or is there twice"));
+        }
+        let mut entry = Hashed::new(entry);
+        match Path::new(&path).strip_prefix(DATABASE) {
+            Ok(name) => write(&mut entry, &place.join(name), &unreadable)?,
+            Err(_) => {
+                let mut text = Vec::new();
+                (&mut entry).take(MAX_TEXT).read_to_end(&mut text).map_err(unreadable)?;
+                texts.insert(path.clone(), text);
+            }
+        }
+        found.insert(path, entry.end());
+    }
+    found.remove(MANIFEST);
+    let list = texts.remove(MANIFEST).ok_or_else(|| damaged(source, MANIFEST, "is missing: the file is not whole"))?;
+    let manifest = Manifest::parse(&source.join(MANIFEST), &list)?;
+    compare(source, &manifest, found)?;
+    let (genesis_text, genesis) = manifest.checked_genesis(source, texts.remove(GENESIS).unwrap_or_default())?;
+    Ok(Taken { manifest, genesis_text, genesis })
+}
+
+/// Compares what was read with the list.
+fn compare(source: &Path, manifest: &Manifest, mut found: BTreeMap<String, (u64, B256)>) -> Result<(), Stop> {
+    for file in &manifest.files {
+        match found.remove(&file.path) {
+            None => return Err(damaged(source, &file.path, "is missing")),
+            Some(read) if read != (file.bytes, file.sha256) => {
+                return Err(damaged(source, &file.path, "is not as it was written"));
+            }
+            Some(_) => {}
+        }
+    }
+    found.keys().next().map_or(Ok(()), |path| Err(damaged(source, path, "is not in its list")))
+}
+
+/// Writes a part; errors of reading are told from those of writing.
+fn write(source: &mut impl Read, to: &Path, unreadable: &dyn Fn(io::Error) -> Stop) -> Result<(), Stop> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    let mut file = made.map_err(failed(to))?;
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        let count = source.read(&mut piece).map_err(unreadable)?;
+        let read = piece.get(..count).unwrap_or_default();
+        if read.is_empty() {
+            return file.sync_all().map_err(failed(to));
+        }
+        file.write_all(read).map_err(failed(to))?;
+    }
+}
+
+/// A reader that hashes what it reads.
+struct Hashed<R> {
+    source: R,
+    hasher: Sha256,
+    bytes: u64,
+}
+
+impl<R> Hashed<R> {
+    fn new(source: R) -> Self {
+        Self { source, hasher: Sha256::new(), bytes: 0 }
+    }
+
+    fn end(self) -> (u64, B256) {
+        (self.bytes, B256::from_slice(&self.hasher.finalize()))
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.hasher.update(buffer.get(..count).unwrap_or_default());
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}

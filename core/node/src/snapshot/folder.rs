@@ -1,0 +1,156 @@
+//! Snapshots that are a folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tenon_api::B256;
+
+use super::{Demands, Taken, interrupted, make, write_named};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
+use crate::bounded_file;
+use crate::exit::Stop;
+
+/// File of a snapshot that is not whole yet.
+const UNFINISHED: &str = "snapshot.unfinished";
+
+/// Content of [`UNFINISHED`]: the chain whose parts are in the folder.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Unfinished {
+    chain_id: u64,
+    genesis_hash: B256,
+}
+
+/// Makes a snapshot. Parts of an earlier try that are still those of the database stay as they are.
+///
+/// # Errors
+/// As [`super::create`].
+pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifest: Manifest) -> Result<Manifest, Stop> {
+    let ours = Unfinished { chain_id: manifest.chain_id, genesis_hash: manifest.genesis_hash };
+    claim(target, &ours)?;
+    let folder = target.join(DATABASE);
+    make(&folder)?;
+    let names = backup::names(database)?;
+    remove_others(&folder, &names)?;
+    for name in names {
+        let path = format!("{DATABASE}/{name}");
+        let (bytes, sha256) = bring(&database.join(&name), &target.join(&path))?;
+        manifest.files.push(FileRecord { path, bytes, sha256 });
+    }
+    let copy_of_genesis = target.join(GENESIS);
+    write_named(&copy_of_genesis, genesis)?;
+    let (bytes, sha256) = backup::copy(&copy_of_genesis, None, u64::MAX)?;
+    manifest.files.push(FileRecord { path: GENESIS.to_owned(), bytes, sha256 });
+    backup::sync_folder(&folder)?;
+    let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
+    write_named(&target.join(MANIFEST), &list)?;
+    backup::sync_folder(target)?;
+    let marker = target.join(UNFINISHED);
+    fs::remove_file(&marker).map_err(failed(&marker))?;
+    backup::sync_folder(target)?;
+    Ok(manifest)
+}
+
+/// Takes a folder that is empty, not there, or an unfinished snapshot of the same chain.
+fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
+    let marker = target.join(UNFINISHED);
+    let refused =
+        |what: &str| Stop::Usage(format!("{} {what}; name a folder that is empty or not there", target.display()));
+    if marker.exists() {
+        let text = bounded_file::manifest(&marker).map_err(failed(&marker))?;
+        return match serde_json::from_slice::<Unfinished>(&text) {
+            Ok(theirs) if theirs == *ours => {
+                // Killed between the list and the end: the list is written again.
+                let list = target.join(MANIFEST);
+                if list.exists() { fs::remove_file(&list).map_err(failed(&list)) } else { Ok(()) }
+            }
+            _ => Err(refused("holds an unfinished snapshot of another chain")),
+        };
+    }
+    fs::create_dir_all(target).map_err(failed(target))?;
+    if target.join(MANIFEST).exists() {
+        return Err(refused("holds a whole snapshot"));
+    }
+    // A marker that was being written when the command was killed; nothing else is there then.
+    let begun = super::with_end(Path::new(UNFINISHED), super::NEW);
+    let mut entries = fs::read_dir(target).map_err(failed(target))?.filter_map(Result::ok);
+    if entries.any(|entry| entry.file_name() != begun.as_os_str()) {
+        return Err(refused("holds something"));
+    }
+    fs::set_permissions(target, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed(target))?;
+    write_named(&marker, &serde_json::to_vec(ours).map_err(Stop::failure)?)
+}
+
+/// Removes the parts of an earlier try that the database has no more.
+fn remove_others(folder: &Path, names: &BTreeSet<String>) -> Result<(), Stop> {
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let entry = entry.map_err(failed(folder))?;
+        if entry.file_name().to_str().is_none_or(|name| !names.contains(name)) {
+            fs::remove_file(entry.path()).map_err(failed(&entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a part, unless an equal one is there.
+fn bring(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
+    let (length, there) = (fs::metadata(from).map_err(failed(from))?.len(), fs::symlink_metadata(to));
+    if let Ok(there) = there {
+        if there.is_file() && there.len() == length {
+            let (wanted, found) = (backup::copy(from, None, u64::MAX)?, backup::copy(to, None, length)?);
+            if wanted == found {
+                return Ok(found);
+            }
+        }
+        fs::remove_file(to).map_err(failed(to))?;
+    }
+    backup::copy(from, Some(to), u64::MAX)
+}
+
+/// How parts get to another place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Tables, which are never written to again, as links where that is possible.
+    Link,
+    /// Copies. Equal ones that are there stay.
+    Copy,
+}
+
+/// Compares every part with the list, and puts those of the database into another folder.
+///
+/// # Errors
+/// As [`super::verify`].
+pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<Taken, Stop> {
+    let manifest = Manifest::read(source)?;
+    for entry in fs::read_dir(source).map_err(failed(source))? {
+        let name = entry.map_err(failed(source))?.file_name();
+        if ![DATABASE, GENESIS, MANIFEST].iter().any(|known| name == **known) {
+            return Err(backup::damaged(source, &name.to_string_lossy(), "is not in its list"));
+        }
+    }
+    backup::check_names(source, &manifest)?;
+    let (genesis_text, genesis) = manifest.genesis(source)?;
+    let names = manifest.files.iter().filter_map(|file| file.path.strip_prefix("db/")).map(str::to_owned).collect();
+    remove_others(place, &names)?;
+    for file in &manifest.files {
+        if (demands.is_interrupted)() {
+            return Err(interrupted());
+        }
+        let Some(name) = file.path.strip_prefix("db/") else { continue };
+        let (from, to) = (source.join(&file.path), place.join(name));
+        let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
+        if way == Way::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
+            // The source is compared, too: a snapshot that was changed is refused, whatever was copied before.
+            backup::compare_file(source, file, None)?;
+            continue;
+        }
+        if to.exists() {
+            fs::remove_file(&to).map_err(failed(&to))?;
+        }
+        let is_linked = way == Way::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
+        backup::compare_file(source, file, (!is_linked).then_some(to.as_path()))?;
+    }
+    Ok(Taken { manifest, genesis_text, genesis })
+}

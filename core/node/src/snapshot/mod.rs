@@ -1,0 +1,216 @@
+//! A snapshot: a backup ([`crate::backup`]) that other machines start from. It is made resumably, as a folder or as one
+//! compressed file, and believed only after its state was computed again and its head was compared with what the operator or
+//! the chain's masternodes say.
+
+mod archive;
+mod folder;
+mod trust;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tenon_api::B256;
+use tenon_chain::Genesis;
+use tenon_storage::{Store, StoreOptions};
+
+use crate::backup::{self, Manifest};
+use crate::checkpoints;
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+
+pub(crate) use self::trust::Trust;
+
+/// Ends of the names of snapshots that are one file.
+const ARCHIVE_NAMES: [&str; 2] = [".tar.gz", ".tgz"];
+
+/// Whether a name is that of a snapshot in one file.
+fn is_archive(path: &Path) -> bool {
+    path.to_str().is_some_and(|name| ARCHIVE_NAMES.iter().any(|end| name.ends_with(end)))
+}
+
+/// Makes a snapshot of a copy of the database that nothing else writes. What a command that was killed has left is gone on
+/// with.
+///
+/// # Errors
+/// [`Stop::Usage`] if something else is there; [`Stop::Failure`] naming the file that cannot be read or written.
+pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<Manifest, Stop> {
+    let manifest = Manifest::of(database)?;
+    if is_archive(target) {
+        return archive::create(database, genesis, target, manifest);
+    }
+    folder::create(database, genesis, target, manifest)
+}
+
+/// What of a snapshot is believed, and how far it is checked.
+pub(crate) struct Demands<'a> {
+    /// The head's hash, from somewhere else.
+    pub(crate) trust_hash: Option<B256>,
+    /// Whether the state is computed again.
+    pub(crate) checks_state: bool,
+    /// The network id of the settings, which selects the rules of native chains with their genesis.
+    pub(crate) network_id: Option<u64>,
+    /// Whether the operator wants to stop.
+    pub(crate) is_interrupted: &'a dyn Fn() -> bool,
+}
+
+/// What the parts of a snapshot are, once they were compared with its list.
+struct Taken {
+    manifest: Manifest,
+    genesis_text: Vec<u8>,
+    genesis: Genesis,
+}
+
+/// A snapshot that was checked.
+pub(crate) struct Checked {
+    /// Its list.
+    pub(crate) manifest: Manifest,
+    /// What it was believed on.
+    pub(crate) trust: Trust,
+    /// Accounts and slots that the state root was computed from again; `None` if it was not.
+    pub(crate) state: Option<(u64, u64)>,
+}
+
+/// Reads every part of a snapshot, computes its state root again from them, and checks its head. Beside the snapshot a folder
+/// is needed for the time, with links to its tables, or with its parts if it is one file.
+///
+/// # Errors
+/// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming what is wrong and where.
+pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, Stop> {
+    let place = Place::beside(source)?;
+    let taken = if is_archive(source) {
+        archive::take(source, &place.path, demands)?
+    } else {
+        folder::take(source, &place.path, folder::Way::Link, demands)?
+    };
+    check(source, &place.path, &taken, demands).map(|(trust, state)| Checked { manifest: taken.manifest, trust, state })
+}
+
+/// Starts a data folder from a snapshot. If killed at any instant, the folder holds either nothing or everything, and the
+/// same command goes on.
+///
+/// # Errors
+/// As [`verify`]; [`Stop::DataFolder`] when the folder holds a chain.
+pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -> Result<Checked, Stop> {
+    let database = data.database();
+    if database.exists() {
+        return Err(Stop::DataFolder(format!(
+            "{} holds a chain already; choose another folder with --datadir",
+            data.path().display()
+        )));
+    }
+    let unfinished = data.path().join("db.restoring");
+    let taken = if is_archive(source) {
+        clear(&unfinished)?;
+        archive::take(source, &unfinished, demands)?
+    } else {
+        make(&unfinished)?;
+        folder::take(source, &unfinished, folder::Way::Copy, demands)?
+    };
+    let (trust, state) = check(source, &unfinished, &taken, demands)?;
+    data.keep_genesis(&taken.genesis_text)?;
+    backup::sync_folder(&unfinished)?;
+    // The last step: the database folder only exists when complete.
+    fs::rename(&unfinished, &database).map_err(backup::failed(&database))?;
+    backup::sync_folder(data.path())?;
+    Ok(Checked { manifest: taken.manifest, trust, state })
+}
+
+/// Checks a snapshot whose parts are those of its list.
+fn check(
+    source: &Path,
+    database: &Path,
+    taken: &Taken,
+    demands: &Demands<'_>,
+) -> Result<(Trust, Option<(u64, u64)>), Stop> {
+    let store = Arc::new(Store::open(database, StoreOptions::with_cache(backup::CACHE))?);
+    taken.manifest.compare(&store)?;
+    let genesis = match demands.network_id {
+        Some(network_id) => taken.genesis.clone().with_network_id(network_id).map_err(Stop::failure)?,
+        None => taken.genesis.clone(),
+    };
+    crate::rules_in_force::compare(&genesis.spec, &store).map_err(|difference| {
+        Stop::Failure(format!("snapshot {} is of other rules: {difference}", source.display()))
+    })?;
+    let trust = Trust::of(source, &genesis.spec, &store, demands.trust_hash)?;
+    if !demands.checks_state {
+        return Ok((trust, None));
+    }
+    let report = store.verify(&mut |_| {}, demands.is_interrupted)?;
+    if let Some(damage) = report.damage {
+        return Err(Stop::Failure(format!("snapshot {}: {damage}; use another one", source.display())));
+    }
+    if report.was_cancelled {
+        return Err(interrupted());
+    }
+    Ok((trust, Some((report.accounts, report.slots))))
+}
+
+fn interrupted() -> Stop {
+    Stop::Interrupted("interrupted; run the same command to go on".into())
+}
+
+/// End of the name of a file that is being written.
+const NEW: &str = ".new";
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Writes a file atomically. A try that was killed leaves a file whose name the next one uses again.
+fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+    let new = with_end(path, NEW);
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().map_err(backup::failed(path))
+}
+
+/// Makes a folder for the owner only, unless it is there.
+fn make(folder: &Path) -> Result<(), Stop> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(backup::failed(folder)),
+    }
+}
+
+/// Makes a folder anew.
+fn clear(folder: &Path) -> Result<(), Stop> {
+    checkpoints::remove(folder).map_err(backup::failed(folder))?;
+    make(folder)
+}
+
+/// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's own
+/// must stay as it is.
+struct Place {
+    path: PathBuf,
+}
+
+impl Place {
+    /// A folder beside a snapshot, or in the system's temporary folder where that cannot be written. One that a killed command
+    /// has left is taken over.
+    fn beside(source: &Path) -> Result<Self, Stop> {
+        let real = fs::canonicalize(source).map_err(backup::failed(source))?;
+        let name = real.file_name().and_then(|name| name.to_str()).unwrap_or("snapshot");
+        let name = format!(".{name}.verifying");
+        let beside = real.with_file_name(&name);
+        let path = if clear(&beside).is_ok() { beside } else { std::env::temp_dir().join(name) };
+        clear(&path)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = checkpoints::remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "folder of a verification not removed");
+        }
+    }
+}

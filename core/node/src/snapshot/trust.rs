@@ -1,0 +1,125 @@
+//! What a snapshot's head is believed on.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tenon_api::{B256, ChainReader as _, ConsensusEngine as _, SealedHeader};
+use tenon_chain::ChainSpec;
+use tenon_native_consensus::NativeEngine;
+use tenon_native_consensus::v2::extra_of;
+use tenon_storage::Store;
+
+use crate::exit::Stop;
+use crate::opened_chain::native_engine_of;
+
+/// Why a head is believed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Its hash is the one that the operator named.
+    Hash(B256),
+    /// It has a certificate of a quorum of its epoch's masternodes for the block before it, and is sealed by one of them.
+    Certificate {
+        /// Height of the certified block.
+        certified: u64,
+        /// Its hash.
+        hash: B256,
+        /// Signatures in the certificate.
+        signatures: usize,
+        /// Masternodes of the epoch.
+        masternodes: usize,
+        /// Height of the block that opened the epoch and lists them.
+        epoch_switch: u64,
+        /// Its hash.
+        epoch_switch_hash: B256,
+    },
+    /// It is sealed by the rules of engine v1.
+    Seal,
+    /// Nothing in the chain tells: it is of another engine, or stands at the genesis block.
+    Maker,
+}
+
+impl Trust {
+    /// Checks the head of a snapshot: against the named hash, or by its certificate (`docs/spec/consensus.md` 5.6, 6).
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] if it fails.
+    pub(super) fn of(
+        source: &Path,
+        spec: &Arc<ChainSpec>,
+        store: &Arc<Store>,
+        hash: Option<B256>,
+    ) -> Result<Self, Stop> {
+        let head = store.head();
+        let found = head.header.hash();
+        if let Some(wanted) = hash {
+            if wanted == found {
+                return Ok(Self::Hash(wanted));
+            }
+            return Err(Stop::Failure(format!(
+                "snapshot {}: its head is block {} {found}, not the trusted {wanted}; use another snapshot",
+                source.display(),
+                head.header.number
+            )));
+        }
+        let Some(engine) = native_engine_of(spec, store)?.filter(|_| head.header.number > 0) else {
+            return Ok(Self::Maker);
+        };
+        let refused = |error: &dyn fmt::Display| {
+            Stop::Failure(format!(
+                "snapshot {}: its head, block {} {found}, is not certified: {error}; use another snapshot, or name the hash that \
+                 you trust with --trust-hash",
+                source.display(),
+                head.header.number
+            ))
+        };
+        let parent =
+            store.header(head.header.parent_hash)?.ok_or_else(|| refused(&"the block before it is missing"))?;
+        engine.verify_header(&head.header, &parent, &**store).map_err(|error| refused(&error))?;
+        if !engine.is_v2(head.header.number) {
+            return Ok(Self::Seal);
+        }
+        Self::certificate(&engine, &head.header, &parent, store).map_err(|error| refused(&error))
+    }
+
+    /// Describes the certificate of a head that was verified.
+    fn certificate(
+        engine: &NativeEngine,
+        head: &SealedHeader,
+        parent: &SealedHeader,
+        store: &Store,
+    ) -> Result<Self, tenon_native_consensus::v2::V2Error> {
+        let certificate = extra_of(head)?.quorum;
+        let epoch = engine.v2().epoch_info(parent, store)?;
+        Ok(Self::Certificate {
+            certified: certificate.block.number,
+            hash: certificate.block.hash,
+            signatures: certificate.signatures.len(),
+            masternodes: epoch.masternodes.len(),
+            epoch_switch: epoch.switch.number,
+            epoch_switch_hash: epoch.switch.hash,
+        })
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hash(hash) => write!(formatter, "the head's hash {hash}, which you named"),
+            Self::Certificate { certified, hash, signatures, masternodes, epoch_switch, epoch_switch_hash } => write!(
+                formatter,
+                "the {masternodes} masternodes that the snapshot's block {epoch_switch} {epoch_switch_hash} lists: {signatures} of \
+                 them signed block {certified} {hash}, and one the head. That this block is the network's is not checked: compare \
+                 its hash with another source, or name the head's with --trust-hash"
+            ),
+            Self::Seal => formatter.write_str(
+                "the signers of engine v1 that the snapshot itself names. Compare the head's hash with another source, or name it \
+                 with --trust-hash",
+            ),
+            Self::Maker => formatter.write_str(
+                "whoever made the snapshot: nothing in this chain certifies its head. Compare the head's hash with another source, \
+                 or name it with --trust-hash",
+            ),
+        }
+    }
+}

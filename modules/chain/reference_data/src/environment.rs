@@ -1,0 +1,378 @@
+//! The file system that the database crate sees: files of the folder, which are only read, and over them what the crate
+//! writes, which stays in memory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Cursor, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rusty_leveldb::env::{Env, FileLock, Logger, RandomAccess};
+use rusty_leveldb::{Status, StatusCode};
+
+use crate::error::ReferenceDataError;
+
+/// Maximum size of everything that the crate writes, in bytes. It compacts at most once, when it opens: up to a few tables of
+/// the reference's write buffer.
+const MAX_WRITTEN: usize = 2 << 30;
+
+/// Length of a table's footer: two handles, padding, and the magic number.
+const FOOTER: usize = 48;
+/// Last bytes of a table.
+const MAGIC: [u8; 8] = [0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb];
+/// Bytes after a table's block: compression, checksum.
+const TRAILER: usize = 5;
+
+type CrateResult<T> = rusty_leveldb::Result<T>;
+type Content = Arc<Mutex<Vec<u8>>>;
+
+/// What is known of files beyond their content.
+#[derive(Default)]
+struct Shared {
+    /// Files that the crate has written; `None` for those that it has removed.
+    written: BTreeMap<OsString, Option<Content>>,
+    /// Bytes of all of them.
+    bytes: usize,
+    /// The first thing that was wrong with a file of the folder.
+    damage: Option<ReferenceDataError>,
+}
+
+/// The environment. Clones share their content.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    folder: PathBuf,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Environment {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), shared: Arc::default() }
+    }
+
+    /// Takes what was found wrong with the folder's files.
+    ///
+    /// # Errors
+    /// The first of it.
+    pub(crate) fn check(&self) -> Result<(), ReferenceDataError> {
+        self.shared.lock().damage.take().map_or(Ok(()), Err)
+    }
+
+    fn note(&self, error: ReferenceDataError) -> Status {
+        let text = error.to_string();
+        self.shared.lock().damage.get_or_insert(error);
+        Status::new(StatusCode::Corruption, &text)
+    }
+
+    fn damaged(&self, path: &Path, what: String) -> Status {
+        self.note(ReferenceDataError::Damaged { path: path.to_owned(), what })
+    }
+
+    fn unreadable(&self, path: &Path, source: io::Error) -> Status {
+        if source.kind() == io::ErrorKind::NotFound {
+            return self.damaged(path, "the file is missing".to_owned());
+        }
+        self.note(ReferenceDataError::Io { path: path.to_owned(), source })
+    }
+
+    /// The file of the folder under the name that the crate uses. Only the name counts: the crate stays in one folder.
+    fn place(&self, path: &Path) -> PathBuf {
+        path.file_name().map_or_else(|| self.folder.clone(), |name| self.folder.join(name))
+    }
+
+    /// What the crate has written under a name; the inner `None` if it has removed it.
+    fn written(&self, path: &Path) -> Option<Option<Content>> {
+        self.shared.lock().written.get(path.file_name()?).cloned()
+    }
+
+    fn put(&self, path: &Path, content: Option<Content>) -> CrateResult<()> {
+        let name = path.file_name().ok_or_else(|| Status::new(StatusCode::InvalidArgument, "a path without a name"))?;
+        self.shared.lock().written.insert(name.to_owned(), content);
+        Ok(())
+    }
+
+    fn writer(&self, path: &Path, content: Content) -> CrateResult<Box<dyn Write>> {
+        self.put(path, Some(Arc::clone(&content)))?;
+        Ok(Box::new(Writer { content, shared: Arc::clone(&self.shared), folder: self.folder.clone() }))
+    }
+}
+
+/// A file that the crate writes.
+struct Writer {
+    content: Content,
+    shared: Arc<Mutex<Shared>>,
+    folder: PathBuf,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut shared = self.shared.lock();
+        shared.bytes = shared.bytes.saturating_add(bytes.len());
+        if shared.bytes > MAX_WRITTEN {
+            let reason = format!(
+                "it has more than {} MB to compact first; start the reference node with it, let it rest a few minutes, and stop it",
+                MAX_WRITTEN >> 20
+            );
+            shared.damage.get_or_insert(ReferenceDataError::Open { path: self.folder.clone(), reason: reason.clone() });
+            return Err(io::Error::other(reason));
+        }
+        drop(shared);
+        self.content.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads as much as it is asked for, up to the end: the crate takes a short read for the end.
+struct Whole<R>(R);
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.0.read(rest) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// A table that the crate has written.
+struct WrittenTable(Content);
+
+impl RandomAccess for WrittenTable {
+    fn read_at(&self, offset: usize, buffer: &mut [u8]) -> CrateResult<usize> {
+        let content = self.0.lock();
+        let rest = content.get(offset..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        Ok(count)
+    }
+}
+
+/// A table of the folder. Every read of the crate is the footer, or a block with its checksum, which is compared here: the
+/// crate itself would pass over the block.
+struct Table {
+    environment: Environment,
+    path: PathBuf,
+    file: File,
+    length: usize,
+}
+
+impl RandomAccess for Table {
+    fn read_at(&self, offset: usize, buffer: &mut [u8]) -> CrateResult<usize> {
+        if offset.checked_add(buffer.len()).is_none_or(|end| end > self.length) {
+            let what = format!("it ends at byte {}, inside the block at byte {offset}", self.length);
+            return Err(self.environment.damaged(&self.path, what));
+        }
+        let read = self.file.read_exact_at(buffer, offset as u64);
+        read.map_err(|source| self.environment.unreadable(&self.path, source))?;
+        let is_footer = offset + buffer.len() == self.length;
+        if !is_footer && !is_intact(buffer) {
+            let what = format!("the checksum of the block at byte {offset} is wrong");
+            return Err(self.environment.damaged(&self.path, what));
+        }
+        Ok(buffer.len())
+    }
+}
+
+/// Compares a block and its compression byte with the checksum after them (masked CRC-32C).
+fn is_intact(block: &[u8]) -> bool {
+    let Some((content, checksum)) = block.split_last_chunk::<4>() else { return false };
+    let masked = u32::from_le_bytes(*checksum);
+    crc32c::crc32c(content).rotate_right(15).wrapping_add(0xa282_ead8) == masked
+}
+
+/// Whether a footer is a table's, and its two handles are inside the file.
+fn is_footer(footer: &[u8], length: usize) -> bool {
+    let mut rest = footer;
+    let mut handles = footer.ends_with(&MAGIC);
+    for _ in 0..2 {
+        let handle = varint(&mut rest).zip(varint(&mut rest));
+        let end = handle.and_then(|(offset, size)| offset.checked_add(size)?.checked_add(TRAILER as u64));
+        handles &= end.is_some_and(|end| end <= length as u64);
+    }
+    handles
+}
+
+fn varint(input: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = input.split_first()?;
+        *input = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+impl Env for Environment {
+    fn open_sequential_file(&self, path: &Path) -> CrateResult<Box<dyn Read>> {
+        match self.written(path) {
+            Some(Some(content)) => Ok(Box::new(Cursor::new(content.lock().clone()))),
+            Some(None) => Err(not_there(path)),
+            None => {
+                let place = self.place(path);
+                let file = File::open(&place).map_err(|source| self.unreadable(&place, source))?;
+                Ok(Box::new(Whole(BufReader::with_capacity(1 << 20, file))))
+            }
+        }
+    }
+
+    fn open_random_access_file(&self, path: &Path) -> CrateResult<Box<dyn RandomAccess>> {
+        match self.written(path) {
+            Some(Some(content)) => return Ok(Box::new(WrittenTable(content))),
+            Some(None) => return Err(not_there(path)),
+            None => {}
+        }
+        let length = self.size_of(path)?;
+        let place = self.place(path);
+        let file = File::open(&place).map_err(|source| self.unreadable(&place, source))?;
+        let mut footer = [0; FOOTER];
+        let read = file.read_exact_at(&mut footer, length.saturating_sub(FOOTER) as u64);
+        read.map_err(|source| self.unreadable(&place, source))?;
+        if !is_footer(&footer, length) {
+            return Err(self.damaged(&place, format!("it is no whole table: its {length} bytes end in no footer")));
+        }
+        Ok(Box::new(Table { environment: self.clone(), path: place, file, length }))
+    }
+
+    fn open_writable_file(&self, path: &Path) -> CrateResult<Box<dyn Write>> {
+        self.writer(path, Content::default())
+    }
+
+    fn open_appendable_file(&self, path: &Path) -> CrateResult<Box<dyn Write>> {
+        // What stands before is not needed again: logs are read before they are appended to.
+        let before = self.written(path).flatten();
+        self.writer(path, before.unwrap_or_default())
+    }
+
+    fn exists(&self, path: &Path) -> CrateResult<bool> {
+        Ok(match self.written(path) {
+            Some(content) => content.is_some(),
+            None => self.place(path).exists(),
+        })
+    }
+
+    fn children(&self, _: &Path) -> CrateResult<Vec<PathBuf>> {
+        let entries = fs::read_dir(&self.folder).map_err(|source| self.unreadable(&self.folder, source))?;
+        let names: io::Result<Vec<OsString>> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+        let mut names = names.map_err(|source| self.unreadable(&self.folder, source))?;
+        let shared = self.shared.lock();
+        names.retain(|name| !shared.written.contains_key(name));
+        names.extend(shared.written.iter().filter(|(_, content)| content.is_some()).map(|(name, _)| name.clone()));
+        // The crate panics over other names; none of its own is one.
+        Ok(names.into_iter().filter(|name| name.to_str().is_some()).map(PathBuf::from).collect())
+    }
+
+    fn size_of(&self, path: &Path) -> CrateResult<usize> {
+        match self.written(path) {
+            Some(Some(content)) => return Ok(content.lock().len()),
+            Some(None) => return Err(not_there(path)),
+            None => {}
+        }
+        let place = self.place(path);
+        let length = fs::metadata(&place).map_err(|source| self.unreadable(&place, source))?.len();
+        let is_table = place.extension().is_some_and(|extension| extension == "ldb");
+        if is_table && length < FOOTER as u64 {
+            return Err(self.damaged(&place, format!("it has {length} bytes, less than any table")));
+        }
+        Ok(usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    fn delete(&self, path: &Path) -> CrateResult<()> {
+        self.put(path, None)
+    }
+
+    fn mkdir(&self, _: &Path) -> CrateResult<()> {
+        Ok(())
+    }
+
+    fn rmdir(&self, _: &Path) -> CrateResult<()> {
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> CrateResult<()> {
+        // The crate renames only what it has written.
+        let content = self.written(from).flatten().ok_or_else(|| not_there(from))?;
+        self.put(from, None)?;
+        self.put(to, Some(content))
+    }
+
+    fn lock(&self, path: &Path) -> CrateResult<FileLock> {
+        // The folder's own lock is held by `folder::lock`.
+        Ok(FileLock { id: path.display().to_string() })
+    }
+
+    fn unlock(&self, _: FileLock) -> CrateResult<()> {
+        Ok(())
+    }
+
+    fn new_logger(&self, _: &Path) -> CrateResult<Logger> {
+        Ok(Logger::new(Box::new(io::sink())))
+    }
+
+    fn micros(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep_for(&self, micros: u32) {
+        std::thread::sleep(std::time::Duration::from_micros(micros.into()));
+    }
+}
+
+fn not_there(path: &Path) -> Status {
+    Status::new(StatusCode::NotFound, &path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_never_reaches_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("CURRENT"), b"MANIFEST-000001\n").unwrap();
+        let environment = Environment::new(folder.path());
+        let read = |name: &str| {
+            let mut text = String::new();
+            environment.open_sequential_file(&folder.path().join(name)).unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+
+        environment.open_writable_file(&folder.path().join("new")).unwrap().write_all(b"content").unwrap();
+        environment.rename(&folder.path().join("new"), &folder.path().join("CURRENT")).unwrap();
+
+        assert_eq!(read("CURRENT"), "content");
+        assert!(!environment.exists(&folder.path().join("new")).unwrap());
+        assert_eq!(environment.children(folder.path()).unwrap(), [PathBuf::from("CURRENT")]);
+        assert_eq!(fs::read(folder.path().join("CURRENT")).unwrap(), b"MANIFEST-000001\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_footer_whose_handles_leave_the_file_is_none() {
+        let footer = |first: u8, second: u8| {
+            let mut footer = [0; FOOTER];
+            footer[..4].copy_from_slice(&[0, first, first, second]);
+            footer[40..].copy_from_slice(&MAGIC);
+            footer
+        };
+        assert!(is_footer(&footer(10, 20), 100));
+        assert!(!is_footer(&footer(10, 90), 100) && !is_footer(&footer(127, 1), 100));
+        assert!(!is_footer(&[0; FOOTER], 100) && !is_footer(&[0xff; FOOTER], 100));
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a folder cannot be read.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use tenon_api::B256;
+use tenon_chain::DecodeError;
+
+/// A record of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The hash of the canonical block of a height.
+    CanonicalHash,
+    /// The header of a block.
+    Header,
+    /// The transactions and uncles of a block.
+    Body,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::CanonicalHash => "canonical hash",
+            Self::Header => "header",
+            Self::Body => "body",
+        })
+    }
+}
+
+/// Why a folder, or a block of it, cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReferenceDataError {
+    /// No database is there.
+    #[error("{}: no chain of a reference node; name its data folder, or the `XDC/chaindata` in it", .path.display())]
+    NotFound {
+        /// The folder that was named.
+        path: PathBuf,
+    },
+    /// A node uses the folder.
+    #[error("{}: a node has it open; stop that node first", .path.display())]
+    InUse {
+        /// The database's folder.
+        path: PathBuf,
+    },
+    /// The system refused to read a file.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The database cannot be opened.
+    #[error("{}: the database cannot be opened: {reason}", .path.display())]
+    Open {
+        /// The database's folder.
+        path: PathBuf,
+        /// What the database crate says.
+        reason: String,
+    },
+    /// A file of the database is damaged.
+    #[error("{}: damaged: {what}; let the reference node repair its folder, or take another copy", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where in the file.
+        what: String,
+    },
+    /// The database says of no block that it is the head.
+    #[error("{}: the database names no head block; it holds no chain", .path.display())]
+    NoHead {
+        /// The database's folder.
+        path: PathBuf,
+    },
+    /// A record of the chain is not there.
+    #[error("{}: block {number}: the {part} is missing; the chain goes on to block {head}", .path.display())]
+    Missing {
+        /// The database's folder.
+        path: PathBuf,
+        /// The height.
+        number: u64,
+        /// What is missing.
+        part: Part,
+        /// The height of the head.
+        head: u64,
+    },
+    /// A record is not what its key says.
+    #[error("{}: block {number}: the {part} is invalid: {source}", .path.display())]
+    Invalid {
+        /// The database's folder.
+        path: PathBuf,
+        /// The height.
+        number: u64,
+        /// What is invalid.
+        part: Part,
+        /// Why.
+        source: DecodeError,
+    },
+    /// A header has another hash or height than its key.
+    #[error("{}: the header listed as block {number} ({listed}) is that of block {found_number} ({found})", .path.display())]
+    OtherHeader {
+        /// The database's folder.
+        path: PathBuf,
+        /// The height in the key.
+        number: u64,
+        /// The hash in the key.
+        listed: B256,
+        /// The header's own height.
+        found_number: u64,
+        /// The header's own hash.
+        found: B256,
+    },
+    /// The thread that reads the folder has ended.
+    #[error("{}: reading failed: {reason}", .path.display())]
+    Failed {
+        /// The database's folder.
+        path: PathBuf,
+        /// The panic's text.
+        reason: String,
+    },
+}

@@ -1,0 +1,142 @@
+"""`tenon import --chaindata`: the reference's data folder (tests/data/native/chaindata) gives its chain, stays as it is, and says
+what is wrong with it when it is not whole. TENON_KILLS: kills (default 4; the full run is 100)."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import random
+import subprocess
+import tarfile
+import time
+
+from tenon_node import BINARY, DATA, folder, run, unpacked
+
+KILLS = int(os.environ.get("TENON_KILLS", "4"))
+SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+HEADS = {
+    "local": (673, "0x59412189544e339ef4d4f53c0345b7e641ed242c24119d8e9f94bd8ea81a9a25"),
+    "reorg-a": (15, None),
+}
+GENESIS = {"local": DATA / "chain" / "native-genesis-local.json.gz", "reorg-a": DATA / "native" / "chains" / "reorg.genesis.json.gz"}
+
+
+@contextlib.contextmanager
+def reference_folder(chain):
+    """A folder with the reference's data folder `reference` and the chain's genesis file."""
+    with folder() as path:
+        with tarfile.open(DATA / "native" / "chaindata" / f"{chain}.tar.gz") as archive:
+            archive.extractall(path / "reference" / "XDC", filter="data")
+        unpacked(GENESIS[chain], path / "genesis.json")
+        yield path
+
+
+def command(path, source="reference"):
+    return ["import", "--genesis", path / "genesis.json", "--datadir", path / "data", "--chaindata", path / source]
+
+
+def state_of(path):
+    """Name, times and hash of everything in a folder."""
+    found = {}
+    for file in sorted(path.rglob("*")):
+        content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        found[str(file)] = (file.stat().st_mtime_ns, content)
+    return found
+
+
+def head_of(path):
+    """The height of the data folder's chain; 0 if it was killed before it had a database."""
+    if not (path / "data" / "db" / "CURRENT").exists():
+        return 0
+    return json.loads(run("db", "stats", "--json", "--datadir", path / "data").stdout)["head"]["number"]
+
+
+def refused(path, code, *words, source="reference"):
+    """The import is refused with these words; a new data folder is gone again, and the reference's is as it was."""
+    before = state_of(path / "reference")
+    done = run(*command(path, source), check=False)
+    assert done.returncode == code, done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    assert state_of(path / "reference") == before
+    return done
+
+
+def test_a_folder_of_the_reference_gives_its_head_and_stays_as_it_is():
+    for chain, (number, head) in HEADS.items():
+        with reference_folder(chain) as path:
+            before = state_of(path / "reference")
+            done = run(*command(path))
+            assert f"head {number} {head or '0x'}" in done.stdout and f"imported {number} blocks" in done.stdout, done.stdout
+            again = run(*command(path, "reference/XDC/chaindata"))
+            assert f"head {number} {head or '0x'}" in again.stdout and "imported 0 blocks" in again.stdout, again.stdout
+            assert state_of(path / "reference") == before
+            assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
+
+
+def test_an_import_goes_on_with_what_the_folder_has_beyond_the_chain():
+    with reference_folder("local") as path:
+        run(*command(path))
+        run("db", "unwind", "400", "--datadir", path / "data")
+        assert "imported 273 blocks" in run(*command(path)).stdout
+
+
+def test_a_folder_in_use_is_refused_and_nothing_is_made():
+    with reference_folder("reorg-a") as path, open(path / "reference" / "XDC" / "chaindata" / "LOCK", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused(path, 3, "a node has it open; stop that node first", "XDC/chaindata")
+        assert not (path / "data").exists()
+
+
+def test_a_folder_of_another_network_is_refused_by_both_genesis_hashes():
+    with reference_folder("reorg-a") as path:
+        done = run("import", "--network", "mainnet", "--datadir", path / "data", "--chaindata", path / "reference", check=False)
+        assert done.returncode == 3 and "not the chain of mainnet (genesis 0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1)" in done.stderr, done.stderr
+        assert not (path / "data").exists()
+
+
+def test_a_place_without_a_chain_is_refused():
+    with reference_folder("reorg-a") as path:
+        refused(path, 3, "no chain of a reference node", source="nowhere")
+        assert not (path / "data").exists()
+
+
+def test_a_table_that_is_cut_short_is_named_with_the_byte():
+    with reference_folder("reorg-a") as path:
+        for table in (path / "reference" / "XDC" / "chaindata").glob("*.ldb"):
+            os.truncate(table, table.stat().st_size // 2)
+        refused(path, 3, ".ldb: damaged: it is no whole table: its", "bytes end in no footer")
+        assert not (path / "data").exists()
+
+
+def test_what_a_log_has_lost_is_a_shorter_chain_or_a_block_that_is_missing():
+    with reference_folder("local") as path:
+        log = next((path / "reference" / "XDC" / "chaindata").glob("*.log"))
+        os.truncate(log, log.stat().st_size // 2)
+        done = run(*command(path), check=False)
+        assert done.returncode == 0 and " head " in done.stdout and "head 673" not in done.stdout or "is missing" in done.stderr, done
+        run("db", "verify", "--datadir", path / "data")
+
+
+def test_an_import_killed_at_any_moment_goes_on_to_the_head():
+    dice = random.Random(SEED)
+    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+    with reference_folder("local") as path:
+        before = state_of(path / "reference")
+        begun = time.monotonic()
+        run(*command(path))
+        whole = time.monotonic() - begun
+        landed = 0
+        for _ in range(KILLS):
+            if head := head_of(path):
+                run("db", "unwind", str(dice.randrange(head)), "--datadir", path / "data")
+            importing = subprocess.Popen([str(BINARY), *map(str, command(path))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(dice.uniform(0, whole))
+            landed += importing.poll() is None
+            importing.kill()
+            importing.wait()
+            if head_of(path):
+                assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
+        assert f"head 673 {HEADS['local'][1]}" in run(*command(path)).stdout
+        assert state_of(path / "reference") == before
+        assert landed > 0, "no kill hit a running import"

@@ -1,0 +1,254 @@
+"""`tenon snapshot`: made from a stopped and from a running node, as a folder and as one file; everything that is wrong with one is
+named; a kill or a full disk leaves what was there. TENON_KILLS: kills (default 4; the full run is 100)."""
+
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+from tenon_node import BINARY, DATA, Node, folder, run, unpacked
+from test_full_disk import largest_file
+
+KILLS = int(os.environ.get("TENON_KILLS", "4"))
+SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+HEAD = "0x59412189544e339ef4d4f53c0345b7e641ed242c24119d8e9f94bd8ea81a9a25"
+FORMS = ("folder", "file.tar.gz")
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """A folder with the recorded chain `local` in the data folder `data`."""
+    with folder() as path:
+        genesis = unpacked(DATA / "chain" / "native-genesis-local.json.gz", path / "genesis.json")
+        blocks = unpacked(DATA / "native" / "chains" / "local.rlp.gz", path / "chain.rlp")
+        run("import", "--genesis", genesis, "--datadir", path / "data", blocks)
+        for form in FORMS:
+            run("snapshot", "create", path / form, "--datadir", path / "data")
+        yield path
+
+
+@pytest.fixture
+def place():
+    with folder() as path:
+        yield path
+
+
+def copied(source, target):
+    return shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+
+
+def state_of(path):
+    return {str(file): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def refused(snapshot, place, *words, code=1):
+    """Verifying and restoring say this, and leave no chain and the snapshot as it was."""
+    before = state_of(snapshot) if snapshot.is_dir() else snapshot.read_bytes()
+    for command in (("verify", snapshot), ("restore", snapshot, "--datadir", place / "restored")):
+        done = run("snapshot", *command, check=False)
+        assert done.returncode == code and all(word in done.stderr for word in words), (done.stdout, done.stderr)
+    assert not (place / "restored" / "db").exists()
+    assert (state_of(snapshot) if snapshot.is_dir() else snapshot.read_bytes()) == before
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_snapshot_is_verified_and_restored_to_the_same_head(chain, place, form):
+    snapshot = copied(chain / form, place / form)
+    before = state_of(place)
+
+    sound = run("snapshot", "verify", snapshot).stdout
+    assert sound.startswith(f"sound: chain 5151, block 673 {HEAD}") and "computed again from" in sound, sound
+    assert "masternodes that the snapshot's block" in sound and "--trust-hash" in sound, sound
+    assert state_of(place) == before, "verifying changed the snapshot, or left something"
+
+    restored = run("snapshot", "restore", snapshot, "--datadir", place / "data", "--trust-hash", HEAD).stdout
+    assert f"trusts the head's hash {HEAD}, which you named" in restored
+    statistics = json.loads(run("db", "stats", "--json", "--datadir", place / "data").stdout)
+    assert statistics["head"]["hash"] == HEAD
+    assert run("db", "verify", "--datadir", place / "data").stdout.startswith("sound")
+    with Node("run", datadir=place / "data") as node:
+        assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == HEAD
+    again = run("snapshot", "restore", snapshot, "--datadir", place / "data", check=False)
+    assert again.returncode == 3 and "holds a chain already" in again.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_running_node_is_copied_while_it_serves(chain, place, form):
+    shutil.copytree(chain / "data", place / "data")
+    with Node("run", datadir=place / "data") as node:
+        made = run("snapshot", "create", place / form, "--datadir", place / "data").stdout
+        assert f"block 673 {HEAD}" in made
+        assert node.call("eth_blockNumber") == hex(673)
+        assert not (place / "data" / "checkpoint").exists()
+    assert run("snapshot", "verify", place / form, "--trust-hash", HEAD).stdout.startswith("sound")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_head_than_the_trusted_one_is_refused(chain, place, form):
+    done = run("snapshot", "restore", chain / form, "--datadir", place / "data", "--trust-hash", "0x" + "11" * 32, check=False)
+    assert done.returncode == 1 and f"its head is block 673 {HEAD}, not the trusted 0x1111" in done.stderr, done.stderr
+    assert not (place / "data" / "db").exists()
+
+
+def test_a_changed_missing_or_extra_part_is_named(chain, place):
+    changes = {
+        "is not as it was written": lambda part: part.write_bytes(part.read_bytes()[:-1] + b"x"),
+        "is missing": lambda part: part.unlink(),
+        "is not in its list": lambda part: part.with_name("000999.sst").write_bytes(b"x"),
+    }
+    for number, (words, change) in enumerate(changes.items()):
+        snapshot = copied(chain / "folder", place / f"folder{number}")
+        change(sorted((snapshot / "db").glob("*.sst"))[0])
+        refused(snapshot, place, words, ".sst")
+    snapshot = copied(chain / "folder", place / "more")
+    (snapshot / "keystore").mkdir()
+    refused(snapshot, place, "keystore is not in its list")
+    snapshot = copied(chain / "folder", place / "genesis")
+    (snapshot / "genesis.json").write_bytes((snapshot / "genesis.json").read_bytes() + b" ")
+    refused(snapshot, place, "genesis.json is not as it was written")
+
+
+def repacked(source, target, change):
+    """An archive whose members went through `change`."""
+    with tarfile.open(source) as old, tarfile.open(target, "w:gz", compresslevel=1) as new:
+        for name, content in change({member.name: old.extractfile(member).read() for member in old}).items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            new.addfile(header, io.BytesIO(content))
+    return target
+
+
+def test_a_changed_missing_or_extra_member_of_a_file_is_named(chain, place):
+    table = next(name for name in tarfile.open(chain / "file.tar.gz").getnames() if name.endswith(".sst"))
+    changes = {
+        f"{table} is not as it was written": lambda parts: parts | {table: parts[table][:-1] + b"x"},
+        f"{table} is missing": lambda parts: {name: parts[name] for name in parts if name != table},
+        "db/000999.sst is not in its list": lambda parts: parts | {"db/000999.sst": b"x"},
+        "../evil is no part of a snapshot": lambda parts: parts | {"../evil": b"x"},
+        "backup.json is missing: the file is not whole": lambda parts: {name: parts[name] for name in parts if name != "backup.json"},
+    }
+    for number, (words, change) in enumerate(changes.items()):
+        refused(repacked(chain / "file.tar.gz", place / f"{number}.tar.gz", change), place, words)
+    assert not (place.parent / "evil").exists()
+    cut = place / "cut.tar.gz"
+    for share in (0.1, 0.5, 0.99):
+        content = (chain / "file.tar.gz").read_bytes()
+        cut.write_bytes(content[: int(len(content) * share)])
+        refused(cut, place, "cut.tar.gz")
+    cut.write_bytes(gzip.compress(bytes(1 << 28), 1))
+    refused(cut, place, "cut.tar.gz")
+
+
+def test_a_newer_format_and_other_rules_are_refused(chain, place):
+    snapshot = copied(chain / "folder", place / "folder")
+    listed = json.loads((snapshot / "backup.json").read_text())
+    for member, value in (("backup", 99), ("databaseFormat", 999)):
+        (snapshot / "backup.json").write_text(json.dumps(listed | {member: value}))
+        refused(snapshot, place, "use a newer release", str(value), code=3)
+    (snapshot / "backup.json").write_text(json.dumps(listed | {"rules": {}}))
+    refused(snapshot, place, "made under other rules than its list says")
+    head = listed["head"] | {"stateRoot": "0x" + "22" * 32}
+    (snapshot / "backup.json").write_text(json.dumps(listed | {"head": head}))
+    refused(snapshot, place, "its list says block 673")
+
+
+def test_a_place_that_holds_something_else_stays_as_it_is(chain, place):
+    (place / "folder").mkdir()
+    (place / "folder" / "letter").write_text("dear")
+    (place / "file.tar.gz").write_text("dear")
+    before = state_of(place)
+    for form in FORMS:
+        done = run("snapshot", "create", place / form, "--datadir", chain / "data", check=False)
+        assert done.returncode == 2, done.stderr
+    assert state_of(place) == before
+    done = run("snapshot", "create", chain / "folder", "--datadir", chain / "data", check=False)
+    assert done.returncode == 2 and "holds a whole snapshot" in done.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_full_disk_is_named_and_the_same_command_goes_on(chain, place, form):
+    largest = max(file.stat().st_size for file in (chain / "data" / "db").glob("*.sst"))
+    shutil.copytree(chain / "data", place / "data")
+    before = run("db", "stats", "--json", "--datadir", place / "data").stdout
+    with largest_file(largest // 2):
+        done = run("snapshot", "create", place / form, "--datadir", place / "data", check=False)
+    assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
+    assert run("db", "stats", "--json", "--datadir", place / "data").stdout == before
+    assert run("snapshot", "verify", place / form, check=False).returncode != 0
+    run("snapshot", "create", place / form, "--datadir", place / "data")
+    with largest_file(largest // 2):
+        done = run("snapshot", "restore", place / form, "--datadir", place / "restored", check=False)
+    assert done.returncode == 1 and "File too large" in done.stderr and not (place / "restored" / "db").exists(), done.stderr
+    run("snapshot", "restore", place / form, "--datadir", place / "restored")
+
+
+def is_whole(snapshot):
+    return snapshot.is_file() or (snapshot / "backup.json").exists() and not (snapshot / "snapshot.unfinished").exists()
+
+
+def killed(dice, longest, *arguments):
+    """Whether the command still ran when it was killed."""
+    process = subprocess.Popen([str(BINARY), *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(dice.uniform(0, longest))
+    is_running = process.poll() is None
+    process.kill()
+    process.wait()
+    return is_running
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_kills_while_a_snapshot_is_made_leave_one_that_is_gone_on_with(chain, place, form):
+    dice = random.Random(SEED)
+    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+    shutil.copytree(chain / "data", place / "data")
+    begun = time.monotonic()
+    run("snapshot", "create", place / form, "--datadir", place / "data")
+    whole, landed = time.monotonic() - begun, 0
+    for _ in range(KILLS):
+        if is_whole(place / form):
+            shutil.rmtree(place / form) if (place / form).is_dir() else (place / form).unlink()
+        landed += killed(dice, whole, "snapshot", "create", place / form, "--datadir", place / "data")
+        assert run("db", "stats", "--json", "--datadir", place / "data", check=False).returncode == 0
+    if not is_whole(place / form):
+        run("snapshot", "create", place / form, "--datadir", place / "data")
+    assert run("snapshot", "verify", place / form, "--trust-hash", HEAD).stdout.startswith("sound")
+    assert sorted(file.name for file in place.iterdir()) == sorted([form, "data"])
+    assert landed > 0, "no kill hit a running command"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_kills_while_a_snapshot_is_restored_leave_nothing_or_the_whole_chain(chain, place, form):
+    dice = random.Random(SEED)
+    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+    begun = time.monotonic()
+    run("snapshot", "restore", chain / form, "--datadir", place / "data")
+    whole, landed = time.monotonic() - begun, 0
+    for _ in range(KILLS):
+        if (place / "data" / "db").exists():
+            shutil.rmtree(place / "data")
+        landed += killed(dice, whole, "snapshot", "restore", chain / form, "--datadir", place / "data")
+        if (place / "data" / "db").exists():
+            assert run("db", "verify", "--datadir", place / "data").stdout.startswith("sound")
+    if not (place / "data" / "db").exists():
+        run("snapshot", "restore", chain / form, "--datadir", place / "data")
+    assert run("db", "verify", "--datadir", place / "data").stdout.startswith("sound")
+    assert landed > 0, "no kill hit a running command"
+
+
+def test_a_chain_that_certifies_nothing_says_so_and_a_snapshot_is_a_backup(place):
+    data = DATA / "execution-apis"
+    blocks = unpacked(data / "chain.rlp.gz", place / "chain.rlp")
+    run("import", "--genesis", data / "genesis.json", "--datadir", place / "data", blocks)
+    run("snapshot", "create", place / "folder", "--datadir", place / "data")
+    assert "nothing in this chain certifies its head" in run("snapshot", "verify", place / "folder").stdout
+    run("db", "backup", "verify", place / "folder")
+    run("db", "restore", place / "folder", "--datadir", place / "restored")
+    stated = run("snapshot", "restore", place / "folder", "--datadir", place / "other", "--without-state").stdout
+    assert "not computed again" in stated, stated
