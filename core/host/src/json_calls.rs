@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 use crate::{Caller, Exposure, Router, router::WeakRouter};
 
 /// Maximum length of a method's name, bytes.
-pub(crate) const MAX_METHOD: usize = 256;
+pub const MAX_METHOD: usize = 256;
 /// Maximum length of the parameters, bytes.
-pub(crate) const MAX_PARAMS: usize = 5 << 20;
+pub const MAX_PARAMS: usize = 5 << 20;
 /// Maximum number of such calls that lead to one another.
 const MAX_DEPTH: u8 = 4;
 /// Maximum number of calls that one plugin makes on its own account at a time. Such a call begins a depth of its own: without

@@ -14,7 +14,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::instance::PluginCall;
+use crate::plugin_interface::PluginCall;
 
 /// A reply of so many bytes is large: to read it and to write it as JSON takes about a millisecond.
 pub(crate) const LARGE_REPLY: usize = 128 << 10;

@@ -7,7 +7,7 @@ use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
 use super::{Backend, Library};
-use crate::{Caller, instance::PluginInstance, library_cache::CheckedLibrary};
+use crate::{Caller, library_cache::CheckedLibrary, plugin_interface::PluginInstance};
 
 /// Backend that refuses everything.
 struct NoBus;
@@ -40,7 +40,7 @@ fn no_bus() -> Failure {
 ///
 /// # Errors
 /// Why the library was refused or did not start.
-pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
+pub fn run_load_cycle(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
     // SAFETY: everything that comes out of the library is dropped in `live`, which returns no part of it.
     let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
     let kinds = plugin.manifest.subscriptions.len();

@@ -46,7 +46,7 @@ const UNCOUNTED_FRAME: usize = 16 << 10;
 const DECODED_FACTOR: usize = 8;
 
 /// Answers a plugin's requests: the bus, or for a plugin in its own process the node that started it.
-pub(crate) trait Backend: Send + Sync + 'static {
+pub trait Backend: Send + Sync + 'static {
     /// Answers a request frame. `context` is the caller's, if there is one.
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
 
@@ -153,7 +153,7 @@ fn stopped() -> Failure {
 }
 
 /// The bus, within one plugin's granted capabilities.
-pub(crate) struct BusBackend {
+pub struct BusBackend {
     plugin: String,
     /// Marks its requests.
     id: PluginId,
@@ -183,7 +183,8 @@ fn note_crash(crashes: &AtomicU64, answer: &Result<Vec<u8>, Failure>) {
 }
 
 impl BusBackend {
-    pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
+    /// Services without a budget and without other namespaces. `plugin` is its name in the log.
+    pub fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
         let crashes = Arc::default();
         let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
@@ -207,12 +208,12 @@ impl BusBackend {
     }
 
     /// The same, with memory counted in this budget.
-    pub(crate) fn drawing_on(self, memory: MemoryBudget) -> Self {
+    pub fn drawing_on(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
     /// The same, with calls of methods through this router.
-    pub(crate) fn calling_through(self, router: WeakRouter) -> Self {
+    pub fn calling_through(self, router: WeakRouter) -> Self {
         let granted = self.granted.iter().copied().collect();
         let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));
         Self { json_calls, ..self }

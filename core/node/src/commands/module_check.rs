@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
-use tenon_host::{CheckReport, IsolationOptions, check_plugin};
+use tenon_isolation::IsolationOptions;
+use tenon_modules::{CheckReport, check_plugin};
 
 use crate::commands::print;
 use crate::exit::Stop;
