@@ -120,7 +120,7 @@ pub enum StoreError {
     /// What is read has no place in the memory of the client for which it is read.
     #[error("{reason}")]
     OutOfMemory {
-        /// Whose memory is used up.
+        /// The client or plugin whose memory is used up.
         reason: String,
     },
     /// The head moved back below the block that was being read.
@@ -348,7 +348,7 @@ pub enum BlockVerdict {
     NotYetDue,
     /// Its parent is not stored.
     ParentUnknown,
-    /// It breaks a rule: whoever made it, or passed it on as verified, is at fault.
+    /// It breaks a rule: its maker, or the peer that passed it on as verified, is at fault.
     Wrong {
         /// The broken rule.
         reason: String,

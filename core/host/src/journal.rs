@@ -106,8 +106,8 @@ pub(crate) struct Journaled<B> {
 }
 
 impl<B: Backend> Backend for Journaled<B> {
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        self.backend.call(context, topic, schema, frame)
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+        self.backend.call_bus(context, topic, schema, frame)
     }
 
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {

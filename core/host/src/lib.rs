@@ -3,7 +3,7 @@
 //! It owns the checked copies of libraries ([`LibraryCache`]), the boundary behind which their code runs ([`Library`]), the table
 //! from method names to plugins ([`Router`]), a started plugin with its calls and subscriptions in flight
 //! ([`RunningPlugin`]), and the services that plugins may use (bus, events, timers, log, clock, a storage space of their
-//! own), each checked against the plugin's grants. Which plugins there are, and who may change that, is `core/modules`' matter.
+//! own), each checked against the plugin's grants. `core/modules` decides which plugins there are.
 //!
 //! Invariants: a call into a plugin runs on the caller's own task, and dropping it cancels it; a plugin is stopped only
 //! after its last call and stream have ended; a library file is loaded from a path that contains the hash of its
@@ -26,6 +26,7 @@ mod faults;
 pub mod fuzzing;
 mod gate;
 mod journal;
+mod json_bytes;
 mod json_calls;
 mod library_cache;
 mod library_file;
@@ -48,6 +49,7 @@ pub use exposure::Exposure;
 pub use faults::{NOT_JSON, PROCESS_ENDED};
 pub use gate::Gate;
 pub use journal::{Journal, MAX_LINE};
+pub use json_bytes::JsonBytes;
 pub use json_calls::{MAX_METHOD, MAX_PARAMS};
 pub use library_cache::{CheckedLibrary, LibraryCache};
 pub use library_file::{
@@ -58,7 +60,7 @@ pub use plugin_interface::{
 };
 pub use plugin_manifest::{Cost, Manifest, Method, Need};
 pub use raw_call::RawCall;
-pub use router::{JsonBytes, RouteTable, Router, WeakRouter};
+pub use router::{RouteTable, Router, WeakRouter};
 pub use running::{Drained, RunningPlugin, SHARE_WAIT};
 pub use space::Space;
 pub use stream::{PluginStream, Slot};

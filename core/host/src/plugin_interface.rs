@@ -58,7 +58,7 @@ pub struct PluginStart<'a> {
 /// A started plugin. Dropping it stops it; its owner makes sure that its calls and streams have ended before.
 pub trait PluginInstance: Send + Sync {
     /// Calls a method by its number. Dropping the call cancels it. The parameters are read before this returns.
-    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a>;
+    fn call_plugin<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a>;
 
     /// Opens a subscription by its kind's number. The first item says whether it was accepted. Dropping the items
     /// closes it.

@@ -20,14 +20,13 @@ use tenon_api::{
     messages::{ModuleLimits, NamespaceInfo, NamespaceVersion},
 };
 use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Transport};
-use tenon_sdk::boundary::OwnedBytes;
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
     calls::{CallBook, CallCounts},
     exposure::TableNumber,
-    faults::NO_RESULT,
     gate::{Entry, Kind},
+    json_bytes::JsonBytes,
     long_polls::LongPolls,
     plugin_interface::PluginInstance,
     raw_call::RawCall,
@@ -248,14 +247,14 @@ impl Router {
     /// # Errors
     /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
     /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
-    pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
+    pub async fn call_method(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
         self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
 
-    /// As [`Router::call`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
+    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
     ///
     /// # Errors
-    /// As [`Router::call`].
+    /// As [`Router::call_method`].
     pub async fn call_raw(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
         // Everything that waits is boxed where it begins. Timers and queues inside this future would make it ten times
         // as large, and futures of fast methods are moved more often than polled.
@@ -309,7 +308,7 @@ impl Router {
                 })
             }
         };
-        let mut call = plugin.instance.call(index, raw.params(), caller);
+        let mut call = plugin.instance.call_plugin(index, raw.params(), caller);
         // The call may wait for long, and no longer needs its text.
         raw.release();
         // A fast method is ready on its first poll: no timer is created for it.
@@ -386,7 +385,7 @@ impl Router {
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));
-        let call = ticket.plugin.instance.call(index, Some(&params), caller);
+        let call = ticket.plugin.instance.call_plugin(index, Some(&params), caller);
         let answer = ticket.plugin.unless_cancelled(before(caller.context.deadline(), call)).await;
         if let Ok(Err(failure)) | Err(failure) | Ok(Ok(Err(failure))) = answer {
             tracing::debug!(method, error = failure.message, "calls of a batch were not prepared");
@@ -586,25 +585,5 @@ async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
         Some(deadline) => {
             tokio::time::timeout_at(deadline.into(), work).await.map_err(|_| Failure::limit("request timed out"))
         }
-    }
-}
-
-/// A result: finished JSON in the plugin's own buffer, freed by the plugin when this is dropped.
-#[derive(Debug)]
-pub struct JsonBytes(OwnedBytes);
-
-impl JsonBytes {
-    pub(crate) fn new(bytes: OwnedBytes, namespace: &str) -> Result<Self, Failure> {
-        if bytes.as_ref().is_empty() {
-            tracing::error!(namespace, "plugin answered with nothing where JSON was due");
-            return Err(Failure::server(NO_RESULT));
-        }
-        Ok(Self(bytes))
-    }
-}
-
-impl AsRef<[u8]> for JsonBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_ref()
     }
 }

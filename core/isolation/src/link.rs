@@ -1,5 +1,7 @@
 //! The node's end of the socket to a serving plugin process.
 
+mod bus_requests;
+
 use std::{
     collections::{HashMap, hash_map::Entry},
     io::ErrorKind,
@@ -10,21 +12,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::{Failure, Request, Topic, messages::CommitRecords};
+use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
-use tenon_host::{Backend, Caller, Journal, client_of, context_within, nanos_left};
-use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
+use tenon_host::{Backend, Caller, Journal, client_of, nanos_left};
 use tokio::{
     net::UnixStream,
-    sync::{Notify, Semaphore, mpsc, oneshot},
-    task::AbortHandle,
+    sync::{Notify, mpsc, oneshot},
 };
 
+use self::bus_requests::BusRequest;
 use crate::{
     WINDOW,
     outgoing::{MAX_BACKLOG, NotSent, Outgoing},
     process::{Early, level},
-    wire::{Frame, FrameBuffer, Kind, MAX_QUESTION, WireError, put_bytes, put_reply},
+    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
 
 /// Interval of the checks for calls that take too long, and for a silent process.
@@ -39,13 +40,6 @@ const UNCOUNTED_ITEM: usize = 4 * 1024;
 const FRAME_HEAD: usize = 256;
 /// Maximum number of calls and subscriptions of one process in flight.
 const MAX_IN_FLIGHT: usize = 16 * 1024;
-/// Maximum number of concurrent bus requests and event subscriptions of a plugin.
-const MAX_BUS_REQUESTS: usize = 1024;
-/// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least a byte, and some thirty
-/// once it is decoded: so this bounds items too. No message contains itself, so that none nests deeper than its type.
-const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
-/// The same with batches of records, whose items storage counts before it accepts them.
-const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
 /// Maximum bytes of waiting items for the subscribers of one process.
 const MAX_ITEM_BYTES: usize = 64 * 1024 * 1024;
 
@@ -101,12 +95,6 @@ struct Slots {
     ended: Option<Failure>,
 }
 
-/// A running bus request of the plugin.
-struct AtTheBus {
-    task: AbortHandle,
-    credit: Option<Arc<Semaphore>>,
-}
-
 /// The node's end of the connection. Shared by callers, the tasks of the socket, and the supervisor.
 pub(crate) struct Link {
     out: Outgoing,
@@ -114,7 +102,7 @@ pub(crate) struct Link {
     /// Nothing awaits under the lock.
     slots: Mutex<Slots>,
     /// As above; the plugin assigns the numbers.
-    bus: Mutex<HashMap<u64, AtTheBus>>,
+    bus: Mutex<HashMap<u64, BusRequest>>,
     pub(crate) backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
     limits: Limits,
@@ -185,7 +173,7 @@ impl Link {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn at_the_bus(&self) -> MutexGuard<'_, HashMap<u64, AtTheBus>> {
+    fn bus_requests(&self) -> MutexGuard<'_, HashMap<u64, BusRequest>> {
         self.bus.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,7 +210,7 @@ impl Link {
     /// Calls a method.
     ///
     /// The request has been queued when this returns, so that the parameters need not be kept for the answer.
-    pub(crate) fn call(
+    pub(crate) fn call_plugin(
         self: Arc<Self>,
         method: u32,
         params: Option<&str>,
@@ -302,7 +290,7 @@ impl Link {
                 Waits::None => {}
             }
         }
-        for (_, work) in self.at_the_bus().drain() {
+        for (_, work) in self.bus_requests().drain() {
             work.task.abort();
         }
     }
@@ -325,7 +313,7 @@ impl Link {
         let pump = tokio::spawn(async move { link.out.pump(&writer, || link.slots().taken.len() > 1).await });
         let ending = tokio::select! {
             ending = self.read(&socket, buffer, early) => ending,
-            ending = self.look_after() => ending,
+            ending = self.watch_limits() => ending,
             () = self.is_beyond.notified() => Ending::Unread(self.limits.end_at),
         };
         pump.abort();
@@ -406,14 +394,14 @@ impl Link {
             Kind::BusSubscribe => self.bus_subscribe(frame),
             Kind::BusCancel => {
                 // Absent if it has been answered already.
-                if let Some(work) = self.at_the_bus().remove(&frame.id) {
+                if let Some(work) = self.bus_requests().remove(&frame.id) {
                     work.task.abort();
                 }
                 Ok(())
             }
             Kind::BusCredit => {
                 let count = frame.fields().u32()? as usize;
-                let bus = self.at_the_bus();
+                let bus = self.bus_requests();
                 if let Some(credit) = bus.get(&frame.id).and_then(|work| work.credit.as_ref()) {
                     // Outstanding credit never exceeds the window, whatever the process claims.
                     credit.add_permits(count.min(WINDOW.saturating_sub(credit.available_permits())));
@@ -501,117 +489,8 @@ impl Link {
         self.out.push(Kind::Cancel, id, |_| {});
     }
 
-    fn bus_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
-        let (id, mut fields) = (frame.id, frame.fields());
-        let (topic, schema, left) = (Topic(fields.u32()?), fields.u32()?, fields.u64()?);
-        // The process names the call for which it makes this request; the node itself knows that call's origin and
-        // deadline.
-        let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
-        let question = fields.rest();
-        let most = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
-        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
-        let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
-            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
-            return Ok(());
-        };
-        let work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, question));
-        self.answer_when_ready(room, id, work, question.len());
-        Ok(())
-    }
-
-    fn json_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
-        let (id, mut fields) = (frame.id, frame.fields());
-        let (call, method) = (fields.u64()?, fields.u32()? as usize);
-        let Some((method, params)) = fields.rest().split_at_checked(method) else {
-            return Err(WireError::Malformed(frame.kind));
-        };
-        // As in `bus_call`. Without such a call the plugin asks on its own account.
-        let context = self.context_of(call);
-        let length = frame.body.len();
-        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_ASKED_BYTES;
-        let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
-            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
-            return Ok(());
-        };
-        let work = ForeignFuture::from(self.backend.call_json(context.as_ref(), method, params));
-        self.answer_when_ready(room, id, work, length);
-        Ok(())
-    }
-
-    /// Answers a request of `length` bytes when its work has ended.
-    fn answer_when_ready(self: &Arc<Self>, room: RoomAtTheBus, id: u64, mut work: ForeignFuture, length: usize) {
-        // A read answers its first poll; it needs no task.
-        let first = std::task::Context::from_waker(std::task::Waker::noop());
-        if let std::task::Poll::Ready(answer) = work.poll_reply(&first) {
-            self.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
-            return;
-        }
-        let link = Arc::clone(self);
-        let asked = Asked::new(self, length);
-        self.add_to_the_bus(room, id, None, async move {
-            let answer = work.await;
-            drop(asked);
-            if link.at_the_bus().remove(&id).is_some() {
-                link.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
-            }
-        });
-    }
-
-    fn answer_bus(&self, id: u64, answer: Result<&[u8], &Failure>) {
-        self.send_answer(Kind::BusReply, id, answer);
-    }
-
-    fn bus_subscribe(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
-        let (id, mut fields) = (frame.id, frame.fields());
-        let (topic, schema) = (Topic(fields.u32()?), fields.u32()?);
-        let Some(room) = self.room_at_the_bus(id)? else {
-            let refused = Failure::server("the plugin listens to too many events");
-            self.send_answer(Kind::BusItem, id, Err(&refused));
-            self.out.push(Kind::BusEnd, id, |_| {});
-            return Ok(());
-        };
-        // Subscribe now, not when the task first runs.
-        let mut events = ForeignStream::from(self.backend.subscribe(topic, schema));
-        let credit = Arc::new(Semaphore::new(WINDOW));
-        let (link, own_credit) = (Arc::clone(self), Arc::clone(&credit));
-        self.add_to_the_bus(room, id, Some(credit), async move {
-            // Without credit nothing is taken from the bus, which counts missed events meanwhile.
-            while let Ok(permit) = own_credit.acquire().await {
-                permit.forget();
-                let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
-                link.send_answer(Kind::BusItem, id, item.as_ref().map(AsRef::as_ref));
-            }
-            if link.at_the_bus().remove(&id).is_some() {
-                link.out.push(Kind::BusEnd, id, |_| {});
-            }
-        });
-        Ok(())
-    }
-
-    /// Whether one more bus request is allowed.
-    fn room_at_the_bus(&self, id: u64) -> Result<Option<RoomAtTheBus>, WireError> {
-        let bus = self.at_the_bus();
-        if bus.contains_key(&id) {
-            return Err(WireError::NumberTaken(id));
-        }
-        Ok((bus.len() < MAX_BUS_REQUESTS).then_some(RoomAtTheBus))
-    }
-
-    fn add_to_the_bus(
-        &self,
-        _room: RoomAtTheBus,
-        id: u64,
-        credit: Option<Arc<Semaphore>>,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) {
-        // Held during the spawn, because the work looks for its own entry when it is done.
-        let mut bus = self.at_the_bus();
-        let task = tokio::spawn(work).abort_handle();
-        bus.insert(id, AtTheBus { task, credit });
-    }
-
     /// Ends calls that take too long, and the process if it is silent while requests wait for it.
-    async fn look_after(&self) -> Ending {
+    async fn watch_limits(&self) -> Ending {
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut asked: Option<(u64, Instant)> = None;
@@ -690,28 +569,6 @@ impl Drop for Item {
         self.items.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
-
-/// A running request of the plugin, whose bytes are counted until it ends.
-struct Asked {
-    link: Arc<Link>,
-    bytes: usize,
-}
-
-impl Asked {
-    fn new(link: &Arc<Link>, bytes: usize) -> Self {
-        link.asked.fetch_add(bytes, Ordering::Relaxed);
-        Self { link: Arc::clone(link), bytes }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.link.asked.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// Proof that a bus request was allowed. One task reads the socket, so it remains allowed until used.
-struct RoomAtTheBus;
 
 /// Cancels the call or subscription in the process.
 struct CancelOnDrop {

@@ -216,8 +216,8 @@ impl ProcessInstance {
 }
 
 impl PluginInstance for ProcessInstance {
-    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
-        let asked = self.link().and_then(|link| link.call(method, params, caller));
+    fn call_plugin<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
+        let asked = self.link().and_then(|link| link.call_plugin(method, params, caller));
         PluginCall::Remote(async move { checked(asked?.await) }.boxed())
     }
 

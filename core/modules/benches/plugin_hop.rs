@@ -22,7 +22,7 @@ use tenon_host::{Caller, Exposure, Router};
 
 /// Every method here answers its first poll; so no runtime is measured.
 fn call(router: &Router, method: &str, params: &str, caller: &Caller) -> usize {
-    let mut future = std::pin::pin!(router.call(method, Some(params), caller));
+    let mut future = std::pin::pin!(router.call_method(method, Some(params), caller));
     match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(Ok(json)) => json.as_ref().len(),
         other => panic!("{method} answers at once: {other:?}"),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use tenon_api::{
     Failure, Topic,
-    messages::{ModuleFaults, ModuleInfo, ModuleKind, ModuleLimits, ModuleState},
+    messages::{ActorDetails, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
 };
 
 use crate::ModuleError;
@@ -131,32 +131,11 @@ impl KnownActor {
             name: self.name().to_owned(),
             state,
             reason,
-            namespace: String::new(),
-            version: String::new(),
-            plugin: String::new(),
-            built_with: String::new(),
-            path: String::new(),
-            content_hash: String::new(),
-            isolation: "in-process".to_owned(),
-            process: None,
-            is_required: fixed.is_some(),
-            wanted: Vec::new(),
-            granted: Vec::new(),
             needs: self.module.uses.iter().map(|name| (*name).to_owned()).collect(),
             needed_by,
-            methods: Vec::new(),
-            subscriptions: Vec::new(),
-            running_calls: 0,
-            open_subscriptions: 0,
-            kind: ModuleKind::Actor,
-            summary: self.module.summary.to_owned(),
-            fixed,
-            limits: ModuleLimits::default(),
             faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
-            warnings: Vec::new(),
-            storage: None,
             until: None,
-            trust: String::new(),
+            details: ModuleDetails::Actor(ActorDetails { summary: self.module.summary.to_owned(), fixed }),
         }
     }
 

@@ -7,10 +7,10 @@
 //! content.
 //!
 //! Invariants: one operation runs at a time, and is done as a whole or changes nothing; a foreign plugin is granted only
-//! what the operator named; no choice of an operator is lost or overridden without a word in the log. It knows no namespace, no
+//! what the operator named; an operator's choice is never lost or overridden without a log line. It knows no namespace, no
 //! transport, and module actors by name only.
 //!
-//! [`ModuleRegister`] stands in `register`; data beside it (`actor`, `plugin_module`, `choices`, `ends`, `plugin_plan`) imports
+//! [`ModuleRegister`] is in `register`; the data types beside it (`actor`, `plugin_module`, `choices`, `ends`, `plugin_plan`) import
 //! neither it nor its operations.
 
 #![forbid(unsafe_code)]

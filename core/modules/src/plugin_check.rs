@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::{Capability, Failure, messages::ModuleInfo};
+use tenon_api::{
+    Capability, Failure,
+    messages::{LibraryDetails, ModuleInfo},
+};
 use tenon_bus::{Bus, CallContext};
 use tenon_host::{Caller, Exposure, LibraryCache, library_name};
 use tenon_isolation::{Isolation, IsolationOptions, Leftovers, LoadCycles, run_load_cycles};
@@ -54,7 +57,7 @@ pub struct Check {
 #[derive(Clone, Debug)]
 pub struct CheckReport {
     /// What the plugin says about itself.
-    pub module: ModuleInfo,
+    pub library: LibraryDetails,
     /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
     /// Leftovers of repeated loading and unloading; none if it did not finish.
@@ -114,10 +117,11 @@ pub async fn check_plugin(
     checks.push(check_memory(&host, &module_now).await);
     checks.push(check_subscriptions(&host, &module).await);
     host.shutdown(CALL_TIME).await;
-    let called = (0..).zip(&module.methods).filter(|(_, method)| !faulty.contains(method));
+    let called = (0..).zip(methods_of(&module)).filter(|(_, method)| !faulty.contains(method));
     let (of_loads, loads) = check_loads(subject, called.map(|(number, _)| number).collect()).await?;
     checks.extend(of_loads);
-    Ok(CheckReport { module, checks, loads })
+    let library = library_of(&module).cloned().unwrap_or_default();
+    Ok(CheckReport { library, checks, loads })
 }
 
 struct Subject {
@@ -168,7 +172,7 @@ fn fault(failure: &Failure) -> Option<(usize, String)> {
 async fn check_calls(host: &ModuleRegister, module: &ModuleInfo) -> (Vec<Check>, Vec<String>) {
     let mut problems: [Vec<String>; 4] = Default::default();
     let mut faulty = Vec::new();
-    for method in &module.methods {
+    for method in methods_of(module) {
         for params in PARAMETERS {
             let Err(failure) = call_served(host, method, params).await else { continue };
             let Some((which, text)) = fault(&failure) else { continue };
@@ -194,14 +198,27 @@ async fn check_calls(host: &ModuleRegister, module: &ModuleInfo) -> (Vec<Check>,
 /// Calls a method. If an earlier call ended the process, waits for its restart first.
 async fn call_served(host: &ModuleRegister, method: &str, params: Option<&str>) -> Result<(), Failure> {
     let deadline = Instant::now() + CALL_TIME;
-    while host.list().iter().any(|module| module.process.is_none()) && Instant::now() < deadline {
+    while host.list().iter().any(|module| process_of(module).is_none()) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    host.router().call(method, params, &caller()).await.map(drop)
+    host.router().call_method(method, params, &caller()).await.map(drop)
+}
+
+/// What is known of the module's library.
+fn library_of(module: &ModuleInfo) -> Option<&LibraryDetails> {
+    module.plugin()?.library.as_ref()
+}
+
+fn methods_of(module: &ModuleInfo) -> &[String] {
+    library_of(module).map_or(&[], |library| &library.methods)
+}
+
+fn process_of(module: &ModuleInfo) -> Option<u32> {
+    module.plugin()?.process
 }
 
 fn check_threads(statement: &'static str, module: &ModuleInfo) -> Check {
-    let count = module.process.and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
+    let count = process_of(module).and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
     let problems = match count.map(Iterator::count) {
         Some(count) if count > THREADS => vec![format!("it has {} of its own", count - THREADS)],
         Some(_) | None => Vec::new(),
@@ -211,14 +228,14 @@ fn check_threads(statement: &'static str, module: &ModuleInfo) -> Check {
 
 /// Resident memory of the module's process, in KiB.
 fn resident(module: &ModuleInfo) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", module.process?)).ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", process_of(module)?)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 async fn check_memory(host: &ModuleRegister, module: &ModuleInfo) -> Check {
     let before = resident(module);
-    for method in &module.methods {
+    for method in methods_of(module) {
         for _ in 0..REPETITIONS {
             let begun = Instant::now();
             let answer = call_served(host, method, Some("[]")).await;
@@ -233,7 +250,7 @@ async fn check_memory(host: &ModuleRegister, module: &ModuleInfo) -> Check {
         growth if growth > LEAK => {
             vec![format!(
                 "it grew by {growth} KiB over {REPETITIONS} calls of each of {} methods",
-                module.methods.len()
+                methods_of(module).len()
             )]
         }
         _ => Vec::new(),
@@ -243,9 +260,12 @@ async fn check_memory(host: &ModuleRegister, module: &ModuleInfo) -> Check {
 
 async fn check_subscriptions(host: &ModuleRegister, module: &ModuleInfo) -> Check {
     let mut problems = Vec::new();
-    for kind in &module.subscriptions {
+    let Some(library) = library_of(module) else {
+        return Check { statement: "every subscription opens or refuses in time", problems };
+    };
+    for kind in &library.subscriptions {
         for params in PARAMETERS {
-            let opened = host.router().subscribe(&module.namespace, kind, params, &caller()).await;
+            let opened = host.router().subscribe(&library.namespace, kind, params, &caller()).await;
             if let Err(failure) = opened
                 && let Some((_, text)) = fault(&failure)
             {

@@ -8,7 +8,7 @@ use std::{
 
 use tenon_api::{
     Capability,
-    messages::{ModuleBuild, ModuleInfo, ModuleKind, ModuleState},
+    messages::{LibraryDetails, ModuleBuild, ModuleDetails, ModuleInfo, ModuleState, PluginDetails},
 };
 
 use tenon_host::{CheckedLibrary, Manifest, RunningPlugin, Trust};
@@ -28,6 +28,22 @@ pub(crate) struct Build {
 impl Build {
     pub(crate) fn describe(&self) -> ModuleBuild {
         ModuleBuild { version: self.manifest.version.clone(), content_hash: self.library.hash.clone() }
+    }
+
+    fn details(&self) -> LibraryDetails {
+        let Self { library, manifest, isolation, trust } = self;
+        LibraryDetails {
+            namespace: manifest.namespace.clone(),
+            version: manifest.version.clone(),
+            plugin: manifest.name.clone(),
+            built_with: manifest.built_with.clone(),
+            content_hash: library.hash.clone(),
+            isolation: isolation.name().to_owned(),
+            trust: trust.name().to_owned(),
+            wanted: manifest.capabilities.clone(),
+            methods: manifest.methods.iter().map(|method| method.name.clone()).collect(),
+            subscriptions: manifest.subscriptions.clone(),
+        }
     }
 }
 
@@ -75,8 +91,7 @@ impl KnownPlugin {
 
     /// All that is known of it, except its storage use, which requires the database.
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
-        let manifest = self.build.as_ref().map(|build| &build.manifest);
-        let text = |of: fn(&Manifest) -> &String| manifest.map(of).cloned().unwrap_or_default();
+        let needs = self.build.iter().flat_map(|build| &build.manifest.needs).map(ToString::to_string).collect();
         let running = self.running();
         // A process that keeps ending is not restarted; the operator has to act.
         let failure = running.and_then(|running| running.instance.failure());
@@ -84,32 +99,27 @@ impl KnownPlugin {
             name: self.plan.name.clone(),
             state: if failure.is_some() { ModuleState::Failed } else { self.state() },
             reason: if let State::Failed(reason) = &self.state { Some(reason.clone()) } else { failure },
-            namespace: text(|manifest| &manifest.namespace),
-            version: text(|manifest| &manifest.version),
-            plugin: text(|manifest| &manifest.name),
-            built_with: text(|manifest| &manifest.built_with),
+            needs,
+            needed_by,
+            faults: running.map(|running| running.faults()).unwrap_or_default(),
+            until: None,
+            details: ModuleDetails::Plugin(self.details()),
+        }
+    }
+
+    fn details(&self) -> PluginDetails {
+        let running = self.running();
+        PluginDetails {
             path: self.plan.path.display().to_string(),
-            content_hash: self.build.as_ref().map(|build| build.library.hash.clone()).unwrap_or_default(),
-            isolation: self.build.as_ref().map_or("", |build| build.isolation.name()).to_owned(),
+            library: self.build.as_ref().map(Build::details),
             process: running.and_then(|running| running.instance.process()),
             is_required: self.plan.is_required,
-            wanted: manifest.map(|manifest| manifest.capabilities.clone()).unwrap_or_default(),
             granted: self.granted.clone(),
-            needs: manifest.iter().flat_map(|manifest| &manifest.needs).map(ToString::to_string).collect(),
-            needed_by,
-            methods: manifest.iter().flat_map(|manifest| &manifest.methods).map(|method| method.name.clone()).collect(),
-            subscriptions: manifest.map(|manifest| manifest.subscriptions.clone()).unwrap_or_default(),
             running_calls: running.map_or(0, |running| running.gate.calls()),
             open_subscriptions: running.map_or(0, |running| running.gate.streams()),
-            kind: ModuleKind::Plugin,
-            summary: String::new(),
-            fixed: None,
             limits: running.map(|running| running.limits).unwrap_or_default(),
-            faults: running.map(|running| running.faults()).unwrap_or_default(),
             warnings: running.map(|running| running.warnings.clone()).unwrap_or_default(),
             storage: None,
-            until: None,
-            trust: self.build.as_ref().map_or("", |build| build.trust.name()).to_owned(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tenon_api::{
     Capability, Failure, SpaceLimits,
-    messages::{ModuleInfo, PurgeSpace, SpaceUsage},
+    messages::{ModuleDetails, ModuleInfo, PurgeSpace, SpaceUsage},
 };
 use tenon_host::Space;
 
@@ -10,15 +10,17 @@ use crate::{ModuleError, ModuleRegister};
 
 impl ModuleRegister {
     /// Adds the storage use of modules that may store something, or have stored something. Reads the database.
-    pub(crate) fn with_storage(&self, info: ModuleInfo, limits: Option<SpaceLimits>) -> ModuleInfo {
+    pub(crate) fn with_storage(&self, mut info: ModuleInfo, limits: Option<SpaceLimits>) -> ModuleInfo {
+        let ModuleDetails::Plugin(details) = &mut info.details else { return info };
         let limits = limits.unwrap_or(self.options.space_limits);
         let usage = self.options.spaces.as_ref().and_then(|spaces| {
             let usage = spaces.usage(&info.name);
             usage.inspect_err(|error| tracing::warn!(module = info.name, %error, "what it stores is not known")).ok()
         });
-        let may_store = info.granted.contains(&Capability::Storage);
+        let may_store = details.granted.contains(&Capability::Storage);
         let shown = usage.filter(|(records, _)| may_store || *records > 0);
-        ModuleInfo { storage: shown.map(|(records, bytes)| SpaceUsage::of(records, bytes, limits)), ..info }
+        details.storage = shown.map(|(records, bytes)| SpaceUsage::of(records, bytes, limits));
+        info
     }
 
     /// Removes everything that a module has stored, and returns its former use. Blocks.

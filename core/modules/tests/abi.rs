@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-use support::{TestModules, c_plugin, text};
+use support::{TestModules, c_plugin, process_of, text};
 use tenon_host::{Caller, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::PluginPlan;
@@ -36,7 +36,7 @@ fn host_with_processes() -> TestModules {
 }
 
 async fn ask(router: &Router, method: &str, params: &str) -> String {
-    match router.call(method, Some(params), &Caller::local()).await {
+    match router.call_method(method, Some(params), &Caller::local()).await {
         Ok(answer) => text(answer),
         Err(failure) => failure.message,
     }
@@ -95,7 +95,7 @@ async fn a_plugin_whose_panics_abort_ends_its_own_process_only() {
     let aborted = ask(&router, "bare_panic", "[]").await;
 
     assert!(aborted.contains("its process has ended") && aborted.contains("aborted"), "{aborted}");
-    while test.modules.info("bare").unwrap().process.is_none() {
+    while process_of(&test, "bare").is_none() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     // Its number is known an instant before it serves.

@@ -17,7 +17,7 @@ fn host_with_alias(name: &str, namespace: &str) -> TestModules {
 }
 
 async fn call(router: &Router, method: &str) -> Result<String, Failure> {
-    router.call(method, None, &Caller::local()).await.map(text)
+    router.call_method(method, None, &Caller::local()).await.map(text)
 }
 
 #[tokio::test]
@@ -66,8 +66,8 @@ async fn the_other_name_is_exposed_as_the_namespace_is() {
     let router = test.modules.router();
     let caller = |namespace| Caller::new(Exposure::of([namespace]), CallContext::new());
 
-    assert!(router.call("abacus_next", None, &caller("counter")).await.is_ok());
-    assert!(router.call("abacus_next", None, &caller("eth")).await.is_err());
+    assert!(router.call_method("abacus_next", None, &caller("counter")).await.is_ok());
+    assert!(router.call_method("abacus_next", None, &caller("eth")).await.is_err());
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryLimits, MemoryUse, Or
 use tenon_host::{Caller, Exposure, Router};
 
 async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
-    router.call(method, Some(params), &Caller::local()).await.map(text)
+    router.call_method(method, Some(params), &Caller::local()).await.map(text)
 }
 
 fn unknown(method: &str) -> Failure {
@@ -33,8 +33,8 @@ async fn unknown_and_unexposed_methods_look_alike() {
     let outsider = Caller::new(Exposure::of(["eth"]), CallContext::new());
     let insider = Caller::new(Exposure::of(["bad"]), CallContext::new());
 
-    let unexposed = router.call("bad_echo", Some("[\"x\"]"), &outsider).await.unwrap_err();
-    let exposed = router.call("bad_namespaces", None, &insider).await.map(text);
+    let unexposed = router.call_method("bad_echo", Some("[\"x\"]"), &outsider).await.unwrap_err();
+    let exposed = router.call_method("bad_namespaces", None, &insider).await.map(text);
 
     assert_eq!(call(&router, "bad_missing", "[]").await, Err(unknown("bad_missing")));
     assert_eq!(call(&router, "other_echo", "[]").await, Err(unknown("other_echo")));
@@ -69,7 +69,7 @@ async fn panics_cost_their_caller_one_error() {
         assert_eq!(call(&router, "bad_panicLater", "[]").await, crashed);
     }
     let caller = Caller::local();
-    let never = router.call("bad_panicInDrop", None, &caller);
+    let never = router.call_method("bad_panicInDrop", None, &caller);
     assert!(poll_immediate(never).await.is_none(), "it is dropped while it waits");
 
     assert_eq!(call(&router, "bad_echo", "[\"still here\"]").await.as_deref(), Ok("\"still here\""));
@@ -80,7 +80,7 @@ async fn dropping_a_call_cancels_it_inside_the_plugin() {
     let test = TestModules::with_misbehaving();
     let router = test.modules.router();
     let caller = Caller::local();
-    let mut never = Box::pin(router.call("bad_never", None, &caller));
+    let mut never = Box::pin(router.call_method("bad_never", None, &caller));
     assert!(never.as_mut().now_or_never().is_none());
     assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
 
@@ -95,8 +95,8 @@ async fn a_call_ends_at_its_deadline() {
     let router = test.modules.router();
     let hurried = Caller::new(Exposure::all(), CallContext::with_timeout(Duration::from_secs(5)));
 
-    let knows = router.call("bad_timeLeft", None, &hurried).await.map(text);
-    let answer = router.call("bad_never", None, &hurried).await;
+    let knows = router.call_method("bad_timeLeft", None, &hurried).await.map(text);
+    let answer = router.call_method("bad_never", None, &hurried).await;
 
     assert_eq!(knows.as_deref(), Ok("true"));
     assert_eq!(answer.unwrap_err(), Failure::limit("request timed out"));
@@ -111,8 +111,8 @@ async fn a_plugin_sleeps_on_the_hosts_timer() {
     let caller = Caller::local();
 
     let (long, short) = tokio::join!(
-        router.call("bad_sleep", Some("[60000]"), &caller),
-        router.call("bad_sleep", Some("[10]"), &caller),
+        router.call_method("bad_sleep", Some("[60000]"), &caller),
+        router.call_method("bad_sleep", Some("[10]"), &caller),
     );
 
     assert_eq!((text(long.unwrap()), text(short.unwrap())), ("60000".to_owned(), "10".to_owned()));
@@ -171,9 +171,9 @@ async fn slow_calls_wait_for_their_turn_and_the_queue_is_bounded() {
     test.modules.load(&support::rust_plugin("tenon-test-misbehaving"), "").unwrap();
     let router = test.modules.router();
     let caller = Caller::local();
-    let mut running = Box::pin(router.call("bad_neverSlow", None, &caller));
+    let mut running = Box::pin(router.call_method("bad_neverSlow", None, &caller));
     assert!(running.as_mut().now_or_never().is_none());
-    let mut waiting = Box::pin(router.call("bad_slow", None, &caller));
+    let mut waiting = Box::pin(router.call_method("bad_slow", None, &caller));
     assert!(waiting.as_mut().now_or_never().is_none());
 
     let refused = call(&router, "bad_slow", "[]").await.unwrap_err();
@@ -217,7 +217,7 @@ async fn a_call_that_wakes_itself_for_ever_can_be_dropped() {
     let library = c_plugin(test.folder.path(), "tests/plugins/broken.c", &[]);
     test.modules.load(&library, "").unwrap();
     let (router, caller) = (test.modules.router(), Caller::local());
-    let mut spinning = Box::pin(router.call("broken_spin", None, &caller));
+    let mut spinning = Box::pin(router.call_method("broken_spin", None, &caller));
 
     for _ in 0..100 {
         let polled = std::future::poll_fn(|task| Poll::Ready(spinning.as_mut().poll(task).is_pending())).await;
@@ -244,7 +244,7 @@ async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
         test.bus.handle(answer).unwrap();
 
         let caller = Caller::local().from_origin(asked);
-        test.modules.router().call("bad_version", None, &caller).await.unwrap();
+        test.modules.router().call_method("bad_version", None, &caller).await.unwrap();
 
         let plugin = PluginId::of_name(name);
         assert_eq!(*seen.lock().unwrap(), [asked.by_plugin(plugin)]);
@@ -261,7 +261,9 @@ async fn what_a_plugin_keeps_is_counted_for_the_client_that_asks_and_forgotten_w
         let client = ClientId::from_number(number);
         Caller::local().from_origin(Origin::new(Transport::Http, client))
     });
-    let ask = async |caller: &Caller, method: &str, params: &str| match router.call(method, Some(params), caller).await
+    let ask = async |caller: &Caller, method: &str, params: &str| match router
+        .call_method(method, Some(params), caller)
+        .await
     {
         Ok(answer) => text(answer),
         Err(failure) => format!("{}", failure.code.0),

@@ -21,12 +21,12 @@ async fn calls_are_counted_by_method_transport_and_end() {
     let router = test.modules.router();
     let over = |transport| Caller::local().from_origin(Origin::new(transport, ClientId::INSIDE));
 
-    router.call("bad_echo", Some("[\"x\"]"), &over(Transport::Http)).await.unwrap();
-    router.call("bad_echo", Some("[]"), &over(Transport::Http)).await.unwrap_err();
-    router.call("bad_echo", Some("[\"x\"]"), &over(Transport::Socket)).await.unwrap();
+    router.call_method("bad_echo", Some("[\"x\"]"), &over(Transport::Http)).await.unwrap();
+    router.call_method("bad_echo", Some("[]"), &over(Transport::Http)).await.unwrap_err();
+    router.call_method("bad_echo", Some("[\"x\"]"), &over(Transport::Socket)).await.unwrap();
     let caller = over(Transport::WebSocket);
-    assert!(poll_immediate(router.call("bad_never", None, &caller)).await.is_none(), "its client leaves");
-    router.call("bad_missing", None, &over(Transport::Http)).await.unwrap_err();
+    assert!(poll_immediate(router.call_method("bad_never", None, &caller)).await.is_none(), "its client leaves");
+    router.call_method("bad_missing", None, &over(Transport::Http)).await.unwrap_err();
 
     let ends = |method| -> Vec<_> {
         let of = |count: &CallCounts| (count.transport, count.calls, count.failed, count.cancelled);
@@ -42,7 +42,7 @@ async fn calls_are_counted_by_method_transport_and_end() {
 async fn calls_are_timed_while_a_client_asks_for_it() {
     let test = TestModules::with_misbehaving();
     let router = test.modules.router();
-    let call = || async { router.call("bad_echo", Some("[\"x\"]"), &Caller::local()).await.map(drop) };
+    let call = || async { router.call_method("bad_echo", Some("[\"x\"]"), &Caller::local()).await.map(drop) };
 
     call().await.unwrap();
     router.time_calls(true);
@@ -63,11 +63,11 @@ async fn a_namespace_is_counted_under_one_name_and_on_over_its_replacement() {
     let router = test.modules.router();
     test.modules.start(&[PluginPlan::new("counter", rust_plugin("tenon-test-counter"))]).unwrap();
 
-    router.call("counter_next", None, &Caller::local()).await.unwrap();
-    router.call("abacus_next", None, &Caller::local()).await.unwrap();
+    router.call_method("counter_next", None, &Caller::local()).await.unwrap();
+    router.call_method("abacus_next", None, &Caller::local()).await.unwrap();
     let replace = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
     test.modules.change("counter", replace, true).await.unwrap();
-    router.call("abacus_next", None, &Caller::local()).await.unwrap();
+    router.call_method("abacus_next", None, &Caller::local()).await.unwrap();
 
     assert_eq!(counts(&router, "counter_next")[0].calls, 3);
     assert_eq!(counts(&router, "abacus_next"), []);

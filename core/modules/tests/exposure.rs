@@ -36,7 +36,7 @@ async fn answering(router: &Router, caller: &Caller) -> Vec<&'static str> {
     for name in names {
         let answers = match name.strip_suffix("_subscribe") {
             Some(namespace) => router.subscribe(namespace, "progress", None, caller).await.map(drop),
-            None => router.call(name, None, caller).await.map(text).map(drop),
+            None => router.call_method(name, None, caller).await.map(text).map(drop),
         };
         match answers {
             Ok(()) => answering.push(name),
@@ -76,12 +76,12 @@ async fn a_refusal_holds_for_what_is_loaded_later() {
     let test = TestModules::new();
     let router = test.modules.router();
     let caller = refusing(&["counter_next"]);
-    assert!(router.call("counter_next", None, &caller).await.is_err());
+    assert!(router.call_method("counter_next", None, &caller).await.is_err());
 
     test.modules.load(&rust_plugin("tenon-test-counter"), "").unwrap();
 
-    assert!(router.call("counter_next", None, &caller).await.is_err());
-    assert!(router.call("counter_settings", None, &caller).await.is_ok());
+    assert!(router.call_method("counter_next", None, &caller).await.is_err());
+    assert!(router.call_method("counter_settings", None, &caller).await.is_ok());
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn what_is_there_for_another_name_has_no_other() {
         let router = test.modules.router();
         let listed: Vec<_> = router.namespaces()[0].methods.iter().map(|method| method.name.clone()).collect();
 
-        assert!(router.call("counter_abacus_settings", None, &Caller::local()).await.is_err());
-        assert_eq!(router.call("abacus_settings", None, &Caller::local()).await.is_ok(), is_served);
+        assert!(router.call_method("counter_abacus_settings", None, &Caller::local()).await.is_err());
+        assert_eq!(router.call_method("abacus_settings", None, &Caller::local()).await.is_ok(), is_served);
         assert_eq!(listed, ["counter_next", "counter_settings"]);
     }
 }
@@ -107,6 +107,10 @@ async fn what_the_chain_does_not_have_is_neither_called_nor_listed() {
     assert!(answering(&router, &Caller::local()).await.is_empty());
     assert_eq!(router.versions().len(), 1);
     assert_eq!(router.namespaces()[0].namespace, "hello");
-    let module = test.modules.list().into_iter().find(|module| module.namespace == "counter").unwrap();
-    assert_eq!(module.warnings, ["this chain has no namespace counter: no call reaches the module"]);
+    let module =
+        test.modules.list().into_iter().find(|module| support::library_of(module).namespace == "counter").unwrap();
+    assert_eq!(
+        support::plugin_of(&module).warnings,
+        ["this chain has no namespace counter: no call reaches the module"]
+    );
 }

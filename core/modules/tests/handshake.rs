@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::{TestModules, c_plugin, rust_plugin, text};
+use support::{TestModules, c_plugin, library_of, plugin_of, rust_plugin, text};
 use tenon_api::Capability;
 use tenon_host::{Caller, HostError};
 use tenon_modules::ModuleError;
@@ -88,11 +88,14 @@ fn a_library_is_loaded_from_a_copy_named_by_its_content() {
 
     let info = test.modules.load(&original, "").unwrap();
 
-    let copy = test.folder.path().join(format!("cache/libtenon_example_hello-{}.so", info.content_hash));
+    let copy = test.folder.path().join(format!("cache/libtenon_example_hello-{}.so", library_of(&info).content_hash));
     assert_eq!(fs::read(copy).unwrap(), fs::read(original).unwrap());
     assert_eq!(fs::read_dir(test.folder.path().join("cache")).unwrap().count(), 1, "nothing else is left behind");
-    assert_eq!((info.namespace.as_str(), info.version.as_str(), info.methods.len()), ("hello", "1.0", 1));
-    assert!(info.built_with.contains("rustc 1."), "{}", info.built_with);
+    assert_eq!(
+        (library_of(&info).namespace.as_str(), library_of(&info).version.as_str(), library_of(&info).methods.len()),
+        ("hello", "1.0", 1)
+    );
+    assert!(library_of(&info).built_with.contains("rustc 1."), "{}", library_of(&info).built_with);
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn a_plugin_gets_what_it_asks_for_out_of_what_is_granted() {
 
     let info = test.modules.load(&rust_plugin("tenon-plugin-net"), "").unwrap();
 
-    assert_eq!(info.granted, [Capability::ReadNode]);
+    assert_eq!(plugin_of(&info).granted, [Capability::ReadNode]);
 }
 
 #[tokio::test]
@@ -110,8 +113,8 @@ async fn the_example_in_rust_greets() {
     test.modules.load(&rust_plugin("tenon-example-hello"), "").unwrap();
     let (router, caller) = (test.modules.router(), Caller::local());
 
-    let world = router.call("hello_greet", None, &caller).await.unwrap();
-    let escaped = router.call("hello_greet", Some("[\"<Ann>\"]"), &caller).await.unwrap();
+    let world = router.call_method("hello_greet", None, &caller).await.unwrap();
+    let escaped = router.call_method("hello_greet", Some("[\"<Ann>\"]"), &caller).await.unwrap();
 
     assert_eq!(text(world), "\"hello world\"");
     assert_eq!(text(escaped), "\"hello \\u003cAnn\\u003e\"");
@@ -124,16 +127,16 @@ async fn the_example_in_c_greets_waits_and_counts() {
     let info = test.modules.load(&library, "").unwrap();
     let (router, caller) = (test.modules.router(), Caller::local());
 
-    let greeting = router.call("chello_greet", None, &caller).await.unwrap();
-    let refused = router.call("chello_greet", Some("[1]"), &caller).await.unwrap_err();
-    let waited = router.call("chello_wait", None, &caller).await.unwrap();
+    let greeting = router.call_method("chello_greet", None, &caller).await.unwrap();
+    let refused = router.call_method("chello_greet", Some("[1]"), &caller).await.unwrap_err();
+    let waited = router.call_method("chello_wait", None, &caller).await.unwrap();
     let mut stream = router.subscribe("chello", "count", None, &caller).await.unwrap();
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
         items.push(text(item.unwrap()));
     }
 
-    assert_eq!(info.plugin, "hello in C");
+    assert_eq!(library_of(&info).plugin, "hello in C");
     assert_eq!(text(greeting), "\"hello from C\"");
     assert_eq!((refused.code.0, refused.message.as_str()), (-32602, "too many arguments, want at most 0"));
     assert_eq!(text(waited), "\"waited\"");
@@ -150,9 +153,9 @@ async fn the_built_in_namespaces_answer_through_the_boundary() {
     tenon_modules::register(&test.bus, &test.modules).unwrap();
     let (router, caller) = (test.modules.router(), Caller::local());
 
-    let version = router.call("web3_clientVersion", None, &caller).await.unwrap();
-    let modules = router.call("rpc_modules", None, &caller).await.unwrap();
-    let document = router.call("rpc_discover", None, &caller).await.unwrap();
+    let version = router.call_method("web3_clientVersion", None, &caller).await.unwrap();
+    let modules = router.call_method("rpc_modules", None, &caller).await.unwrap();
+    let document = router.call_method("rpc_discover", None, &caller).await.unwrap();
 
     assert_eq!(text(version), "\"Tenon/test\"");
     assert_eq!(text(modules), r#"{"net":"1.0","rpc":"1.0","web3":"1.0"}"#);

@@ -13,6 +13,7 @@ use support::{
     processes::{call, host, hostile, in_processes, misbehaving, plan, serves_again},
     rust_plugin, text,
 };
+use support::{library_of, plugin_of, process_of};
 use tenon_api::{
     BlockNumber, Failure, FailureCode,
     messages::{ModuleChange, ModuleTerms, SyncChanged, SyncStatus},
@@ -51,11 +52,11 @@ async fn a_plugin_gives_the_same_results_in_a_process() {
         assert_eq!(call(&apart_router, method, params).await, expected, "{method}");
     }
     let listed = Caller::new(Exposure::of(["bad"]), CallContext::with_timeout(Duration::from_secs(9)));
-    assert_eq!(apart_router.call("bad_namespaces", None, &listed).await.map(text).as_deref(), Ok(r#"["bad"]"#));
-    assert_eq!(apart_router.call("bad_timeLeft", None, &listed).await.map(text).as_deref(), Ok("true"));
+    assert_eq!(apart_router.call_method("bad_namespaces", None, &listed).await.map(text).as_deref(), Ok(r#"["bad"]"#));
+    assert_eq!(apart_router.call_method("bad_timeLeft", None, &listed).await.map(text).as_deref(), Ok("true"));
     let client = Caller::local().from_origin(Origin::new(Transport::Http, ClientId::from_number(1 << 60 | 7)));
     for router in [&apart_router, &inside_router] {
-        let told = router.call("bad_client", None, &client).await.map(text);
+        let told = router.call_method("bad_client", None, &client).await.map(text);
         assert_eq!(told.as_deref(), Ok((1_u64 << 60 | 7).to_string().as_str()));
     }
 }
@@ -67,8 +68,8 @@ async fn the_manifest_comes_from_the_child_and_the_module_names_it() {
 
     let info = test.modules.list().remove(0);
 
-    assert_eq!((info.isolation.as_str(), info.namespace.as_str()), ("process", "bad"));
-    let process = info.process.expect("it has one");
+    assert_eq!((library_of(&info).isolation.as_str(), library_of(&info).namespace.as_str()), ("process", "bad"));
+    let process = plugin_of(&info).process.expect("it has one");
     assert!(std::path::Path::new(&format!("/proc/{process}")).exists());
     let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();
     let copies = test.folder.path().to_string_lossy().into_owned();
@@ -100,7 +101,7 @@ async fn a_process_that_an_operation_starts_has_the_nodes_priority() {
         test.modules.change("bad", change, true).await.expect("it is done");
     }
 
-    let process = test.modules.info("bad").expect("it is known").process;
+    let process = process_of(&test, "bad");
     assert_eq!(priority(Some(process.expect("it runs in one"))), priority(None));
 }
 
@@ -192,7 +193,7 @@ async fn dropping_a_call_cancels_it_in_the_child() {
     let test = host();
     let router = misbehaving(&test);
     let caller = Caller::local();
-    let mut never = Box::pin(router.call("bad_never", None, &caller));
+    let mut never = Box::pin(router.call_method("bad_never", None, &caller));
     assert!(never.as_mut().now_or_never().is_none());
     assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
 
@@ -334,7 +335,7 @@ async fn streams_of_a_process_that_dies_end_with_the_reason() {
     let test = host();
     let router = Arc::new(misbehaving(&test));
     let mut silent = router.subscribe("bad", "silent", None, &Caller::local()).await.unwrap();
-    let process = test.modules.list().remove(0).process.unwrap();
+    let process = plugin_of(&test.modules.list()[0]).process.unwrap();
 
     let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
 

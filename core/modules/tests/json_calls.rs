@@ -34,7 +34,7 @@ fn host(isolation: Isolation, grants: &[Capability]) -> TestModules {
 async fn ask(test: &TestModules, method: &str, params: &str) -> String {
     // What the client's endpoint shows is not what its plugins may call.
     let caller = Caller::new(Exposure::of(["caller"]), CallContext::new());
-    let answer = test.modules.router().call(method, Some(params), &caller).await;
+    let answer = test.modules.router().call_method(method, Some(params), &caller).await;
     answer.map_or_else(|failure| format!("{}: {}", failure.code.0, failure.message), text)
 }
 
@@ -62,7 +62,7 @@ async fn a_method_can_do_no_more_for_a_plugin_than_that_was_granted() {
         // What asks nothing of the node needs no grant.
         assert!(ask(&test, "caller_hash", "[\"0x\"]").await.starts_with("\"0xc5d2"), "{isolation:?}");
         // A client that asks itself is not bounded by it.
-        let version = test.modules.router().call("web3_clientVersion", None, &Caller::local()).await.unwrap();
+        let version = test.modules.router().call_method("web3_clientVersion", None, &Caller::local()).await.unwrap();
         assert_eq!(text(version), "\"Tenon/test\"");
     }
 }
@@ -115,7 +115,7 @@ fn host_with_processes() -> TestModules {
 }
 
 async fn answer(test: &TestModules, method: &str, params: &str) -> String {
-    let answer = test.modules.router().call(method, Some(params), &Caller::local()).await;
+    let answer = test.modules.router().call_method(method, Some(params), &Caller::local()).await;
     answer.map_or_else(|failure| format!("{}: {}", failure.code.0, failure.message), text)
 }
 

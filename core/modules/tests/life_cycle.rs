@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use support::{TestModules, c_library, rust_plugin, text};
+use support::{TestModules, c_library, library_of, rust_plugin, text};
 use tenon_api::{
     BlockNumber, FailureCode,
     messages::{
@@ -52,7 +52,7 @@ fn build(folder: &Path, crate_name: &str, number: usize) -> PathBuf {
 }
 
 async fn call(test: &TestModules, method: &str, params: Option<&str>) -> Result<String, tenon_api::Failure> {
-    test.modules.router().call(method, params, &Caller::local()).await.map(text)
+    test.modules.router().call_method(method, params, &Caller::local()).await.map(text)
 }
 
 async fn item(stream: &mut PluginStream) -> Option<Result<String, tenon_api::Failure>> {
@@ -72,7 +72,7 @@ async fn disabling_refuses_new_calls_lets_running_ones_finish_and_closes_subscri
     let mut stream = router.subscribe("bad", "silent", None, &Caller::local()).await.unwrap();
     let start = |method: &'static str, params: &'static str| {
         let router = router.clone();
-        tokio::spawn(async move { router.call(method, Some(params), &Caller::local()).await.map(text) })
+        tokio::spawn(async move { router.call_method(method, Some(params), &Caller::local()).await.map(text) })
     };
     let (finishing, endless) = (start("bad_sleep", "[500]"), start("bad_never", "[]"));
     tokio::task::yield_now().await;
@@ -114,7 +114,7 @@ async fn replacing_under_load_loses_no_call_and_no_state_and_disturbs_no_caller(
         tokio::spawn(async move {
             let mut answers = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
-                answers.push(router.call(method, None, &Caller::local()).await.map(text).unwrap());
+                answers.push(router.call_method(method, None, &Caller::local()).await.map(text).unwrap());
                 tokio::task::yield_now().await;
             }
             answers
@@ -265,7 +265,7 @@ async fn needs_are_checked_at_every_step() {
     assert_eq!(missing, "module user needs base >= 1.2: no module serves that namespace");
     assert_eq!(needed, "module base is needed by user; disable that first");
     assert_eq!(too_old, needed);
-    assert_eq!((info.version.as_str(), info.needed_by), ("2.0", vec!["user".to_owned()]));
+    assert_eq!((library_of(&info).version.clone(), info.needed_by), ("2.0".to_owned(), vec!["user".to_owned()]));
     assert_eq!(disabled, "module user needs base >= 1.2: module base is disabled");
     let reason = |name: &str| started.iter().find(|info| info.name == name).unwrap().reason.clone().unwrap();
     assert!(reason("left").ends_with("they need each other, a cycle: left → right → left"), "{}", reason("left"));
@@ -431,14 +431,14 @@ async fn what_is_loaded_is_what_was_checked_whatever_its_path_becomes() {
     let test = TestModules::new();
     let path = build(test.folder.path(), "tenon-test-counter", 0);
     test.modules.change("counter", load(&path), true).await.unwrap();
-    let hash = test.modules.info("counter").unwrap().content_hash;
+    let hash = library_of(&test.modules.info("counter").unwrap()).content_hash.clone();
 
     fs::remove_file(&path).unwrap();
     fs::write(&path, "something else by now").unwrap();
     test.modules.change("counter", ModuleChange::Disable, true).await.unwrap();
     test.modules.change("counter", ModuleChange::Enable, true).await.unwrap();
 
-    assert_eq!(test.modules.info("counter").unwrap().content_hash, hash);
+    assert_eq!(library_of(&test.modules.info("counter").unwrap()).content_hash.clone(), hash);
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
     let error = test.modules.change("counter", REPLACE, true).await.unwrap_err().to_string();
     assert!(error.contains("it is a text file"), "{error}");

@@ -16,6 +16,7 @@ use support::{
     processes::{call, hostile, in_processes, plan, serves_again},
     rust_plugin,
 };
+use support::{plugin_of, process_of};
 use tenon_api::{
     Failure, Request,
     messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
@@ -107,7 +108,7 @@ async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
         in_processes(options, |processes| processes.processor_time = Duration::from_millis(20));
     });
     let router = hostile(&test);
-    let process = test.modules.info("bad").unwrap().process.unwrap();
+    let process = process_of(&test, "bad").unwrap();
 
     // Stopped as a whole, its own watchdog does not see anything either.
     let stopped = std::process::Command::new("kill").args(["-STOP", &process.to_string()]).status().unwrap();
@@ -171,7 +172,7 @@ async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_
         let (router, mut caller) = (test.modules.router(), Caller::local());
         caller.context = CallContext::with_timeout(Duration::from_millis(20));
 
-        let failure = router.call("bad_never", None, &caller).await.unwrap_err();
+        let failure = router.call_method("bad_never", None, &caller).await.unwrap_err();
 
         assert_eq!((failure.code.0, failure.message.as_str()), (-32005, "request timed out"), "{isolation:?}");
         assert_eq!((faults(&test).failed_calls, faults(&test).panics), (1, 0));
@@ -208,7 +209,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
         let router = test.modules.router();
         let running = [router.clone(), router.clone()]
             .map(|router| tokio::spawn(async move { call(&router, "bad_sleep", "[60000]").await }));
-        while test.modules.info("bad").unwrap().running_calls < 2 {
+        while plugin_of(&test.modules.info("bad").unwrap()).running_calls < 2 {
             tokio::task::yield_now().await;
         }
 
@@ -218,7 +219,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
         let words = "plugin bad has as many calls as it may (2); try again later";
         assert_eq!(refused.message, words);
         assert_eq!(faults(&test).refused_calls, 1);
-        assert_eq!(test.modules.info("bad").unwrap().limits.calls, Some(2));
+        assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.calls, Some(2));
         for call in running {
             call.abort();
             let _ = call.await;
@@ -238,12 +239,12 @@ async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_no
     };
 
     let test = start(Isolation::Process, time);
-    assert_eq!(test.modules.info("bad").unwrap().limits.call_millis, Some(100));
+    assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.call_millis, Some(100));
     let looped = call(&test.modules.router(), "bad_loop", "[]").await.unwrap_err().message;
     assert!(looped.ends_with("bad_loop kept it for more than 100ms of processor time"), "{looped}");
 
     let test = start(Isolation::Process, memory);
-    let (router, shown) = (test.modules.router(), test.modules.info("bad").unwrap().limits);
+    let (router, shown) = (test.modules.router(), plugin_of(&test.modules.info("bad").unwrap()).limits);
     assert_eq!((shown.memory, shown.restarts), (Some(64 << 20), Some(1)));
     for _ in 0..2 {
         serves_again(&router, "bad_dropped").await;
@@ -256,8 +257,9 @@ async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_no
 
     let all = PluginLimits { call_time: time.call_time, ..memory };
     let info = start(Isolation::InProcess, all).modules.info("bad").unwrap();
-    assert_eq!(info.limits.memory, None);
-    let named: Vec<_> = info.warnings.iter().map(|warning| warning.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(plugin_of(&info).limits.memory, None);
+    let named: Vec<_> =
+        plugin_of(&info).warnings.iter().map(|warning| warning.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(named, ["limits.memory", "limits.call-time", "limits.restarts"]);
 }
 
@@ -271,7 +273,7 @@ async fn state_is_handed_over_from_one_process_to_the_next() {
     for number in 1..=3 {
         assert_eq!(call(&router, "counter_next", "[]").await, Ok(number.to_string()));
     }
-    let before = test.modules.info("counter").unwrap().process;
+    let before = process_of(&test, "counter");
 
     test.modules
         .change("counter", ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE }, true)
@@ -280,6 +282,6 @@ async fn state_is_handed_over_from_one_process_to_the_next() {
 
     assert_eq!(call(&router, "counter_next", "[]").await.as_deref(), Ok("4"));
     let info = test.modules.info("counter").unwrap();
-    assert!(info.process.is_some() && info.process != before);
+    assert!(plugin_of(&info).process.is_some() && plugin_of(&info).process != before);
     assert_eq!(info.faults, ModuleFaults::default(), "a process that was replaced did not end by itself");
 }

@@ -14,12 +14,20 @@ use support::{TestModules, rust_plugin};
 use tenon_api::{
     Failure, Request, Topic,
     messages::{
-        GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState,
-        ModuleTerms,
+        GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleDetails, ModuleInfo, ModuleKind,
+        ModuleOperation, ModuleState, ModuleTerms,
     },
 };
 use tenon_bus::{CallContext, Delivery};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan};
+
+/// Why a module actor cannot be stopped.
+fn fixed_reason(info: &ModuleInfo) -> Option<String> {
+    match &info.details {
+        ModuleDetails::Actor(actor) => actor.fixed.clone(),
+        ModuleDetails::Plugin(_) => None,
+    }
+}
 
 /// A part that notes what is done with it, and does not start when told so.
 #[derive(Clone, Default)]
@@ -93,7 +101,7 @@ fn fixed(name: &'static str) -> ActorModule {
 }
 
 fn states(test: &TestModules) -> Vec<String> {
-    let actors = test.modules.list().into_iter().filter(|info| info.kind == ModuleKind::Actor);
+    let actors = test.modules.list().into_iter().filter(|info| info.kind() == ModuleKind::Actor);
     actors.map(|info| format!("{} {}", info.name, info.state.name())).collect()
 }
 
@@ -181,7 +189,7 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
     let applied = test.modules.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }], None).await;
     assert!(applied[0].outcome.as_ref().unwrap_err().to_string().contains("is a part of the node"));
     assert_eq!(states(&test), ["part enabled", "rock enabled"]);
-    assert_eq!(test.modules.info("rock").unwrap().fixed.as_deref(), Some("it is all there is"));
+    assert_eq!(fixed_reason(&test.modules.info("rock").unwrap()).as_deref(), Some("it is all there is"));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use alloy_primitives::Bytes;
-use support::{TestModules, rust_plugin, text};
+use support::{TestModules, plugin_of, process_of, rust_plugin, text};
 use tenon_api::{
     PluginSpaces, SpaceError, SpaceLimits,
     messages::{
@@ -91,7 +91,7 @@ fn keeper() -> PathBuf {
 }
 
 async fn ask(router: &Router, method: &str, params: &str) -> String {
-    match router.call(method, Some(params), &Caller::local()).await {
+    match router.call_method(method, Some(params), &Caller::local()).await {
         Ok(answer) => text(answer),
         Err(failure) => failure.message,
     }
@@ -199,9 +199,13 @@ async fn operators_see_what_a_module_stores_and_what_it_may_store() {
     let info = test.modules.info("mine").unwrap();
 
     assert!(records >= 1 && bytes >= 6, "{records} records, {bytes} bytes");
-    assert_eq!(info.storage, Some(SpaceUsage { records, bytes, most_records: 100, most_bytes: 1_000 }));
+    assert_eq!(plugin_of(&info).storage, Some(SpaceUsage { records, bytes, most_records: 100, most_bytes: 1_000 }));
     let list = test.modules.list();
-    assert_eq!(list.iter().map(|info| info.storage.is_some()).collect::<Vec<_>>(), [false, true], "{list:?}");
+    assert_eq!(
+        list.iter().map(|info| plugin_of(info).storage.is_some()).collect::<Vec<_>>(),
+        [false, true],
+        "{list:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,10 +274,10 @@ async fn own_work_that_fails_starts_again_and_so_does_that_of_a_killed_process()
     let router = test.modules.router();
     assert_eq!(ticks_beyond(&router, 1).await.0, 3, "twice it failed");
 
-    let process = test.modules.info("mine").unwrap().process.unwrap();
-    let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
+    let before = process_of(&test, "mine").unwrap();
+    let killed = std::process::Command::new("kill").args(["-9", &before.to_string()]).status().unwrap();
     assert!(killed.success());
-    while test.modules.info("mine").unwrap().process.is_none_or(|now| now == process) {
+    while process_of(&test, "mine").is_none_or(|now| now == before) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 

@@ -77,7 +77,7 @@ async fn a_flood_waits_for_its_reader_and_ends_with_it() {
 
     drop(stream);
 
-    let dropped = test.modules.router().call("bad_dropped", None, &Caller::local()).await.unwrap();
+    let dropped = test.modules.router().call_method("bad_dropped", None, &Caller::local()).await.unwrap();
     assert_eq!(text(dropped), "1");
 }
 
@@ -131,7 +131,7 @@ async fn shutdown_closes_streams_with_a_notice_drains_calls_and_refuses_new_ones
     let reader = tokio::spawn(async move { (item(&mut stream).await, item(&mut stream).await) });
     let running = {
         let router = router.clone();
-        tokio::spawn(async move { router.call("bad_sleep", Some("[500]"), &Caller::local()).await.map(text) })
+        tokio::spawn(async move { router.call_method("bad_sleep", Some("[500]"), &Caller::local()).await.map(text) })
     };
     tokio::task::yield_now().await;
 
@@ -143,7 +143,7 @@ async fn shutdown_closes_streams_with_a_notice_drains_calls_and_refuses_new_ones
     assert_eq!(end, None);
     assert_eq!(running.await.unwrap().as_deref(), Ok("500"), "a running call finishes");
     assert_eq!(report, ShutdownReport { stopped: vec!["tenon_test_misbehaving".into()], abandoned: Vec::new() });
-    let refused = router.call("bad_dropped", None, &Caller::local()).await.unwrap_err();
+    let refused = router.call_method("bad_dropped", None, &Caller::local()).await.unwrap_err();
     assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND);
     assert!(
         test.modules.load(&rust_plugin("tenon-example-hello"), "").unwrap_err().to_string().contains("shutting down")
@@ -157,7 +157,7 @@ async fn shutdown_does_not_wait_for_ever_and_a_crash_at_stop_is_contained() {
     test.modules.load(&rust_plugin("tenon-example-hello"), "").unwrap();
     let router = test.modules.router();
     let caller = Caller::local();
-    let mut never = Box::pin(router.call("bad_never", None, &caller));
+    let mut never = Box::pin(router.call_method("bad_never", None, &caller));
     assert!(never.as_mut().now_or_never().is_none());
 
     let report = test.modules.shutdown(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Whose a plugin is, and what follows: built in, vouched for by the operator, or foreign.
+//! Trust in a build (built in, vouched for by the operator, or foreign), and its consequences.
 
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -17,6 +17,7 @@ use support::{
     processes::{call, in_processes},
     rust_plugin,
 };
+use support::{library_of, plugin_of};
 use tenon_api::{
     Capability,
     messages::{ModuleChange, ModuleInfo, ModuleState, ModuleTerms},
@@ -65,7 +66,11 @@ fn host(change: impl FnOnce(&mut ModuleOptions)) -> TestModules {
 }
 
 fn standing(info: &ModuleInfo) -> (&str, &str, Vec<&str>) {
-    (&info.trust, &info.isolation, info.granted.iter().map(|capability| capability.name()).collect())
+    (
+        &library_of(info).trust,
+        &library_of(info).isolation,
+        plugin_of(info).granted.iter().map(|capability| capability.name()).collect(),
+    )
 }
 
 fn load(path: &Path, terms: ModuleTerms) -> ModuleChange {
@@ -88,10 +93,10 @@ async fn a_foreign_plugin_is_granted_nothing_and_runs_in_a_process_whatever_its_
     let modules = test.modules.start(&[PluginPlan::new("mine", foreign), PluginPlan::new("other", renamed)]).unwrap();
 
     assert_eq!(standing(&modules[0]), ("foreign", "process", vec![]));
-    assert_eq!(modules[0].wanted, [Capability::ReadNode]);
+    assert_eq!(library_of(&modules[0]).wanted, [Capability::ReadNode]);
     assert_eq!(standing(&modules[1]).0, "built-in");
-    assert_eq!(modules[1].isolation, "in-process");
-    assert_eq!(modules[1].granted, modules[1].wanted);
+    assert_eq!(library_of(&modules[1]).isolation, "in-process");
+    assert_eq!(plugin_of(&modules[1]).granted, library_of(&modules[1]).wanted);
     let refused = call(&test.modules.router(), "bad_version", "[]").await.unwrap_err().message;
     assert!(refused.ends_with("was not granted ReadNode, which GetClientVersion needs"), "{refused}");
 }
@@ -139,9 +144,9 @@ async fn a_library_that_is_loaded_over_its_settings_keeps_their_grants_isolation
     test.modules.change("mine", load(&other, ModuleTerms::NONE), true).await.unwrap();
 
     let info = test.modules.info("mine").unwrap();
-    assert_eq!(info.path, other.display().to_string());
+    assert_eq!(plugin_of(&info).path, other.display().to_string());
     assert_eq!(standing(&info), ("foreign", "process", vec!["ReadNode"]));
-    assert_eq!((info.limits.memory, info.limits.calls), (Some(64 << 20), Some(3)));
+    assert_eq!((plugin_of(&info).limits.memory, plugin_of(&info).limits.calls), (Some(64 << 20), Some(3)));
 }
 
 #[tokio::test]
@@ -168,16 +173,22 @@ async fn an_unknown_build_never_takes_the_place_of_a_built_in_plugin_unless_the_
     let after = test.modules.info("net").unwrap();
     assert!(refused.starts_with(&format!("module net: {}: this build (SHA-256 {})", other.display(), hash(&other))));
     assert!(refused.contains("vouch for it with --trust or plugins.trusted"), "{refused}");
-    assert_eq!((after.content_hash, after.state), (before.content_hash, ModuleState::Enabled));
+    assert_eq!(
+        (&library_of(&after).content_hash, after.state),
+        (&library_of(&before).content_hash, ModuleState::Enabled)
+    );
 
     test.modules.change("net", replace(&other, true), true).await.unwrap();
     let vouched = test.modules.info("net").unwrap();
-    assert_eq!(standing(&vouched), ("vouched", "in-process", before.granted.iter().map(|one| one.name()).collect()));
+    assert_eq!(
+        standing(&vouched),
+        ("vouched", "in-process", plugin_of(&before).granted.iter().map(|one| one.name()).collect())
+    );
     // The word is for that build, not for the next one.
     let third = other_build(test.folder.path(), NET, "third.so");
     assert!(test.modules.change("net", replace(&third, false), true).await.is_err());
     test.modules.change("net", replace(&rust_plugin(NET), false), true).await.unwrap();
-    assert_eq!(test.modules.info("net").unwrap().trust, "built-in");
+    assert_eq!(library_of(&test.modules.info("net").unwrap()).trust, "built-in");
 }
 
 #[tokio::test]
@@ -268,8 +279,12 @@ async fn a_foreign_plugin_does_not_start_without_its_sandbox_unless_the_operator
 
         let insisting = PluginPlan { may_run_unsandboxed: true, ..plan };
         let info = host_without(what).modules.start(&[insisting]).unwrap().remove(0);
-        assert_eq!((info.state, info.trust.as_str()), (ModuleState::Enabled, "foreign"));
-        assert!(info.warnings.iter().any(|warning| warning.contains(words)), "{what}: {:?}", info.warnings);
+        assert_eq!((info.state, library_of(&info).trust.as_str()), (ModuleState::Enabled, "foreign"));
+        assert!(
+            plugin_of(&info).warnings.iter().any(|warning| warning.contains(words)),
+            "{what}: {:?}",
+            plugin_of(&info).warnings
+        );
     }
 }
 
@@ -280,8 +295,8 @@ async fn a_built_in_plugin_in_a_process_starts_without_the_sandbox_with_a_warnin
 
     let info = test.modules.start(&[plan]).unwrap().remove(0);
 
-    assert_eq!((info.state, info.isolation.as_str()), (ModuleState::Enabled, "process"));
-    assert!(info.warnings[0].contains("this kernel has no Landlock"), "{:?}", info.warnings);
+    assert_eq!((info.state, library_of(&info).isolation.as_str()), (ModuleState::Enabled, "process"));
+    assert!(plugin_of(&info).warnings[0].contains("this kernel has no Landlock"), "{:?}", plugin_of(&info).warnings);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::{Caller, library_cache::CheckedLibrary, plugin_interface::PluginInsta
 struct NoBus;
 
 impl Backend for NoBus {
-    fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+    fn call_bus(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
         ExportedFuture::ready(Err(no_bus()))
     }
 
@@ -60,7 +60,7 @@ fn live(instance: Box<dyn PluginInstance>, methods: &[u32], kinds: usize) {
     let (caller, mut task) = (Caller::local(), TaskContext::from_waker(Waker::noop()));
     for method in methods {
         // A call that waits is cancelled: being dropped while waiting is tested too.
-        let _: Poll<_> = instance.call(*method, Some("[]"), &caller).poll_reply(&mut task);
+        let _: Poll<_> = instance.call_plugin(*method, Some("[]"), &caller).poll_reply(&mut task);
     }
     for kind in (0..).take(kinds) {
         let _: Poll<_> = instance.subscribe(kind, Some("[]"), &caller).poll_item(&mut task);

@@ -131,7 +131,7 @@ impl LocalInstance {
 
 impl PluginInstance for LocalInstance {
     /// The call borrows `caller`, whose context is the token that the plugin passes back.
-    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
+    fn call_plugin<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
         let context = self.context(&caller.context, caller.exposure.as_text());
         let call = self.library.table().call;
         // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the

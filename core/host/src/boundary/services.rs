@@ -48,7 +48,7 @@ const DECODED_FACTOR: usize = 8;
 /// Answers a plugin's requests: the bus, or for a plugin in its own process the node that started it.
 pub trait Backend: Send + Sync + 'static {
     /// Answers a request frame. `context` is the caller's, if there is one.
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
 
     /// Subscribes to an event topic.
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
@@ -135,7 +135,7 @@ impl Services {
                 abi_minor: ABI_MINOR,
                 reserved: [0; 3],
                 state: std::ptr::from_ref(self).cast(),
-                call,
+                call: call_bus,
                 subscribe,
                 sleep,
                 log,
@@ -267,7 +267,7 @@ impl BusBackend {
 }
 
 impl Backend for BusBackend {
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if let Err(failure) = self.check(topic).and_then(|entry| Self::check_callers(entry, context)) {
             return ExportedFuture::ready(Err(failure));
         }
@@ -352,7 +352,7 @@ impl Backend for BusBackend {
     fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         match (self.check_running(), &self.json_calls) {
             (Err(failure), _) => ExportedFuture::ready(Err(failure)),
-            (Ok(()), Some(calls)) => calls.call(context, method, params),
+            (Ok(()), Some(calls)) => calls.call_method(context, method, params),
             (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("there are no other namespaces here"))),
         }
     }
@@ -423,7 +423,7 @@ unsafe fn services(state: *const c_void) -> &'static Services {
     unsafe { &*state.cast::<Services>() }
 }
 
-unsafe extern "C" fn call(
+unsafe extern "C" fn call_bus(
     state: *const c_void,
     call: *const c_void,
     topic: u32,
@@ -433,7 +433,7 @@ unsafe extern "C" fn call(
     // SAFETY: the plugin passes its own state, a token that it was given and has not outlived, and a frame
     // that it lends (rules of `TenonHost::call`).
     let (services, context, frame) = unsafe { (services(state), call.cast::<CallContext>().as_ref(), borrow(frame)) };
-    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call(context, Topic(topic), schema, frame))))
+    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call_bus(context, Topic(topic), schema, frame))))
         .unwrap_or_else(|_| Some(ExportedFuture::ready(Err(crashed()))))
         .unwrap_or_else(|| ExportedFuture::ready(Err(stopped())))
         .into_raw()
@@ -505,7 +505,7 @@ mod tests {
     struct Numbered(u8, #[expect(dead_code, reason = "only counted")] Arc<()>);
 
     impl Backend for Numbered {
-        fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+        fn call_bus(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
             ExportedFuture::ready(Ok(vec![self.0]))
         }
         fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {

@@ -263,7 +263,7 @@ async fn serve(child: Rc<Child>, socket: UnixStream, mut buffer: FrameBuffer) ->
 impl Child {
     fn handle(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         match frame.kind {
-            Kind::Call => self.call(frame)?,
+            Kind::Call => self.begin_call(frame)?,
             Kind::Subscribe => self.subscribe(frame)?,
             Kind::Cancel => self.cancel(frame.id),
             Kind::Credit => {
@@ -300,7 +300,7 @@ impl Child {
         Caller::new(last.1.clone(), context_within(left).from_origin(origin))
     }
 
-    fn call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
+    fn begin_call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
         let (method, left, client) = (fields.u32()?, fields.u64()?, fields.u64()?);
         let caller = self.caller(fields.text()?, left, client);
@@ -333,7 +333,7 @@ impl Child {
     ) -> Result<tenon_sdk::boundary::OwnedBytes, Failure> {
         let params = (!params.is_empty()).then_some(params);
         let begun = Instant::now();
-        let mut call = self.watch.over(id, || self.instance.call(method, params, caller));
+        let mut call = self.watch.over(id, || self.instance.call_plugin(method, params, caller));
         let mut used = begun.elapsed();
         poll_fn(|task| {
             let begun = Instant::now();

@@ -149,7 +149,7 @@ impl UpstreamBackend {
 }
 
 impl Backend for UpstreamBackend {
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if frame.len() > MAX_QUESTION {
             let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));

@@ -13,6 +13,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tenon_api::messages::{LibraryDetails, ModuleInfo, PluginDetails};
 use tenon_bus::{Bus, CallContext};
 use tenon_host::PluginFolder;
 use tenon_modules::{ModuleOptions, ModuleRegister};
@@ -105,6 +106,21 @@ impl TestModules {
         let answer = |_: tenon_api::messages::GetClientVersion, _: &CallContext| Ok("Tenon/test".to_owned());
         self.bus.handle_read(answer).expect("no other handler");
     }
+}
+
+/// What only a plugin has.
+pub(crate) fn plugin_of(info: &ModuleInfo) -> &PluginDetails {
+    info.plugin().expect("it is a plugin")
+}
+
+/// What is known of a plugin's library.
+pub(crate) fn library_of(info: &ModuleInfo) -> &LibraryDetails {
+    plugin_of(info).library.as_ref().expect("it has been opened")
+}
+
+/// The process of a plugin, while it has one.
+pub(crate) fn process_of(test: &TestModules, name: &str) -> Option<u32> {
+    plugin_of(&test.modules.info(name).expect("it is known")).process
 }
 
 /// The text of a result.

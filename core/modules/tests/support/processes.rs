@@ -45,7 +45,7 @@ pub(crate) fn hostile(test: &TestModules) -> Router {
 }
 
 pub(crate) async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
-    router.call(method, Some(params), &Caller::local()).await.map(text)
+    router.call_method(method, Some(params), &Caller::local()).await.map(text)
 }
 
 /// Calls until the plugin serves again.

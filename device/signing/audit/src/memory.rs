@@ -10,7 +10,7 @@ use crate::{Line, Step, nonces::Nonces};
 /// Entries of a rule's windows. A rule that let more through within its window counts the oldest of them for ever.
 const REMEMBERED_IN_WINDOWS: usize = 100_000;
 /// Longest window of a policy, seconds.
-const LONGEST_WINDOW: u64 = 366 * 86_400;
+const MAX_WINDOW: u64 = 366 * 86_400;
 
 /// Why a guard refuses a signature, whatever the policy says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,7 +104,7 @@ impl Memory {
             None => self.windows.entry(rule.to_owned()).or_default(),
         };
         window.entries.push_back((time, value, fee));
-        while window.entries.front().is_some_and(|(first, ..)| first.saturating_add(LONGEST_WINDOW) < time) {
+        while window.entries.front().is_some_and(|(first, ..)| first.saturating_add(MAX_WINDOW) < time) {
             window.entries.pop_front();
         }
         if window.entries.len() > REMEMBERED_IN_WINDOWS
