@@ -98,6 +98,7 @@ impl ModuleInfo {
 }
 
 /// What only one kind of module has.
+#[allow(clippy::large_enum_variant, reason = "a node has a few dozen modules, most of them plugins")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleDetails {
     /// Of a plugin.
