@@ -49,7 +49,7 @@ fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for lo
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run (45 minutes); ARGS="--parts requests" for a part
 	@scripts/setup.sh test
 	$(CARGO) build --release -p tenon-bench -p tenon-bench-import
-	$(CARGO) bench --no-run -p tenon-host --bench plugin_hop -p tenon-native-consensus --bench native_headers \
+	$(CARGO) bench --no-run -p tenon-modules --bench plugin_hop -p tenon-native-consensus --bench native_headers \
 	    -p tenon-signing-policy --bench decide
 	benches/run.py $(ARGS)
 
@@ -64,7 +64,7 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	@scripts/list-plugins.sh $(TARGET_DIR)/release
 	$(TARGET_DIR)/release/tenon-modules-bench --timed --tenon $(TARGET_DIR)/release/tenon \
 	    --libraries $(TARGET_DIR)/release $(ARGS)
-	$(CARGO) bench -p tenon-host --bench plugin_hop --bench process_hop
+	$(CARGO) bench -p tenon-modules --bench plugin_hop --bench process_hop
 
 lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

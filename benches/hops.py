@@ -8,7 +8,7 @@ NAMES = ("hop without parameters or bus", "hop with a bus read", "hop with a par
 
 def run():
     """Microseconds by bench."""
-    return {name: found["seconds"] * 1e6 for name, found in criterion.run("tenon-host", "plugin_hop", NAMES).items()}
+    return {name: found["seconds"] * 1e6 for name, found in criterion.run("tenon-modules", "plugin_hop", NAMES).items()}
 
 
 def targets(found):

@@ -20,8 +20,11 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     ///
     /// Unknown and not exposed methods alike fail with `-32601 the method X does not exist/is not available`,
     /// and `params` that is neither a list nor `null` with `-32602 non-array args`, in that order.
-    fn call(&self, call: &mut RawCall<'_>, caller: &Caller)
-    -> impl Future<Output = Result<Self::Json, Failure>> + Send;
+    fn serve_call(
+        &self,
+        call: &mut RawCall<'_>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
 
     /// Whether `method` changes no state visible to other calls: in a batch such calls run concurrently, all others
     /// keep their order.
@@ -90,7 +93,7 @@ impl RpcService for tenon_host::Router {
     type Json = tenon_host::JsonBytes;
     type Notifications = tenon_host::PluginStream;
 
-    fn call(
+    fn serve_call(
         &self,
         call: &mut RawCall<'_>,
         caller: &Caller,

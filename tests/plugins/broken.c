@@ -1,4 +1,4 @@
-/* A plugin that breaks the rules of the boundary in the way selected by its compiler flags. For core/host's
+/* A plugin that breaks the rules of the boundary in the way selected by its compiler flags. For core/modules'
  * tests. */
 #include <stdlib.h>
 #include <string.h>

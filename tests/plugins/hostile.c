@@ -1,4 +1,4 @@
-/* A plugin that attacks its process and the node. Load it only in its own process; for core/host's tests. */
+/* A plugin that attacks its process and the node. Load it only in its own process; for core/modules' tests. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -122,7 +122,7 @@ pub enum StoreError {
     /// What is read has no place in the memory of the client for which it is read.
     #[error("{reason}")]
     OutOfMemory {
-        /// Whose memory is used up.
+        /// The client or plugin whose memory is used up.
         reason: String,
     },
     /// The caller has gone, or its time is over.
@@ -363,7 +363,7 @@ pub enum BlockVerdict {
     NotYetDue,
     /// Its parent is not stored.
     ParentUnknown,
-    /// It breaks a rule: whoever made it, or passed it on as verified, is at fault.
+    /// It breaks a rule: its maker, or the peer that passed it on as verified, is at fault.
     Wrong {
         /// The broken rule.
         reason: String,

@@ -434,30 +434,26 @@ fn node_frames(frames: &mut Frames) {
 }
 
 fn module_info() -> ModuleInfo {
-    ModuleInfo {
-        name: "eth".to_owned(),
-        state: ModuleState::Failed,
-        reason: Some("fell over".to_owned()),
+    let library = LibraryDetails {
         namespace: "eth".to_owned(),
         version: "1.0".to_owned(),
         plugin: "tenon-plugin-eth".to_owned(),
         built_with: "rustc".to_owned(),
-        path: "/plugins/eth.so".to_owned(),
         content_hash: "ab".to_owned(),
         isolation: "process".to_owned(),
-        process: Some(7),
-        is_required: true,
+        trust: "vouched".to_owned(),
         wanted: vec![Capability::ReadChain, Capability::Sign],
-        granted: vec![Capability::ReadChain],
-        needs: vec!["net >= 1".to_owned()],
-        needed_by: vec!["token".to_owned()],
         methods: vec!["eth_call".to_owned()],
         subscriptions: vec!["logs".to_owned()],
+    };
+    let details = ModuleDetails::Plugin(PluginDetails {
+        path: "/plugins/eth.so".to_owned(),
+        library: Some(library),
+        process: Some(7),
+        is_required: true,
+        granted: vec![Capability::ReadChain],
         running_calls: 1,
         open_subscriptions: 2,
-        kind: ModuleKind::Actor,
-        summary: "serves".to_owned(),
-        fixed: Some("it is needed".to_owned()),
         limits: ModuleLimits {
             memory: Some(1),
             call_millis: Some(2),
@@ -465,6 +461,15 @@ fn module_info() -> ModuleInfo {
             restarts: Some(4),
             log_lines: Some(5),
         },
+        warnings: vec!["memory is not bounded".to_owned()],
+        storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
+    });
+    ModuleInfo {
+        name: "eth".to_owned(),
+        state: ModuleState::Failed,
+        reason: Some("fell over".to_owned()),
+        needs: vec!["net >= 1".to_owned()],
+        needed_by: vec!["token".to_owned()],
         faults: ModuleFaults {
             restarts: 6,
             last_end: Some("aborted".to_owned()),
@@ -473,11 +478,14 @@ fn module_info() -> ModuleInfo {
             refused_calls: 8,
             omitted_lines: 9,
         },
-        warnings: vec!["memory is not bounded".to_owned()],
-        storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
         until: Some(15),
-        trust: "vouched".to_owned(),
+        details,
     }
+}
+
+fn module_actor() -> ModuleInfo {
+    let details = ActorDetails { summary: "serves".to_owned(), fixed: Some("it is needed".to_owned()) };
+    ModuleInfo { details: ModuleDetails::Actor(details), ..module_info() }
 }
 
 fn module_report() -> ModuleReport {
@@ -531,7 +539,7 @@ fn network_frames(frames: &mut Frames) {
 }
 
 fn module_frames(frames: &mut Frames) {
-    frames.request(ListModules, vec![module_info()]);
+    frames.request(ListModules, vec![module_info(), module_actor()]);
     frames.request(GetModule { name: "eth".to_owned() }, module_info());
     let terms = ModuleTerms { grant: Some(vec![Capability::ReadChain]), is_vouched_for: true };
     let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true, terms };

@@ -1,8 +1,7 @@
 //! Spans of what the node's threads do: reads, jobs of the pool, messages of actors, steps of the write path.
 //!
-//! Off until somebody asks (`debug_startGoTrace`): then a span costs two clocks and a short lock, and before that one
-//! relaxed load. One recording at a time; it ends by itself at its maximum length, so that one that is forgotten takes
-//! bounded memory.
+//! Off by default: a span then costs one relaxed load. During a recording (`debug_startGoTrace`) it costs two clock reads and a
+//! short lock. One recording runs at a time, and ends by itself at its maximum length, which bounds its memory.
 
 use std::{
     cell::Cell,

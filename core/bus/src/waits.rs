@@ -1,8 +1,8 @@
 //! Samples of what threads and tasks wait for: places of the pool, mailboxes, and locks.
 //!
-//! Off until somebody asks (`debug_setBlockProfileRate`, `debug_setMutexProfileFraction`): then a wait costs a clock and
-//! a short lock, and before that one relaxed load. The rates and the way of scaling samples are those of Go's runtime
-//! (`docs/spec/rpc-node.md` 4.5). Places are static, so what is kept is bounded by the program's text.
+//! Off by default: a wait then costs one relaxed load. While sampling is on (`debug_setBlockProfileRate`,
+//! `debug_setMutexProfileFraction`) it costs a clock read and a short lock. Rates and scaling are those of Go's runtime
+//! (`docs/spec/rpc-node.md` 4.5). Places are static, so the number of records is bounded by the program's text.
 
 use std::{
     collections::BTreeMap,

@@ -7,13 +7,13 @@ use tenon_api::{Failure, FailureCode};
 /// Message for a missing result.
 pub(crate) const NO_RESULT: &str = "the plugin gave no result";
 /// Message for a result that cannot go into a response.
-pub(crate) const NOT_JSON: &str = "the plugin gave a result that is not JSON";
+pub const NOT_JSON: &str = "the plugin gave a result that is not JSON";
 /// Message of a panic, which the plugin's side of the boundary catches.
 const CRASHED: &str = "method handler crashed";
 /// Message of a call that timed out.
 const LATE: &str = "request timed out";
 /// Part of every failure of a plugin whose process has ended.
-pub(crate) const PROCESS: &str = ": its process has ended";
+pub const PROCESS_ENDED: &str = ": its process has ended";
 
 /// Whether a failure reports a panic.
 pub(crate) fn is_crash(failure: &Failure) -> bool {
@@ -37,7 +37,7 @@ impl Fault {
     fn of(failure: &Failure) -> Self {
         let Failure { code, message, .. } = failure;
         let is_none = [NO_RESULT, NOT_JSON].contains(&message.as_str());
-        let has_ended = message.starts_with("plugin ") && message.contains(PROCESS);
+        let has_ended = message.starts_with("plugin ") && message.contains(PROCESS_ENDED);
         match *code {
             FailureCode::SERVER if is_crash(failure) => Self::Panic,
             FailureCode::SERVER if is_none || has_ended => Self::Other,

@@ -2,18 +2,7 @@
 
 use std::io;
 
-use crate::{PluginPlan, choices::Choices, elf};
-
-pub use crate::isolation::fuzzing::*;
-
-/// Applies a choices file with this text to the settings' plans. Returns the plans and the text written back; none if
-/// the text is refused.
-pub fn choices(text: &[u8], settled: &[PluginPlan]) -> Option<(Vec<PluginPlan>, Vec<u8>)> {
-    let choices = Choices::decode(text).ok()?;
-    let (mut plans, added) = choices.apply(settled);
-    plans.extend(added);
-    Some((plans, choices.encode().ok()?))
-}
+use crate::elf;
 
 /// A library's file in memory.
 struct Bytes<'a>(&'a [u8]);

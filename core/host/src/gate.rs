@@ -53,7 +53,7 @@ pub(crate) enum Entry {
 
 /// Counts calls and streams, can be held and closed, and notifies when the last one has left.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub struct Gate {
     state: AtomicU64,
     /// Maximum number of calls inside; 0 means no limit.
     most_calls: u64,
@@ -91,28 +91,28 @@ impl Gate {
     }
 
     /// Makes callers wait until [`Gate::release`].
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         self.state.fetch_or(HELD, Ordering::AcqRel);
     }
 
     /// Ends [`Gate::hold`].
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         self.state.fetch_and(!HELD, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
 
     /// Refuses all later callers.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
     /// Number of calls inside.
-    pub(crate) fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         calls_in(self.state.load(Ordering::Acquire))
     }
 
     /// Number of streams inside.
-    pub(crate) fn streams(&self) -> u64 {
+    pub fn streams(&self) -> u64 {
         (self.state.load(Ordering::Acquire) & STREAMS) / STREAM
     }
 
@@ -122,7 +122,7 @@ impl Gate {
     }
 
     /// Waits until no cheap call is inside. Only useful after [`Gate::hold`] or [`Gate::close`].
-    pub(crate) async fn without_cheap_calls(&self) {
+    pub async fn without_cheap_calls(&self) {
         self.wait(|state| state & CALLS == 0).await;
     }
 

@@ -15,7 +15,7 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 use crate::boundary::Backend;
 
 /// Maximum length of a plugin's log line, in bytes.
-pub(crate) const MAX_LINE: usize = 4096;
+pub const MAX_LINE: usize = 4096;
 /// Maximum burst, in seconds of the average rate.
 const BURST: u32 = 4;
 /// Interval of the notices about dropped lines.
@@ -23,7 +23,7 @@ const NOTICE: Duration = Duration::from_secs(5);
 
 /// The rate limiter of one plugin's lines.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     /// Locked for each line of the plugin; nothing awaits under the lock.
     account: Mutex<Account>,
     omitted: AtomicU64,
@@ -42,17 +42,17 @@ struct Account {
 
 impl Journal {
     /// Creates a journal with this average number of lines per second.
-    pub(crate) fn new(lines: u32) -> Self {
+    pub fn new(lines: u32) -> Self {
         Self { account: Mutex::new(Account::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
     }
 
     /// Number of dropped lines.
-    pub(crate) fn omitted(&self) -> u64 {
+    pub fn omitted(&self) -> u64 {
         self.omitted.load(Ordering::Relaxed)
     }
 
     /// Writes a line, or counts it as dropped.
-    pub(crate) fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
+    pub fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
         let (is_written, left_out) = self.account.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
             backend.log(2, &format!("{left_out} lines of the plugin were left out: it writes too many"));
@@ -106,8 +106,8 @@ pub(crate) struct Journaled<B> {
 }
 
 impl<B: Backend> Backend for Journaled<B> {
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        self.backend.call(context, topic, schema, frame)
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+        self.backend.call_bus(context, topic, schema, frame)
     }
 
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {

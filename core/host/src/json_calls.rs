@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 use crate::{Caller, Exposure, Router, router::WeakRouter};
 
 /// Maximum length of a method's name, bytes.
-pub(crate) const MAX_METHOD: usize = 256;
+pub const MAX_METHOD: usize = 256;
 /// Maximum length of the parameters, bytes.
-pub(crate) const MAX_PARAMS: usize = 5 << 20;
+pub const MAX_PARAMS: usize = 5 << 20;
 /// Maximum number of such calls that lead to one another.
 const MAX_DEPTH: u8 = 4;
 /// Maximum number of calls that one plugin makes on its own account at a time. Such a call begins a depth of its own: without
@@ -70,7 +70,7 @@ impl JsonCalls {
 
     /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin asks;
     /// without one it asks on its own account.
-    pub(crate) fn call(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
+    pub(crate) fn call_method(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
             let own_call = if is_own(context) { Some(OwnCall::begin(&self.own_calls)?) } else { None };
             let context = self.context_of(context)?;
@@ -88,7 +88,7 @@ impl JsonCalls {
         ExportedFuture::new(async move {
             let _held = held;
             let params = (!params.is_empty()).then_some(params.as_str());
-            let answer = Router::call(&router, &method, params, &Caller::new(Exposure::all(), context)).await?;
+            let answer = Router::call_method(&router, &method, params, &Caller::new(Exposure::all(), context)).await?;
             let json = answer.as_ref();
             // The answer, and its copy for the plugin, until that is handed over.
             let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2))?;

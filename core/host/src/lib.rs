@@ -1,26 +1,23 @@
-//! Loads namespace plugins as shared libraries and routes calls and subscriptions to them.
+//! Loads namespace plugins from shared libraries, and routes calls and subscriptions to them.
 //!
-//! It owns the loaded libraries, the table from method names to plugins ([`Router`]), the counts of calls and
-//! subscriptions in flight, and the services that plugins may use (bus, events, timers, log, clock, a storage space of
-//! their own), each checked against the plugin's grants.
+//! It owns the checked copies of libraries ([`LibraryCache`]), the boundary behind which their code runs ([`Library`]), the table
+//! from method names to plugins ([`Router`]), a started plugin with its calls and subscriptions in flight
+//! ([`RunningPlugin`]), and the services that plugins may use (bus, events, timers, log, clock, a storage space of their
+//! own), each checked against the plugin's grants. `core/modules` decides which plugins there are.
 //!
 //! Invariants: a call into a plugin runs on the caller's own task, and dropping it cancels it; a plugin is stopped only
 //! after its last call and stream have ended; a library file is loaded from a path that contains the hash of its
-//! content and is never written again; no result is re-serialised. It knows no namespace and no transport, and only
-//! `boundary` contains `unsafe`.
+//! content and is never written again; no result is re-serialised. It knows no namespace, no transport and no process but this
+//! one, and only `boundary` contains `unsafe`.
 
 #![deny(unsafe_code)]
 
-mod actors;
+mod alias;
 #[allow(unsafe_code, reason = "the price of the plugin boundary")]
 mod boundary;
 mod caller;
 mod calls;
-mod choices;
-mod conclusion;
-mod conformance;
 mod elf;
-mod ends;
 mod error;
 mod exposure;
 mod faults;
@@ -28,42 +25,43 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
-mod host;
-mod instance;
-mod isolation;
 mod journal;
+mod json_bytes;
 mod json_calls;
 mod library_cache;
 mod library_file;
-mod life_cycle;
-mod limits;
 mod long_polls;
-mod low_priority;
-mod manifest;
-mod module;
-mod options;
+mod plugin_interface;
+mod plugin_manifest;
 mod raw_call;
 mod router;
 mod running;
 mod space;
-mod start;
 mod stream;
 mod trust;
 
-pub use actors::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+pub use alias::NamespaceAlias;
+pub use boundary::{Backend, BusBackend, Library, LocalCall, LocalPlugin, LocalStream, run_load_cycle};
 pub use caller::Caller;
 pub use calls::CallCounts;
-pub use conformance::{Check, CheckReport, LoadFigures, check_plugin};
 pub use error::HostError;
 pub use exposure::Exposure;
-pub use host::{PluginHost, ShutdownReport, register};
-pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
-pub use library_file::libraries_in;
-pub use life_cycle::AppliedPlan;
-pub use limits::PluginLimits;
-pub use manifest::{Cost, Manifest, Method, Need};
-pub use options::{HostOptions, NamespaceAlias, PluginFolder, PluginPlan};
+pub use faults::{NOT_JSON, PROCESS_ENDED};
+pub use gate::Gate;
+pub use journal::{Journal, MAX_LINE};
+pub use json_bytes::JsonBytes;
+pub use json_calls::{MAX_METHOD, MAX_PARAMS};
+pub use library_cache::{CheckedLibrary, LibraryCache};
+pub use library_file::{
+    Ownership, PluginFolder, Steps, Unpaused, check_owner, find_library, libraries_in, library_name,
+};
+pub use plugin_interface::{
+    OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, context_within, nanos_left,
+};
+pub use plugin_manifest::{Cost, Manifest, Method, Need};
 pub use raw_call::RawCall;
-pub use router::{JsonBytes, Router};
-pub use stream::PluginStream;
-pub use trust::{BUILT_IN_LIST, BuiltIns, VouchedBuilds};
+pub use router::{RouteTable, Router, WeakRouter};
+pub use running::{Drained, RunningPlugin, SHARE_WAIT};
+pub use space::Space;
+pub use stream::{PluginStream, Slot};
+pub use trust::{BUILT_IN_LIST, BuiltIns, Trust, VouchedBuilds};

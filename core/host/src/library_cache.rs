@@ -22,18 +22,18 @@ use crate::{
 
 /// A library whose bytes were checked, with the copy that only this node writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckedLibrary {
+pub struct CheckedLibrary {
     /// The given file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The copy to load. Its name contains the hash.
-    pub(crate) copy: PathBuf,
+    pub copy: PathBuf,
     /// SHA-256 of the bytes, hex.
-    pub(crate) hash: String,
+    pub hash: String,
 }
 
 /// The folder with the copies.
 #[derive(Debug)]
-pub(crate) struct LibraryCache {
+pub struct LibraryCache {
     folder: PathBuf,
     /// Copies whose content was compared with their name, and their file facts at that time. Used by operations;
     /// nothing awaits under the lock.
@@ -44,7 +44,8 @@ pub(crate) struct LibraryCache {
 }
 
 impl LibraryCache {
-    pub(crate) fn new(folder: PathBuf) -> Self {
+    /// The copies in this folder, which is created with the first of them.
+    pub fn new(folder: PathBuf) -> Self {
         Self { folder, known: Mutex::default(), mapped: Mutex::default() }
     }
 
@@ -53,12 +54,12 @@ impl LibraryCache {
     ///
     /// # Errors
     /// [`HostError`] naming the problem with the file. Nothing has been loaded then.
-    pub(crate) fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
+    pub fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
         self.take_by(path, folders, &Unpaused)
     }
 
     /// As [`LibraryCache::take`], with a callback between the steps.
-    pub(crate) fn take_by(
+    pub fn take_by(
         &self,
         path: &Path,
         folders: Option<&[PluginFolder]>,
@@ -105,7 +106,7 @@ impl LibraryCache {
     }
 
     /// Records that this process has mapped a copy.
-    pub(crate) fn note_mapped(&self, copy: &Path) {
+    pub fn note_mapped(&self, copy: &Path) {
         self.mapped().insert(copy.to_owned());
     }
 
@@ -151,14 +152,14 @@ impl LibraryCache {
     }
 
     /// Whether there are other copies than these, as far as is known.
-    pub(crate) fn has_unused(&self, used: &[PathBuf]) -> bool {
+    pub fn has_unused(&self, used: &[PathBuf]) -> bool {
         let mapped = self.mapped();
         self.known().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
     }
 
     /// Removes unused copies; otherwise the folder would grow with every build of a plugin in its own process. Those
     /// that this process has mapped are removed when the next one starts. Blocks.
-    pub(crate) fn remove_unused(&self, used: &[PathBuf]) {
+    pub fn remove_unused(&self, used: &[PathBuf]) {
         let mapped = self.mapped().clone();
         let is_used = |copy: &PathBuf| used.contains(copy) || mapped.contains(copy);
         self.known().retain(|copy, _| is_used(copy));

@@ -18,7 +18,7 @@ use rustix::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::{HostError, PluginFolder, elf};
+use crate::{HostError, elf};
 
 /// Maximum size of a library. Ours have 5 MB, unstripped 60.
 const MAX_BYTES: u64 = 1 << 30;
@@ -31,6 +31,22 @@ const ALL_WRITE: u32 = 0o002;
 /// The infix of this workspace's libraries, after the `lib` prefix.
 const OWN_PREFIX: &str = "tenon_plugin_";
 
+/// A folder from which libraries may be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whether to consider only `libtenon_plugin_NAME.so` in it: the program's own folder has other libraries too.
+    pub has_only_own_names: bool,
+}
+
+impl PluginFolder {
+    /// A folder in which every library is considered.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), has_only_own_names: false }
+    }
+}
+
 /// An opened library file, whose place and owner have been checked.
 pub(crate) struct OpenedLibrary {
     path: PathBuf,
@@ -40,7 +56,7 @@ pub(crate) struct OpenedLibrary {
 
 /// Callbacks between the steps, and the file facts that they see: for tests, and for background operations, which yield
 /// to callers.
-pub(crate) trait Steps {
+pub trait Steps {
     /// Owner and permissions of a file or folder.
     fn ownership(&self, facts: &Metadata) -> Ownership {
         Ownership::of(facts)
@@ -57,7 +73,7 @@ pub(crate) trait Steps {
 }
 
 /// No callbacks: for use when no other work waits.
-pub(crate) struct Unpaused;
+pub struct Unpaused;
 
 impl Steps for Unpaused {}
 
@@ -157,24 +173,26 @@ impl Moment {
 
 /// Who owns a file or folder, and who may write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ownership {
+pub struct Ownership {
     /// Permissions.
-    pub(crate) mode: u32,
+    pub mode: u32,
     /// Number of the user.
-    pub(crate) user: u32,
+    pub user: u32,
     /// Number of the group.
-    pub(crate) group: u32,
-    pub(crate) is_folder: bool,
+    pub group: u32,
+    /// Whether it is a folder.
+    pub is_folder: bool,
 }
 
 impl Ownership {
-    pub(crate) fn of(facts: &Metadata) -> Self {
+    /// As the system tells them.
+    pub fn of(facts: &Metadata) -> Self {
         Self { mode: facts.mode(), user: facts.uid(), group: facts.gid(), is_folder: facts.is_dir() }
     }
 }
 
 /// Checks that only root and the node's user can write a file or folder.
-pub(crate) fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
+pub fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
     let Ownership { mode, user, group, is_folder } = facts;
     let (own_user, own_group) = (geteuid().as_raw(), getegid().as_raw());
     if user != 0 && user != own_user {
@@ -215,14 +233,14 @@ pub(crate) fn own_name(path: &Path) -> Option<&str> {
 }
 
 /// The module name of a library: `eth` for `libtenon_plugin_eth.so`, `libeth.so` and `eth.so`.
-pub(crate) fn library_name(path: &Path) -> Option<&str> {
+pub fn library_name(path: &Path) -> Option<&str> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".so")?;
     let stem = stem.strip_prefix("lib").unwrap_or(stem);
     Some(stem.strip_prefix(OWN_PREFIX).unwrap_or(stem))
 }
 
 /// Finds a library by name: the first match in the folders.
-pub(crate) fn find(name: &str, folders: &[PluginFolder]) -> Option<PathBuf> {
+pub fn find_library(name: &str, folders: &[PluginFolder]) -> Option<PathBuf> {
     folders.iter().find_map(|folder| {
         let own = format!("lib{OWN_PREFIX}{name}.so");
         let others = [format!("lib{name}.so"), format!("{name}.so")];

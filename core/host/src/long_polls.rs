@@ -1,8 +1,8 @@
 //! Polls in which a plugin reads a large reply and writes its answer: tens of milliseconds for some megabytes.
 //!
-//! On the threads that serve connections they would stand before every other client's request. They run beside them: the
-//! runtime moves the thread's other tasks to another thread, and the system shares the processor among threads. As many
-//! run at once as there are processors, because each holds its answer several times.
+//! On the threads that serve connections they would delay every other client's request. So the runtime first moves the
+//! thread's other tasks to another thread, and the system shares the processors among the threads. At most one runs per
+//! processor, because each holds several copies of its answer.
 
 use std::{future::poll_fn, sync::Arc, task::Poll, thread};
 
@@ -14,12 +14,12 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::instance::PluginCall;
+use crate::plugin_interface::PluginCall;
 
-/// A reply of so many bytes is large: to read it and to write it as JSON takes about a millisecond.
+/// Minimum size of a large reply, in bytes: reading it and writing it as JSON takes about a millisecond.
 pub(crate) const LARGE_REPLY: usize = 128 << 10;
 
-/// The places of polls that take long. Clones share them.
+/// Permits for polls that take long. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct LongPolls(Arc<Semaphore>);
 
@@ -40,7 +40,7 @@ impl LongPolls {
             if let Some(answer) = polled.await {
                 return answer;
             }
-            // Closed never.
+            // Never closed, so this cannot fail.
             let _place = self.0.acquire().await;
             let polled = poll_fn(|task| Poll::Ready(beside_connections(|| call.poll_reply(task))));
             if let Poll::Ready(answer) = polled.await {

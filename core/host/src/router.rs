@@ -17,25 +17,25 @@ use foldhash::fast::FixedState;
 use tenon_api::{
     Failure, FailureCode,
     abi::AHEAD_SUFFIX,
-    messages::{NamespaceInfo, NamespaceVersion},
+    messages::{ModuleLimits, NamespaceInfo, NamespaceVersion},
 };
 use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Transport};
-use tenon_sdk::boundary::OwnedBytes;
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
-    calls::{CallBook, CallCounts, MethodCalls},
+    calls::{CallBook, CallCounts},
     exposure::TableNumber,
-    faults::NO_RESULT,
     gate::{Entry, Kind},
+    json_bytes::JsonBytes,
     long_polls::LongPolls,
+    plugin_interface::PluginInstance,
     raw_call::RawCall,
-    running::{Running, Ticket},
+    running::{RunningPlugin, Ticket},
     stream::SubscriptionRequest,
 };
 
 struct Route {
-    plugin: Arc<Running>,
+    plugin: Arc<RunningPlugin>,
     index: u32,
     cost: Cost,
     only_reads: bool,
@@ -49,7 +49,7 @@ struct Route {
 }
 
 impl Route {
-    fn new(plugin: &Arc<Running>, index: u32, method: &Method, own_name: &str) -> Self {
+    fn new(plugin: &Arc<RunningPlugin>, index: u32, method: &Method, own_name: &str) -> Self {
         let Method { cost, only_reads, takes_secrets, .. } = *method;
         let is_ahead = |other: &Method| other.is_ahead && other.name.strip_suffix(AHEAD_SUFFIX) == Some(&method.name);
         let ahead = (0..).zip(&plugin.manifest.methods).find(|(_, other)| is_ahead(other)).map(|(index, _)| index);
@@ -67,7 +67,7 @@ impl Route {
 }
 
 /// The methods that clients may call, with their numbers.
-fn served_methods(plugin: &Running) -> impl Iterator<Item = (u32, &Method)> {
+fn served_methods(plugin: &RunningPlugin) -> impl Iterator<Item = (u32, &Method)> {
     (0..).zip(&plugin.manifest.methods).filter(|(_, method)| !method.is_ahead)
 }
 
@@ -76,17 +76,17 @@ enum Entered {
     /// Entered; the method's number and cost.
     At(Ticket, u32, Cost),
     /// The plugin is being replaced.
-    Held(Arc<Running>),
+    Held(Arc<RunningPlugin>),
 }
 
 /// Immutable; replaced as a whole.
-pub(crate) struct RouteTable {
+pub struct RouteTable {
     number: TableNumber,
     /// Clients cannot choose its keys, so a predictable hash is safe.
     methods: HashMap<Box<str>, Route, FixedState>,
-    namespaces: BTreeMap<String, Arc<Running>>,
+    namespaces: BTreeMap<String, Arc<RunningPlugin>>,
     /// The same plugins by other names of their namespaces.
-    aliases: BTreeMap<String, Arc<Running>>,
+    aliases: BTreeMap<String, Arc<RunningPlugin>>,
 }
 
 impl Default for RouteTable {
@@ -98,7 +98,7 @@ impl Default for RouteTable {
 
 impl RouteTable {
     /// The routes of these plugins. The names of methods begin with their namespace, and no two plugins serve one.
-    pub(crate) fn of<'a>(plugins: impl IntoIterator<Item = &'a Arc<Running>>) -> Self {
+    pub fn of<'a>(plugins: impl IntoIterator<Item = &'a Arc<RunningPlugin>>) -> Self {
         let mut table = Self::default();
         for plugin in plugins {
             for (index, method) in served_methods(plugin) {
@@ -152,13 +152,13 @@ impl RouteTable {
     }
 
     /// The other names of a plugin's namespace.
-    fn aliases_of(&self, plugin: &Arc<Running>) -> Vec<String> {
+    fn aliases_of(&self, plugin: &Arc<RunningPlugin>) -> Vec<String> {
         let own = self.aliases.iter().filter(|(_, served)| Arc::ptr_eq(served, plugin));
         own.map(|(name, _)| name.clone()).collect()
     }
 
     /// Whether a caller is refused every subscription of a plugin, under any of its names.
-    fn refuses_subscriptions(&self, plugin: &Arc<Running>, caller: &Caller) -> bool {
+    fn refuses_subscriptions(&self, plugin: &Arc<RunningPlugin>, caller: &Caller) -> bool {
         caller.exposure.refuses_some()
             && self
                 .aliases_of(plugin)
@@ -191,7 +191,7 @@ pub struct Router {
 
 /// A [`Router`] that does not keep its routes alive.
 #[derive(Clone)]
-pub(crate) struct WeakRouter(Weak<Inner>);
+pub struct WeakRouter(Weak<Inner>);
 
 impl WeakRouter {
     /// The router; `None` once it is gone.
@@ -202,16 +202,12 @@ impl WeakRouter {
 
 impl Router {
     /// For plugins, which the routes own.
-    pub(crate) fn downgrade(&self) -> WeakRouter {
+    pub fn downgrade(&self) -> WeakRouter {
         WeakRouter(Arc::downgrade(&self.inner))
     }
 
-    pub(crate) fn new(
-        slow_calls: usize,
-        slow_queue: usize,
-        aliases: Vec<NamespaceAlias>,
-        unserved: Vec<String>,
-    ) -> Self {
+    /// A router without plugins. A plugin runs at most `slow_calls` slow calls at a time, and `slow_queue` more wait.
+    pub fn new(slow_calls: usize, slow_queue: usize, aliases: Vec<NamespaceAlias>, unserved: Vec<String>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 routes: ArcSwap::default(),
@@ -233,7 +229,8 @@ impl Router {
         }
     }
 
-    pub(crate) fn replace(&self, mut routes: RouteTable) {
+    /// Replaces all routes at once. Calls that have found their plugin are not affected.
+    pub fn replace(&self, mut routes: RouteTable) {
         self.inner.unserved.iter().for_each(|namespace| routes.withhold(namespace));
         self.inner.aliases.iter().for_each(|alias| routes.add_alias(alias));
         routes.number_routes();
@@ -250,14 +247,14 @@ impl Router {
     /// # Errors
     /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
     /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
-    pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
+    pub async fn call_method(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
         self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
 
-    /// As [`Router::call`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
+    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
     ///
     /// # Errors
-    /// As [`Router::call`].
+    /// As [`Router::call_method`].
     pub async fn call_raw(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
         // Everything that waits is boxed where it begins. Timers and queues inside this future would make it ten times
         // as large, and futures of fast methods are moved more often than polled.
@@ -291,7 +288,7 @@ impl Router {
     /// Calls a method of an entered plugin.
     async fn run(
         &self,
-        plugin: &Running,
+        plugin: &RunningPlugin,
         index: u32,
         cost: Cost,
         raw: &mut RawCall<'_>,
@@ -311,7 +308,7 @@ impl Router {
                 })
             }
         };
-        let mut call = plugin.instance.call(index, raw.params(), caller);
+        let mut call = plugin.instance.call_plugin(index, raw.params(), caller);
         // The call may wait for long, and no longer needs its text.
         raw.release();
         // A fast method is ready on its first poll: no timer is created for it.
@@ -388,7 +385,7 @@ impl Router {
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));
-        let call = ticket.plugin.instance.call(index, Some(&params), caller);
+        let call = ticket.plugin.instance.call_plugin(index, Some(&params), caller);
         let answer = ticket.plugin.unless_cancelled(before(caller.context.deadline(), call)).await;
         if let Ok(Err(failure)) | Err(failure) | Ok(Ok(Err(failure))) = answer {
             tracing::debug!(method, error = failure.message, "calls of a batch were not prepared");
@@ -412,7 +409,7 @@ impl Router {
     /// given.
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
         let routes = self.inner.routes.load();
-        let info_of = |plugin: &Arc<Running>| {
+        let info_of = |plugin: &Arc<RunningPlugin>| {
             let mut info = plugin.manifest.namespace_info(routes.aliases_of(plugin));
             info.methods.retain(|method| routes.methods.contains_key(method.name.as_str()));
             info
@@ -423,7 +420,7 @@ impl Router {
     /// The namespaces' versions, sorted by name.
     pub fn versions(&self) -> Vec<NamespaceVersion> {
         let routes = self.inner.routes.load();
-        let version_of = |plugin: &Arc<Running>| NamespaceVersion {
+        let version_of = |plugin: &Arc<RunningPlugin>| NamespaceVersion {
             namespace: plugin.manifest.namespace.clone(),
             version: plugin.manifest.version.clone(),
             aliases: routes.aliases_of(plugin),
@@ -453,9 +450,17 @@ impl Router {
         queues.map(|queue| queue.counts().2).sum()
     }
 
-    /// The call counters of a plugin.
-    pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
-        self.inner.calls.places(manifest)
+    /// A started plugin whose calls this router counts. [`Router::replace`] routes to it.
+    pub fn running_plugin(
+        &self,
+        name: String,
+        manifest: Manifest,
+        instance: Box<dyn PluginInstance>,
+        limits: ModuleLimits,
+        warnings: Vec<String>,
+    ) -> Arc<RunningPlugin> {
+        let calls = self.inner.calls.places(&manifest);
+        Arc::new(RunningPlugin::new(name, manifest, instance, calls, limits, warnings))
     }
 
     /// Finds the route of a method and enters its plugin.
@@ -483,7 +488,7 @@ impl Router {
     /// Waits while the plugin is being replaced, then enters the new one.
     async fn enter_later(
         &self,
-        mut held: Arc<Running>,
+        mut held: Arc<RunningPlugin>,
         method: &str,
         caller: &Caller,
     ) -> Result<(Ticket, u32, Cost), Failure> {
@@ -530,7 +535,7 @@ impl Router {
 
     /// Waits for the turn of a slow call. Each plugin has its own places, shared fairly by its callers: one whose calls
     /// do not end blocks no other.
-    async fn slow_place(&self, plugin: &Running, caller: &Caller) -> Result<Place, Failure> {
+    async fn slow_place(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<Place, Failure> {
         let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
         let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
         plugin.unless_cancelled(queue.enter(share, deadline)).await?.map_err(|reason| {
@@ -580,25 +585,5 @@ async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
         Some(deadline) => {
             tokio::time::timeout_at(deadline.into(), work).await.map_err(|_| Failure::limit("request timed out"))
         }
-    }
-}
-
-/// A result: finished JSON in the plugin's own buffer, freed by the plugin when this is dropped.
-#[derive(Debug)]
-pub struct JsonBytes(OwnedBytes);
-
-impl JsonBytes {
-    pub(crate) fn new(bytes: OwnedBytes, namespace: &str) -> Result<Self, Failure> {
-        if bytes.as_ref().is_empty() {
-            tracing::error!(namespace, "plugin answered with nothing where JSON was due");
-            return Err(Failure::server(NO_RESULT));
-        }
-        Ok(Self(bytes))
-    }
-}
-
-impl AsRef<[u8]> for JsonBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_ref()
     }
 }

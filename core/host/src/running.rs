@@ -23,14 +23,14 @@ use crate::{
     calls::MethodCalls,
     faults::{Fault, Faults},
     gate::{Entry, Gate, Kind},
-    instance::PluginInstance,
+    plugin_interface::PluginInstance,
     stream::Slot,
 };
 
 /// Polling interval for a plugin whose last call has just ended, before it is stopped.
 const STOP_POLL: Duration = Duration::from_millis(1);
 /// Time limit for the last share of a drained instance to be dropped.
-pub(crate) const SHARE_WAIT: Duration = Duration::from_secs(5);
+pub const SHARE_WAIT: Duration = Duration::from_secs(5);
 /// Time limit for cancelled calls to end. Only code that neither answers nor yields takes longer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 
@@ -40,22 +40,25 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// A started plugin. Every caller owns a share; it is stopped when the last share is dropped.
-pub(crate) struct Running {
+pub struct RunningPlugin {
     /// Its name in the host, which may differ from the one in its manifest.
-    pub(crate) name: String,
-    pub(crate) manifest: Manifest,
-    pub(crate) instance: Box<dyn PluginInstance>,
+    pub name: String,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its code.
+    pub instance: Box<dyn PluginInstance>,
     /// Call counters of its methods, in their order.
     pub(crate) calls: Box<[Arc<MethodCalls>]>,
-    pub(crate) gate: Gate,
+    /// Counts its calls and streams, and refuses or delays new ones.
+    pub gate: Gate,
     /// The queue of its slow calls, created by the first of them.
     pub(crate) slow: OnceLock<FairQueue>,
     /// Its fault counts.
     pub(crate) faults: Faults,
     /// The limits that apply to it.
-    pub(crate) limits: ModuleLimits,
+    pub limits: ModuleLimits,
     /// Protections of the node that are not in force.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// Set to the reason once running calls must end.
     cancelled: watch::Sender<Option<Failure>>,
     /// Its subscriptions, some of which may have ended. Locked when one opens and by the life cycle; nothing awaits
@@ -67,14 +70,14 @@ pub(crate) struct Running {
 
 /// Result of draining a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drained {
+pub struct Drained {
     /// Calls that were cancelled at the end of the grace period.
-    pub(crate) cancelled: u64,
+    pub cancelled: u64,
     /// Calls that did not end even then. The plugin is stopped when they do.
-    pub(crate) abandoned: u64,
+    pub abandoned: u64,
 }
 
-impl Running {
+impl RunningPlugin {
     pub(crate) fn new(
         name: String,
         manifest: Manifest,
@@ -137,7 +140,7 @@ impl Running {
     }
 
     /// Its fault counts.
-    pub(crate) fn faults(&self) -> ModuleFaults {
+    pub fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             failed_calls: self.faults.failed(),
             // Panics reported to it by the node are the node's own.
@@ -148,7 +151,7 @@ impl Running {
     }
 
     /// Registers a subscription.
-    pub(crate) fn add_slot(&self, slot: &Arc<Slot>) {
+    pub fn add_slot(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() == slots.capacity() {
             slots.retain(|slot| slot.strong_count() > 0);
@@ -157,13 +160,13 @@ impl Running {
     }
 
     /// The open subscriptions.
-    pub(crate) fn open_slots(&self) -> Vec<Arc<Slot>> {
+    pub fn open_slots(&self) -> Vec<Arc<Slot>> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
     }
 
-    /// Starts polling the plugin's background work. Its task owns a share until [`Running::end_background`].
-    pub(crate) fn begin_background(self: &Arc<Self>) {
+    /// Starts polling the plugin's background work. Its task owns a share until [`RunningPlugin::end_background`].
+    pub fn begin_background(self: &Arc<Self>) {
         if !self.manifest.has_background {
             return;
         }
@@ -176,14 +179,14 @@ impl Running {
     }
 
     /// Stops the plugin's background work at its next wait.
-    pub(crate) fn end_background(&self) {
+    pub fn end_background(&self) {
         if let Some(task) = self.background.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
     }
 
     /// Refuses new calls and closes the subscriptions with a notice. Returns the number of subscriptions.
-    pub(crate) fn close(&self, notice: &str) -> u64 {
+    pub fn close(&self, notice: &str) -> u64 {
         self.end_background();
         self.gate.close();
         let slots = self.open_slots();
@@ -194,7 +197,7 @@ impl Running {
     }
 
     /// Waits until all calls and streams have ended; after the grace period, cancels the rest with `reason`.
-    pub(crate) async fn drain(&self, deadline: Instant, reason: &str) -> Drained {
+    pub async fn drain(&self, deadline: Instant, reason: &str) -> Drained {
         let mut outcome = Drained::default();
         if timeout_at(deadline, self.gate.drained()).await.is_ok() {
             return outcome;
@@ -209,7 +212,7 @@ impl Running {
 
     /// Stops a closed plugin once no other share of it is left. Returns false if there still is one at the deadline;
     /// then dropping the last one stops it.
-    pub(crate) async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
+    pub async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
         loop {
             // A look-up that has just been refused entry may hold a share briefly.
@@ -229,7 +232,7 @@ impl Running {
 
 /// Runs a plugin's background work until it reports that there is no more. Restarts it after an error, with a pause
 /// that grows with successive errors.
-async fn work_in_background(running: Arc<Running>) {
+async fn work_in_background(running: Arc<RunningPlugin>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Instant::now();
@@ -246,12 +249,12 @@ async fn work_in_background(running: Arc<Running>) {
 
 /// One call or stream in flight. On drop it leaves the gate before it drops its share.
 pub(crate) struct Ticket {
-    pub(crate) plugin: Arc<Running>,
+    pub(crate) plugin: Arc<RunningPlugin>,
     kind: Kind,
 }
 
 impl Ticket {
-    pub(crate) fn take(plugin: &Arc<Running>, kind: Kind) -> Result<Self, Entry> {
+    pub(crate) fn take(plugin: &Arc<RunningPlugin>, kind: Kind) -> Result<Self, Entry> {
         match plugin.gate.enter(kind) {
             Entry::Inside => Ok(Self { plugin: Arc::clone(plugin), kind }),
             refused => Err(refused),

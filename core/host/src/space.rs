@@ -5,16 +5,14 @@ use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 use tenon_api::{
-    Capability, Failure, PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
-    messages::{CommitRecords, GetRecords, GetSpaceUsage, ModuleInfo, PurgeSpace, ScanRecords, SpaceUsage},
+    Failure, PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
+    messages::{CommitRecords, GetRecords, GetSpaceUsage, ScanRecords, SpaceUsage},
 };
 use tenon_sdk::boundary::ExportedFuture;
 
-use crate::{HostError, PluginHost};
-
 /// The space of one plugin.
 #[derive(Clone)]
-pub(crate) struct Space {
+pub struct Space {
     /// The name of its module, chosen by the operator: the name in the library's manifest is not used.
     name: Arc<str>,
     limits: SpaceLimits,
@@ -23,7 +21,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(name: &str, limits: SpaceLimits, spaces: Option<&Arc<dyn PluginSpaces>>) -> Self {
+    /// The space of the module `name`. None in `spaces`: this node keeps none.
+    pub fn new(name: &str, limits: SpaceLimits, spaces: Option<&Arc<dyn PluginSpaces>>) -> Self {
         Self { name: name.into(), limits, spaces: spaces.map(Arc::downgrade) }
     }
 
@@ -42,7 +41,11 @@ impl Space {
         Some(ExportedFuture::ready(answer))
     }
 
-    fn spaces(&self) -> Result<Arc<dyn PluginSpaces>, Failure> {
+    /// The storage of all plugins.
+    ///
+    /// # Errors
+    /// If this node keeps none.
+    pub fn spaces(&self) -> Result<Arc<dyn PluginSpaces>, Failure> {
         let spaces = self.spaces.as_ref().and_then(Weak::upgrade);
         spaces.ok_or_else(|| Failure::server("this node keeps no storage for plugins"))
     }
@@ -76,36 +79,4 @@ impl Space {
 
 fn coding(error: codec::CodecError) -> Failure {
     Failure::server(error.to_string())
-}
-
-impl PluginHost {
-    /// Adds the storage use of modules that may store something, or have stored something. Reads the database.
-    pub(crate) fn with_storage(&self, info: ModuleInfo, limits: Option<SpaceLimits>) -> ModuleInfo {
-        let limits = limits.unwrap_or(self.options.space_limits);
-        let usage = self.options.spaces.as_ref().and_then(|spaces| {
-            let usage = spaces.usage(&info.name);
-            usage.inspect_err(|error| tracing::warn!(module = info.name, %error, "what it stores is not known")).ok()
-        });
-        let may_store = info.granted.contains(&Capability::Storage);
-        let shown = usage.filter(|(records, _)| may_store || *records > 0);
-        ModuleInfo { storage: shown.map(|(records, bytes)| SpaceUsage::of(records, bytes, limits)), ..info }
-    }
-
-    /// Removes everything that a module has stored, and returns its former use. Blocks.
-    ///
-    /// # Errors
-    /// [`HostError::WrongState`] while it is enabled, [`HostError::Space`] if there is no storage or it fails.
-    pub fn purge_space(&self, request: &PurgeSpace) -> Result<SpaceUsage, HostError> {
-        let name = request.module.as_str();
-        let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
-        if self.modules().by_name.get(name).is_some_and(|module| module.running().is_some()) {
-            let problem = "is enabled; disable or unload it before its storage is removed".to_owned();
-            return Err(HostError::WrongState { name: name.to_owned(), problem });
-        }
-        let failed = |failure| HostError::Space { name: name.to_owned(), failure };
-        let space = Space::new(name, self.options.space_limits, self.options.spaces.as_ref());
-        let purged = space.spaces().and_then(|spaces| spaces.purge(name).map_err(Failure::from)).map_err(failed)?;
-        tracing::info!(module = name, records = purged.0, bytes = purged.1, "storage of a module removed");
-        Ok(SpaceUsage::of(purged.0, purged.1, self.options.space_limits))
-    }
 }

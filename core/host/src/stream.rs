@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     Caller, JsonBytes,
     gate::Kind,
-    instance::PluginItems,
-    running::{Running, Ticket},
+    plugin_interface::PluginItems,
+    running::{RunningPlugin, Ticket},
 };
 
 /// Maximum items that a replaced instance leaves behind for a slow client. Events wait on the bus in hundreds.
@@ -48,7 +48,7 @@ pub(crate) struct SubscriptionRequest {
 }
 
 /// An open subscription, shared by its reader and the life cycle of its plugin.
-pub(crate) struct Slot {
+pub struct Slot {
     request: SubscriptionRequest,
     /// Held while the plugin's side is polled, for as long as the plugin's code takes; the life cycle only tries to
     /// lock it. Nothing awaits under it.
@@ -88,7 +88,7 @@ impl Slot {
     }
 
     /// Drops the plugin's side immediately. The reader receives `notice`.
-    pub(crate) fn close(&self, notice: Failure) {
+    pub fn close(&self, notice: Failure) {
         if self.notice.set(notice).is_err() {
             return;
         }
@@ -102,7 +102,7 @@ impl Slot {
     ///
     /// # Errors
     /// Why the other instance refuses it; nothing has changed then.
-    pub(crate) async fn open_next(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
+    pub async fn open_next(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
         self.set_noting(true, deadline).await?;
         let opened = self.open_noted(plugin, deadline).await;
         if opened.is_err() {
@@ -120,7 +120,7 @@ impl Slot {
         Ok(())
     }
 
-    async fn open_noted(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
+    async fn open_noted(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
         let SubscriptionRequest { kind, params, caller, .. } = &self.request;
         let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
         let (index, _) = kinds
@@ -161,7 +161,7 @@ impl Slot {
 
     /// Collects the remaining items of the present instance, until it ends or the deadline passes; then the next one
     /// takes over.
-    pub(crate) async fn finish_current(&self, deadline: Instant) {
+    pub async fn finish_current(&self, deadline: Instant) {
         let ended = poll_fn(|task| {
             let Some(mut parts) = self.try_lock() else {
                 // Its reader is polling it; try again.

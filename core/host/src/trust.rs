@@ -27,7 +27,7 @@ const HASH: usize = 64;
 
 /// The trust in a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Built with this node: its hash is in [`BUILT_IN_LIST`].
     BuiltIn,
     /// The operator vouches for it.
@@ -38,7 +38,7 @@ pub(crate) enum Trust {
 
 impl Trust {
     /// Its name in `moduleInfo`.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
             Self::Vouched => "vouched",
@@ -101,12 +101,12 @@ impl BuiltIns {
     }
 
     /// Whether a build is one of them.
-    pub(crate) fn has(&self, hash: &str) -> bool {
+    pub fn has(&self, hash: &str) -> bool {
         self.names.contains_key(hash)
     }
 
     /// Whether a namespace is one of theirs. They are named after their namespaces, in lower case.
-    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+    pub fn has_namespace(&self, namespace: &str) -> bool {
         self.names.values().any(|known| known.eq_ignore_ascii_case(namespace))
     }
 
@@ -144,7 +144,8 @@ impl VouchedBuilds {
         hashes.into_iter().map(hash).collect::<Result<_, _>>().map(Self)
     }
 
-    pub(crate) fn has(&self, hash: &str) -> bool {
+    /// Whether it names the build with this hash.
+    pub fn has(&self, hash: &str) -> bool {
         self.0.contains(hash)
     }
 }

@@ -12,7 +12,7 @@ use tenon_device_transport::hid::NativeHid;
 use tenon_device_transport::webusb::NativeUsb;
 use tenon_device_transport::{HidTransport, Transport, UdpTransport, WebUsbTransport};
 use tenon_device_wallets::DeviceWallets;
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::Supervisor;
 use tokio::runtime::Handle;
 

@@ -11,8 +11,9 @@ use tenon_api::Failure;
 use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_config::{NamespaceNames, Settings};
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginHost, Router};
+use tenon_host::Router;
 use tenon_ipc::Servers;
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, ModuleRegister};
 
 use crate::endpoints::Announcer;
 use crate::exit::Stop;
@@ -264,7 +265,7 @@ impl FrontEnds {
     }
 
     /// Starts a front-end on request, through the host like every module.
-    async fn start_as_asked(&self, host: &Weak<PluginHost>, request: StartFrontEnd) -> Result<(), Failure> {
+    async fn start_as_asked(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), Failure> {
         let front_end = request.front_end;
         let settings = self.live().asked(&request)?;
         let _asking = self.asking.lock().await;
@@ -320,7 +321,11 @@ async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u6
 ///
 /// # Errors
 /// [`RegisterError`] when another module answers it already.
-pub(crate) fn register(bus: &Bus, host: &Arc<PluginHost>, front_ends: &Arc<FrontEnds>) -> Result<(), RegisterError> {
+pub(crate) fn register(
+    bus: &Bus,
+    host: &Arc<ModuleRegister>,
+    front_ends: &Arc<FrontEnds>,
+) -> Result<(), RegisterError> {
     let of_exposure = Arc::clone(front_ends);
     bus.handle(move |request: SetExposure, _: CallContext| {
         let front_ends = Arc::clone(&of_exposure);

@@ -20,7 +20,7 @@ use tenon_api::{
 };
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
 use tenon_txpool::{Pool, Source};
 use tokio::task::JoinHandle;

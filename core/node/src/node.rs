@@ -16,11 +16,11 @@ use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_device_wallets::DeviceWallets;
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
-use tenon_host::{
-    ActorModule, ActorStage, BuiltIns, HostError, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router,
-};
+use tenon_host::{BuiltIns, NamespaceAlias, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
+use tenon_isolation::IsolationOptions;
 use tenon_metrics::CountedWriter;
+use tenon_modules::{ActorModule, ActorStage, ModuleError, ModuleOptions, ModuleRegister};
 use tenon_native_consensus::queries;
 use tenon_native_pool::NativePolicy;
 use tenon_native_voting::Voting;
@@ -104,7 +104,7 @@ pub(crate) struct Node {
     grace: Duration,
     plugin_grace: Duration,
     servers: Arc<Servers<Router>>,
-    plugins: Arc<PluginHost>,
+    plugins: Arc<ModuleRegister>,
     reloader: Reloader,
     health: Arc<Health>,
     tasks: JoinSet<()>,
@@ -395,7 +395,7 @@ fn open_pool(
 
 /// The parts of the node that are modules, in the order in which they start.
 fn add_actors(
-    host: &PluginHost,
+    host: &ModuleRegister,
     role: Role,
     (bus, supervisor): (&Bus, &Arc<Supervisor>),
     chain: &OpenedChain,
@@ -443,7 +443,7 @@ fn add_actors(
 
 /// The front-ends and the metrics as modules: known before the plugins, started after them.
 fn add_entrances(
-    host: &Arc<PluginHost>,
+    host: &Arc<ModuleRegister>,
     settings: &Settings,
     is_confined: bool,
     names: NamespaceNames,
@@ -473,10 +473,10 @@ fn plugin_host(
     settings: &Settings,
     memory: &MemoryBudget,
     chain: &OpenedChain,
-) -> Result<Arc<PluginHost>, Stop> {
-    let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
+) -> Result<Arc<ModuleRegister>, Stop> {
+    let mut options = ModuleOptions::new(settings.node.datadir.join("plugins"));
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
-        options.slow_calls = HostOptions::slow_calls_for(threads);
+        options.slow_calls = ModuleOptions::slow_calls_for(threads);
     }
     options.memory = memory.clone();
     options.slow_queue = settings.rpc.queue as usize;
@@ -502,22 +502,22 @@ fn plugin_host(
         options.unserved = vec![NATIVE_NAMESPACE.to_owned()];
     }
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
-    let host = PluginHost::new(bus.clone(), options);
-    tenon_host::register(bus, &host)?;
+    let host = ModuleRegister::new(bus.clone(), options);
+    tenon_modules::register(bus, &host)?;
     Ok(host)
 }
 
 /// Starts every plugin that is found and enabled. One that can't be started is recorded as failed, and does not prevent
 /// the others from being served, unless it is required.
-fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
+fn start_plugins(host: &ModuleRegister, settings: &Settings) -> Result<(), Stop> {
     let plans = plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     host.start(&plans).map(drop).map_err(refusal_of_modules)
 }
 
 /// Why modules keep the node from starting.
-fn refusal_of_modules(error: HostError) -> Stop {
+fn refusal_of_modules(error: ModuleError) -> Stop {
     match error {
-        HostError::Choices { .. } => Stop::DataFolder(error.to_string()),
+        ModuleError::Choices { .. } => Stop::DataFolder(error.to_string()),
         other => Stop::failure(other),
     }
 }

@@ -9,7 +9,7 @@ use tenon_api::Failure;
 use tenon_api::messages::ModuleFaults;
 use tenon_chain::native_bootnodes;
 use tenon_config::Settings;
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_network_discovery::Networks;
 use tenon_network_identity::Enode;
 use tenon_network_service::{Network, NetworkPorts, NetworkSettings};

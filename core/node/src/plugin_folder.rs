@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tenon_api::{Capability, SpaceLimits};
 use tenon_config::{PluginEntry, Settings};
-use tenon_host::{
-    BUILT_IN_LIST, BuiltIns, Isolation, PluginFolder, PluginLimits, PluginPlan, VouchedBuilds, libraries_in,
-};
+use tenon_host::{BUILT_IN_LIST, BuiltIns, PluginFolder, VouchedBuilds, libraries_in};
+use tenon_isolation::{Isolation, PluginLimits};
+use tenon_modules::PluginPlan;
 
 use crate::exit::Stop;
 

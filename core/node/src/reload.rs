@@ -10,7 +10,7 @@ use tenon_api::Failure;
 use tenon_api::messages::{ChangedSetting, ModuleFailure, ReloadSettings, SettingsReport};
 use tenon_bus::{Bus, RegisterError};
 use tenon_config::{Settings, Value, all_settings};
-use tenon_host::{AppliedPlan, PluginHost};
+use tenon_modules::{AppliedPlan, ModuleRegister};
 
 use crate::exit::Stop;
 use crate::front_end_modules::FrontEnds;
@@ -45,12 +45,12 @@ impl fmt::Debug for SettingsSource {
 #[derive(Clone)]
 pub(crate) struct Reloader {
     source: SettingsSource,
-    plugins: Arc<PluginHost>,
+    plugins: Arc<ModuleRegister>,
     front_ends: Arc<FrontEnds>,
 }
 
 impl Reloader {
-    pub(crate) const fn new(source: SettingsSource, plugins: Arc<PluginHost>, front_ends: Arc<FrontEnds>) -> Self {
+    pub(crate) const fn new(source: SettingsSource, plugins: Arc<ModuleRegister>, front_ends: Arc<FrontEnds>) -> Self {
         Self { source, plugins, front_ends }
     }
 

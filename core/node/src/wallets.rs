@@ -14,7 +14,7 @@ use tenon_api::{Failure, Request as _, Topic};
 use tenon_bus::{Bus, CallContext};
 use tenon_config::Settings;
 use tenon_device_wallets::DeviceWallets;
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_signing_wallet::{Endpoint, ServiceWallet};
 use tokio::task::JoinHandle;
 

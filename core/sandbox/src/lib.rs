@@ -1,5 +1,5 @@
-//! What a process gives up: a child of the node before it runs code that is not trusted (a plugin's library, or a
-//! tracer's script), and the signing service before it listens to clients.
+//! Removes permissions from a process: from a child of the node before it runs code that is not trusted (a plugin's library,
+//! or a tracer's script), and from the signing service before it listens to clients.
 //!
 //! It owns the list of permitted system calls and files, and the limits of memory and descriptors. The program that
 //! calls it knows what it runs.

@@ -14,7 +14,7 @@ impl RpcService for Echo {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         let (method, params) = (call.method(), call.params());
         match method {
             "fail" => Err(Failure { code: FailureCode(3), message: method.into(), data: params.map(str::to_owned) }),

@@ -66,13 +66,13 @@ pub(crate) fn bus(input: &[u8]) {
 pub(crate) fn isolation(input: &[u8]) {
     let Some((piece, stream)) = input.split_first() else { return };
     let piece = usize::from(*piece) + 1;
-    let whole = tenon_host::fuzzing::read_frames(stream, usize::MAX);
-    assert_eq!(tenon_host::fuzzing::read_frames(stream, piece), whole, "the same in pieces of {piece}");
+    let whole = tenon_isolation::fuzzing::read_frames(stream, usize::MAX);
+    assert_eq!(tenon_isolation::fuzzing::read_frames(stream, piece), whole, "the same in pieces of {piece}");
     let mut written = Vec::new();
     for frame in &whole.frames {
         assert!(frame.body.len() <= stream.len());
-        written.extend(tenon_host::fuzzing::write_frame(frame));
-        tenon_host::fuzzing::read_body(frame);
+        written.extend(tenon_isolation::fuzzing::write_frame(frame));
+        tenon_isolation::fuzzing::read_body(frame);
     }
     assert!(stream.starts_with(&written), "a frame has one encoding");
 }

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use serde_json::Value;
 use tenon_api::SealedHeader;
-use tenon_host::PluginPlan;
+use tenon_modules::PluginPlan;
 
 // Included as source, because the program is not a library.
 #[path = "../../../core/node/src/commands/verify_headers/header_file.rs"]
@@ -51,18 +51,18 @@ fn in_batches(input: &[u8], count: usize) -> (Vec<SealedHeader>, Option<FileProb
 /// Choices about modules: no module twice, and decoded choices round-trip.
 pub(crate) fn choices(input: &[u8]) {
     let settled = [PluginPlan::new("eth", "/plugins/eth.so"), PluginPlan::new("net", "/plugins/net.so")];
-    let Some((plans, written)) = tenon_host::fuzzing::choices(input, &settled) else { return };
+    let Some((plans, written)) = tenon_modules::fuzzing::choices(input, &settled) else { return };
     let mut names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
-    let again = tenon_host::fuzzing::choices(&written, &settled);
+    let again = tenon_modules::fuzzing::choices(&written, &settled);
     assert_eq!(again, Some((plans, written)), "what was written is understood");
 }
 
 /// A manifest as sent by a plugin's process: an accepted one round-trips.
 pub(crate) fn manifest(input: &[u8]) {
-    match tenon_host::fuzzing::manifest(input) {
-        Ok(written) => assert_eq!(tenon_host::fuzzing::manifest(&written).as_ref(), Ok(&written)),
+    match tenon_isolation::fuzzing::manifest(input) {
+        Ok(written) => assert_eq!(tenon_isolation::fuzzing::manifest(&written).as_ref(), Ok(&written)),
         Err(words) => assert!(!words.is_empty()),
     }
 }

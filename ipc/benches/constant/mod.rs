@@ -13,7 +13,7 @@ impl RpcService for Constant {
     type Json = &'static str;
     type Notifications = NoNotifications<&'static str>;
 
-    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<&'static str, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<&'static str, Failure> {
         black_box((call.method(), call.params()));
         Ok("\"0x141f\"")
     }

@@ -379,7 +379,7 @@ impl<S: RpcService> Dispatcher<S> {
                 Err(refused) => return Outcome::Failed(refused.into()),
             },
         };
-        let mut call = pin!(self.call(call, caller, subscriptions));
+        let mut call = pin!(self.call_service(call, caller, subscriptions));
         // Most calls are done on their first poll: they reserve nothing, and no timer is created for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
@@ -393,7 +393,12 @@ impl<S: RpcService> Dispatcher<S> {
         outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
     }
 
-    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller, subscriptions: Option<&Subscriptions>) -> Outcome<S> {
+    async fn call_service(
+        &self,
+        call: &mut RawCall<'_>,
+        caller: &Caller,
+        subscriptions: Option<&Subscriptions>,
+    ) -> Outcome<S> {
         // Both endings belong to the subscription layer, whatever the prefix.
         let method = call.method();
         if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
@@ -409,7 +414,7 @@ impl<S: RpcService> Dispatcher<S> {
         {
             return Box::pin(self.open(namespace, kind, None, caller, subscriptions)).await;
         }
-        let result = AssertUnwindSafe(self.service.call(call, caller)).catch_unwind().await;
+        let result = AssertUnwindSafe(self.service.serve_call(call, caller)).catch_unwind().await;
         match result {
             Ok(Ok(json)) => match json.as_ref().len() {
                 length if length > self.limits.response_bytes => {

@@ -12,7 +12,7 @@ impl RpcService for Echo {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         let (method, params) = (call.method(), call.params());
         match method {
             "fail" => {
@@ -101,7 +101,7 @@ impl RpcService for Ahead {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         self.0.lock().unwrap().push(format!("{} {}", call.method(), call.params().unwrap_or("-")));
         Ok("1".to_owned())
     }
@@ -182,7 +182,7 @@ impl RpcService for Secretive {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, _: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn serve_call(&self, _: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         Ok("1".to_owned())
     }
 

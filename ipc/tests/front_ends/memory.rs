@@ -1,4 +1,4 @@
-//! What messages, calls and answers hold of the memory budget, and what becomes of those that do not fit.
+//! Memory reserved for messages, calls and answers, and refusals of those that do not fit.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Whom the front-ends take a caller for.
+//! The client to which the front-ends attribute a call.
 
 use tenon_ipc::{HttpSettings, Servers, Settings, SocketSettings, WebSocketSettings};
 

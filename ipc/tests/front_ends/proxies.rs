@@ -1,4 +1,4 @@
-//! Whom the front-ends take a caller for behind a proxy.
+//! The client to which the front-ends attribute a call through a proxy.
 
 use soketto::handshake::client::Header;
 use tenon_ipc::{HttpSettings, Servers, Settings, WebSocketSettings};

@@ -75,7 +75,7 @@ impl RpcService for TestService {
     type Json = String;
     type Notifications = TestNotifications;
 
-    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
         // As a plugin does: decoded at once, so that the text is not kept for the answer.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
         call.release();

@@ -105,11 +105,13 @@ fn table() -> Table<Admin> {
 tenon_sdk::export!(Admin, table);
 
 mod front_ends;
+mod module_shape;
 mod node_info;
 mod peers;
 mod results;
 
 use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_websocket};
+use module_shape::ModuleShape;
 use node_info::{list_peers, node_info};
 
 /// Imports every block as if a peer had sent it; those before a refused one stay.
@@ -195,12 +197,12 @@ async fn data_folder(context: AdminContext) -> Result<String, Failure> {
     context.call(GetDataFolder).await
 }
 
-async fn list_modules(context: AdminContext) -> Result<Vec<ModuleInfo>, Failure> {
-    context.call(ListModules).await
+async fn list_modules(context: AdminContext) -> Result<Vec<ModuleShape>, Failure> {
+    Ok(context.call(ListModules).await?.into_iter().map(ModuleShape::from).collect())
 }
 
-async fn module_info(context: AdminContext, name: String) -> Result<ModuleInfo, Failure> {
-    context.call(GetModule { name }).await
+async fn module_info(context: AdminContext, name: String) -> Result<ModuleShape, Failure> {
+    context.call(GetModule { name }).await.map(ModuleShape::from)
 }
 
 async fn load_module(
@@ -263,7 +265,8 @@ async fn replace_module(
 
 async fn is_own(context: &AdminContext, name: &str) -> Result<bool, Failure> {
     let info = context.call(GetModule { name: name.to_owned() }).await?;
-    Ok(info.state == ModuleState::Enabled && info.namespace == NAMESPACE)
+    let library = info.plugin().and_then(|plugin| plugin.library.as_ref());
+    Ok(info.state == ModuleState::Enabled && library.is_some_and(|library| library.namespace == NAMESPACE))
 }
 
 async fn refuse_own(context: &AdminContext, name: &str) -> Result<(), Failure> {

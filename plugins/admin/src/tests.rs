@@ -7,37 +7,60 @@ use tenon_sdk::testing::FakeHost;
 use super::*;
 
 fn info(name: &str) -> ModuleInfo {
+    let library = LibraryDetails {
+        namespace: name.to_owned(),
+        version: "1.0".to_owned(),
+        plugin: format!("tenon-plugin-{name}"),
+        content_hash: "ab".to_owned(),
+        isolation: "in-process".to_owned(),
+        trust: "built-in".to_owned(),
+        wanted: vec![Capability::ReadChain],
+        ..LibraryDetails::default()
+    };
+    let plugin = PluginDetails {
+        path: format!("/plugins/{name}.so"),
+        library: Some(library),
+        granted: vec![Capability::ReadChain],
+        ..PluginDetails::default()
+    };
+    ModuleInfo { details: ModuleDetails::Plugin(plugin), ..actor(name, None) }
+}
+
+fn actor(name: &str, fixed: Option<&str>) -> ModuleInfo {
     ModuleInfo {
         name: name.to_owned(),
         state: ModuleState::Enabled,
         reason: None,
-        namespace: name.to_owned(),
-        version: "1.0".to_owned(),
-        plugin: format!("tenon-plugin-{name}"),
-        built_with: String::new(),
-        path: format!("/plugins/{name}.so"),
-        content_hash: "ab".to_owned(),
-        isolation: "in-process".to_owned(),
-        process: None,
-        is_required: false,
-        wanted: vec![Capability::ReadChain],
-        granted: vec![Capability::ReadChain],
         needs: Vec::new(),
         needed_by: Vec::new(),
-        methods: Vec::new(),
-        subscriptions: Vec::new(),
-        running_calls: 0,
-        open_subscriptions: 0,
-        kind: ModuleKind::Plugin,
-        summary: String::new(),
-        fixed: None,
-        limits: ModuleLimits::default(),
         faults: ModuleFaults::default(),
-        warnings: Vec::new(),
-        storage: None,
         until: None,
-        trust: "built-in".to_owned(),
+        details: ModuleDetails::Actor(ActorDetails {
+            summary: "keeps blocks".to_owned(),
+            fixed: fixed.map(str::to_owned),
+        }),
     }
+}
+
+/// Both kinds have the same members, because clients read them without asking for the kind.
+#[test]
+fn an_actor_is_shown_with_the_members_of_a_plugin() {
+    let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth"), actor("storage", Some("it is needed"))]));
+
+    let text = host.call(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
+
+    let shown: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).unwrap();
+    assert_eq!(shown[0].keys().collect::<Vec<_>>(), shown[1].keys().collect::<Vec<_>>());
+    let members = |names: [&str; 4], of: usize| names.map(|name| shown[of][name].to_string());
+    assert_eq!(
+        members(["namespace", "kind", "trust", "isRequired"], 0),
+        ["\"eth\"", "\"plugin\"", "\"built-in\"", "false"]
+    );
+    assert_eq!(
+        members(["namespace", "kind", "fixed", "isRequired"], 1),
+        ["\"\"", "\"actor\"", "\"it is needed\"", "true"]
+    );
+    assert_eq!(shown[1]["isolation"], "in-process");
 }
 
 fn report(module: &str) -> ModuleReport {

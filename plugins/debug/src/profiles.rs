@@ -40,7 +40,7 @@ pub(crate) async fn blocking(context: DebugContext, file: String, seconds: Numbe
     record(&context, ProfileStep::Blocking { file, seconds: seconds.0 }).await
 }
 
-/// `debug_setMutexProfileFraction`: one in so many.
+/// `debug_setMutexProfileFraction`.
 pub(crate) async fn set_lock_fraction(context: DebugContext, rate: Integer) -> Result<(), Failure> {
     record(&context, ProfileStep::SetLockFraction { fraction: rate.0 }).await
 }

@@ -13,7 +13,7 @@ type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
 /// Overrides of accounts.
 type StateOverridesParam = Deferred<Option<StateOverridesArgument>>;
 
-pub(crate) async fn call(
+pub(crate) async fn call_contract(
     context: EthContext,
     mut arguments: CallArguments,
     block: Option<BlockParam>,

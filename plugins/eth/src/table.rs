@@ -150,7 +150,7 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
             "eth_call",
             &["transaction", "block", "stateOverrides", "blockOverrides"],
             "What a call returns.",
-            calls::call,
+            calls::call_contract,
         )
         .slow_read(
             "eth_estimateGas",

@@ -2,11 +2,11 @@
  *
  * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
  *
- *  - Nothing but pointers, lengths and integers crosses. Whoever allocated a buffer frees it, through the
- *    function that travels with it.
+ *  - Only pointers, lengths and integers cross. A buffer is freed by the side that allocated it, through the
+ *    function passed along with it.
  *  - Nothing unwinds across, either way: no C++ exception, no longjmp.
- *  - The host polls. A plugin starts no thread, opens no socket and blocks on nothing; what takes time is asked
- *    of the host and answered through futures.
+ *  - The host polls. A plugin starts no thread, opens no socket and never blocks; anything that takes
+ *    time is requested from the host, which answers with a future.
  *  - New functions are appended to a table and announced by its `size`: never look beyond the size that the
  *    other side states.
  *
@@ -59,7 +59,7 @@ typedef struct TenonReply {
 
 struct TenonWakerVtable;
 
-/* Wakes the task that polls. A poll borrows it: whoever wants to keep it clones it. */
+/* Wakes the task that polls. A poll borrows it: clone it to keep it. */
 typedef struct TenonWaker {
     const void *data;
     const struct TenonWakerVtable *vtable;
@@ -133,15 +133,15 @@ typedef struct TenonHost {
     /* Subscribes to an event topic; items are event frames. An item with code -32005 says in its body how many
      * events were missed, as decimal text. */
     TenonStream (*subscribe)(const void *state, uint32_t topic, uint32_t schema);
-    /* Ready after so many nanoseconds, with an empty body. */
+    /* Ready after this many nanoseconds, with an empty body. */
     TenonFuture (*sleep)(const void *state, uint64_t nanos);
     /* Writes to the node's log. Levels: 1 error, 2 warn, 3 info, 4 debug, 5 trace. */
     void (*log)(const void *state, uint32_t level, TenonSlice message);
     /* Nanoseconds of a monotonic clock. */
     uint64_t (*now_nanos)(const void *state);
-    /* Since minor number 2; look at size first. Counts memory that the plugin keeps for a client beyond its calls: so many
-     * bytes more, or fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then
-     * the plugin must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops. */
+    /* Since minor number 2; look at size first. Counts memory that the plugin keeps for a client beyond its calls: this
+     * many bytes more, or fewer if negative. Returns 1 if they are counted; 0 if the client or the node has no memory left,
+     * and then the plugin must not keep them. Fewer is always counted. The counts end when the instance stops. */
     int32_t (*hold)(const void *state, uint64_t client, int64_t bytes);
     /* Since minor number 3; look at size first. Calls a method of any namespace by its full name, as clients do: params is the
      * JSON text of its params (an array), or empty. The reply's body is the JSON text of the result. `call` as for call above;
@@ -185,9 +185,9 @@ typedef struct TenonPlugin {
     TenonReply (*export_state)(void *instance);
     /* Ends the instance. All futures and streams have been dropped before. The library may be unloaded after. */
     void (*stop)(void *instance);
-    /* Since minor number 1. The work that the plugin does on its own account, whoever calls or not: polled from the
-     * moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
-     * do; after an error the host begins it again, after a pause. Null when there is none. */
+    /* Since minor number 1. The plugin's background work, independent of calls: polled from the
+     * moment its methods are routed until the plugin is disabled. Ready with code 0 when there is nothing more to do;
+     * after an error the host restarts it, after a pause. Null if there is none. */
     TenonFuture (*run)(void *instance);
 } TenonPlugin;
 

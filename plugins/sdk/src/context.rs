@@ -31,7 +31,7 @@ pub enum LogLevel {
 
 /// The services of a host; implemented by the C table in [`crate::boundary`] and by the fake host of tests.
 pub(crate) trait HostPort: Send + Sync {
-    fn call(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture;
+    fn call_bus(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture;
     fn subscribe(&self, topic: u32, schema: u32) -> ForeignStream;
     fn sleep(&self, nanos: u64) -> ForeignFuture;
     fn log(&self, level: LogLevel, message: &str);
@@ -68,7 +68,7 @@ impl Host {
     /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
-        let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
+        let future = self.port.call_bus(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
         decode_reply::<R>(future).await
     }
 
@@ -203,7 +203,7 @@ impl<S> Context<S> {
         let frame = encode_request(&request)?;
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
-            self.inner.served.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref())
+            self.inner.served.host.port.call_bus(*token, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref())
         };
         decode_reply::<R>(future).await
     }

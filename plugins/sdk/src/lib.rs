@@ -1,17 +1,17 @@
-//! What the author of a Tenon plugin depends on: a method is a plain `async fn` with typed positional
-//! parameters, registered in one [`Table`]; decoding, arity, optionals and the words of errors are done here.
+//! The SDK for authors of Tenon plugins: a method is a plain `async fn` with typed positional
+//! parameters, registered in one [`Table`]; the SDK decodes them, checks arity and optionals, and words errors.
 //!
-//! | An author wants | There is |
+//! | For | Use |
 //! |---|---|
-//! | methods, subscriptions, work of its own | [`Table`], [`Sink`], [`Table::background`] |
+//! | methods, subscriptions, background work | [`Table`], [`Sink`], [`Table::background`] |
 //! | blocks, state, logs, calls | [`Node`], for a [`Context`] and a [`Host`]; every message of [`api`] through their `call` |
 //! | events, and the chain step by step through reorganisations | [`Context::events`], [`Follower`] |
 //! | transactions of the node's accounts | [`transactions`] |
-//! | records that outlast a restart | [`Storage`], [`Batch`] |
+//! | records that survive a restart | [`Storage`], [`Batch`] |
 //! | tests without a node | [`testing`] |
 //!
 //! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of
-//! parameters ([`param`]), the writing of results ([`output`]) and what stands in for a node in tests ([`testing`]).
+//! parameters ([`param`]), the writing of results ([`output`]) and test doubles of a node ([`testing`]).
 //!
 //! What must always hold: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; no
 //! `unsafe` stands outside [`boundary`]. It knows no namespace.

@@ -170,7 +170,7 @@ impl<S: Send + Sync + 'static> Table<S> {
     #[must_use]
     pub fn ahead<A>(mut self, name: &'static str, function: impl MethodFunction<S, A, 1>) -> Self {
         debug_assert!(name.ends_with(AHEAD_SUFFIX), "{name} does not end with {AHEAD_SUFFIX}");
-        let call = Box::new(move |context, params: &[u8]| function.call(context, params));
+        let call = Box::new(move |context, params: &[u8]| function.call_function(context, params));
         let description = "{}".to_owned();
         self.methods.push(Method { name, cost: COST_FAST, flags: METHOD_AHEAD, description, call });
         self
@@ -218,7 +218,7 @@ impl<S: Send + Sync + 'static> Table<S> {
     ) -> Self {
         let described = F::parameters();
         let description = output::describe_method(summary, parameters, &described, F::result());
-        let call = Box::new(move |context, params: &[u8]| function.call(context, params));
+        let call = Box::new(move |context, params: &[u8]| function.call_function(context, params));
         let has_secrets = described.iter().any(|parameter| parameter.is_secret);
         let flags = if only_reads { METHOD_ONLY_READS } else { 0 } | if has_secrets { METHOD_SECRET } else { 0 };
         self.methods.push(Method { name, cost, flags, description, call });
@@ -234,7 +234,7 @@ pub trait MethodFunction<S, A, const N: usize>: Send + Sync + 'static {
     /// JSON schema of the result.
     fn result() -> &'static str;
     /// Decodes `params`, the raw JSON of the request, and starts the function.
-    fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture;
+    fn call_function(&self, context: Context<S>, params: &[u8]) -> ExportedFuture;
 }
 
 /// An `async fn(Context<S>, Sink, A, B, …) -> Result<(), Failure>`, with at most six parameters after the sink.
@@ -262,7 +262,7 @@ macro_rules! implement_functions {
                 output::schema_of::<R>()
             }
 
-            fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture {
+            fn call_function(&self, context: Context<S>, params: &[u8]) -> ExportedFuture {
                 #[allow(unused_mut, reason = "not changed where there are no parameters")]
                 let mut arguments = match Arguments::new(params, $count) {
                     Ok(arguments) => arguments,

@@ -201,7 +201,7 @@ pub struct SignTypedData {
 }
 request!(SignTypedData => Bytes, topic 0x050b, schema 2, Sign, with secrets);
 
-/// What the account with this address can sign. A read: nobody is asked.
+/// What the account with this address can sign. A read: no person is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribeSigner {
     /// The account.

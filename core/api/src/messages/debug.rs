@@ -269,7 +269,7 @@ pub enum ProfileStep {
         /// The file.
         file: String,
     },
-    /// Samples one wait for each so many nanoseconds of waiting; 0 or less ends it (`debug_setBlockProfileRate`).
+    /// Sets the nanoseconds of waiting for each sampled wait; 0 or less ends sampling (`debug_setBlockProfileRate`).
     SetBlockingRate {
         /// The rate.
         nanoseconds: i64,
@@ -286,7 +286,8 @@ pub enum ProfileStep {
         /// The time.
         seconds: u64,
     },
-    /// Samples one in so many waits for locks; 0 ends it, less changes nothing (`debug_setMutexProfileFraction`).
+    /// Sets how many lock waits there are for each sampled one; 0 ends sampling, less changes nothing
+    /// (`debug_setMutexProfileFraction`).
     SetLockFraction {
         /// The fraction's denominator.
         fraction: i64,

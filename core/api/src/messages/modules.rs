@@ -60,7 +60,6 @@ impl ModuleState {
 
 /// A module and its current condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ModuleInfo {
     /// The name in operations.
     pub name: String,
@@ -68,59 +67,104 @@ pub struct ModuleInfo {
     pub state: ModuleState,
     /// Why it failed; `None` in the other states.
     pub reason: Option<String>,
-    /// The namespace that it serves; empty if its library could not be read.
-    pub namespace: String,
-    /// `<major>.<minor>` of the namespace.
-    pub version: String,
-    /// The name in the plugin's manifest.
-    pub plugin: String,
-    /// Compiler and build.
-    pub built_with: String,
-    /// The path as given.
+    /// What it needs: a plugin namespaces, an actor other actors.
+    pub needs: Vec<String>,
+    /// Enabled modules that need it.
+    pub needed_by: Vec<String>,
+    /// Its faults since it was enabled.
+    pub faults: ModuleFaults,
+    /// When it is disabled again, if it was enabled for a limited time, seconds after 1970.
+    pub until: Option<u64>,
+    /// What only its kind has.
+    pub details: ModuleDetails,
+}
+
+impl ModuleInfo {
+    /// Its kind.
+    pub const fn kind(&self) -> ModuleKind {
+        match self.details {
+            ModuleDetails::Plugin(_) => ModuleKind::Plugin,
+            ModuleDetails::Actor(_) => ModuleKind::Actor,
+        }
+    }
+
+    /// What only a plugin has; `None` for an actor.
+    pub const fn plugin(&self) -> Option<&PluginDetails> {
+        match &self.details {
+            ModuleDetails::Plugin(details) => Some(details),
+            ModuleDetails::Actor(_) => None,
+        }
+    }
+}
+
+/// What only one kind of module has.
+#[allow(clippy::large_enum_variant, reason = "a node has a few dozen modules, most of them plugins")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ModuleDetails {
+    /// Of a plugin.
+    Plugin(PluginDetails),
+    /// Of an actor.
+    Actor(ActorDetails),
+}
+
+/// What only a plugin has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginDetails {
+    /// The path of its library, as given.
     pub path: String,
-    /// SHA-256 of the file that was loaded, hex.
-    pub content_hash: String,
-    /// `in-process` or `process`.
-    pub isolation: String,
+    /// Its library; `None` if it has not been opened, or could not be read.
+    pub library: Option<LibraryDetails>,
     /// Its process, if it is not the node's own.
     pub process: Option<u32>,
     /// Whether the node refuses to start without it.
     pub is_required: bool,
-    /// Capabilities that it asks for.
-    pub wanted: Vec<Capability>,
     /// Capabilities that it was granted on the bus.
     pub granted: Vec<Capability>,
-    /// Namespaces that it needs.
-    pub needs: Vec<String>,
-    /// Enabled modules that need it.
-    pub needed_by: Vec<String>,
-    /// Its methods.
-    pub methods: Vec<String>,
-    /// Its subscription kinds.
-    pub subscriptions: Vec<String>,
     /// Number of running calls.
     pub running_calls: u64,
     /// Number of open subscriptions.
     pub open_subscriptions: u64,
-    /// Plugin or actor.
-    pub kind: ModuleKind,
-    /// Its purpose in a sentence; empty for plugins, whose methods describe themselves.
-    pub summary: String,
-    /// Why it cannot be stopped; `None` if it can.
-    pub fixed: Option<String>,
     /// Its limits.
     pub limits: ModuleLimits,
-    /// Its faults since it was enabled.
-    pub faults: ModuleFaults,
     /// Protections that are not in force, one per line: limits that do not apply where it runs, rules that this kernel
     /// does not support.
     pub warnings: Vec<String>,
     /// Use of its own storage; `None` if it may not store anything and has not.
     pub storage: Option<SpaceUsage>,
-    /// When it is disabled again, if it was enabled for a limited time, seconds after 1970.
-    pub until: Option<u64>,
-    /// Trust in its build: `built-in`, `vouched` or `foreign`; empty without a build, and for parts of the node.
+}
+
+/// What is known of a plugin's library once it has been opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryDetails {
+    /// The namespace that it serves.
+    pub namespace: String,
+    /// `<major>.<minor>` of the namespace.
+    pub version: String,
+    /// The name in its manifest.
+    pub plugin: String,
+    /// Compiler and build.
+    pub built_with: String,
+    /// SHA-256 of the file that was loaded, hex.
+    pub content_hash: String,
+    /// `in-process` or `process`.
+    pub isolation: String,
+    /// Trust in this build: `built-in`, `vouched` or `foreign`.
     pub trust: String,
+    /// Capabilities that it asks for.
+    pub wanted: Vec<Capability>,
+    /// Its methods.
+    pub methods: Vec<String>,
+    /// Its subscription kinds.
+    pub subscriptions: Vec<String>,
+}
+
+/// What only an actor has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorDetails {
+    /// Its purpose, in one sentence.
+    pub summary: String,
+    /// Why it cannot be stopped; `None` if it can.
+    pub fixed: Option<String>,
 }
 
 /// The limits of a module; `None` means unlimited.
@@ -160,7 +204,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 4, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 5, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,7 +212,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 4, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 5, Administer);
 
 /// One step of a module's life cycle. Answered once the step is complete or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,7 +73,7 @@ pub struct PoolSummary {
 /// A waiting transaction in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PooledSummary {
-    /// Whose it is.
+    /// Its sender.
     pub sender: Address,
     /// Position in its sender's sequence.
     pub nonce: u64,

@@ -7,13 +7,13 @@ use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
 use super::{Backend, Library};
-use crate::{Caller, instance::PluginInstance, library_cache::CheckedLibrary};
+use crate::{Caller, library_cache::CheckedLibrary, plugin_interface::PluginInstance};
 
 /// Backend that refuses everything.
 struct NoBus;
 
 impl Backend for NoBus {
-    fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+    fn call_bus(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
         ExportedFuture::ready(Err(no_bus()))
     }
 
@@ -40,7 +40,7 @@ fn no_bus() -> Failure {
 ///
 /// # Errors
 /// Why the library was refused or did not start.
-pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
+pub fn run_load_cycle(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
     // SAFETY: everything that comes out of the library is dropped in `live`, which returns no part of it.
     let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
     let kinds = plugin.manifest.subscriptions.len();
@@ -60,7 +60,7 @@ fn live(instance: Box<dyn PluginInstance>, methods: &[u32], kinds: usize) {
     let (caller, mut task) = (Caller::local(), TaskContext::from_waker(Waker::noop()));
     for method in methods {
         // A call that waits is cancelled: being dropped while waiting is tested too.
-        let _: Poll<_> = instance.call(*method, Some("[]"), &caller).poll_reply(&mut task);
+        let _: Poll<_> = instance.call_plugin(*method, Some("[]"), &caller).poll_reply(&mut task);
     }
     for kind in (0..).take(kinds) {
         let _: Poll<_> = instance.subscribe(kind, Some("[]"), &caller).poll_item(&mut task);

@@ -29,7 +29,7 @@ const MAX_ENTRIES: usize = 4096;
 
 /// A library that passed the handshake and stays mapped.
 #[derive(Clone)]
-pub(crate) struct Library {
+pub struct Library {
     table: Arc<Table>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Mapping {
 
 impl Library {
     /// Maps the copy of a checked library for the rest of the process, and performs the handshake.
-    pub(crate) fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
+    pub fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
         // SAFETY: never unmapped: a buffer, a waker or a pinned thread-local may point into it for the life of the
         // process.
         let (plugin, mapping) = unsafe { Self::map(file)? };

@@ -5,11 +5,11 @@
 //! under 1 MB and removes a class of crashes); an instance is stopped once, after its last call and stream.
 
 mod cycle;
-mod instance;
 mod library;
+mod local_plugin;
 mod services;
 
-pub(crate) use cycle::live_once;
-pub(crate) use instance::{LocalCall, LocalPlugin, LocalStream};
-pub(crate) use library::Library;
-pub(crate) use services::{Backend, BusBackend};
+pub use cycle::run_load_cycle;
+pub use library::Library;
+pub use local_plugin::{LocalCall, LocalPlugin, LocalStream};
+pub use services::{Backend, BusBackend};

@@ -46,9 +46,9 @@ const UNCOUNTED_FRAME: usize = 16 << 10;
 const DECODED_FACTOR: usize = 8;
 
 /// Answers a plugin's requests: the bus, or for a plugin in its own process the node that started it.
-pub(crate) trait Backend: Send + Sync + 'static {
+pub trait Backend: Send + Sync + 'static {
     /// Answers a request frame. `context` is the caller's, if there is one.
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
 
     /// Subscribes to an event topic.
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
@@ -135,7 +135,7 @@ impl Services {
                 abi_minor: ABI_MINOR,
                 reserved: [0; 3],
                 state: std::ptr::from_ref(self).cast(),
-                call,
+                call: call_bus,
                 subscribe,
                 sleep,
                 log,
@@ -153,7 +153,7 @@ fn stopped() -> Failure {
 }
 
 /// The bus, within one plugin's granted capabilities.
-pub(crate) struct BusBackend {
+pub struct BusBackend {
     plugin: String,
     /// Marks its requests.
     id: PluginId,
@@ -183,7 +183,8 @@ fn note_crash(crashes: &AtomicU64, answer: &Result<Vec<u8>, Failure>) {
 }
 
 impl BusBackend {
-    pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
+    /// Services without a budget and without other namespaces. `plugin` is its name in the log.
+    pub fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
         let crashes = Arc::default();
         let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
@@ -207,12 +208,12 @@ impl BusBackend {
     }
 
     /// The same, with memory counted in this budget.
-    pub(crate) fn drawing_on(self, memory: MemoryBudget) -> Self {
+    pub fn drawing_on(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
     /// The same, with calls of methods through this router.
-    pub(crate) fn calling_through(self, router: WeakRouter) -> Self {
+    pub fn calling_through(self, router: WeakRouter) -> Self {
         let granted = self.granted.iter().copied().collect();
         let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));
         Self { json_calls, ..self }
@@ -266,7 +267,7 @@ impl BusBackend {
 }
 
 impl Backend for BusBackend {
-    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if let Err(failure) = self.check(topic).and_then(|entry| Self::check_callers(entry, context)) {
             return ExportedFuture::ready(Err(failure));
         }
@@ -351,7 +352,7 @@ impl Backend for BusBackend {
     fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         match (self.check_running(), &self.json_calls) {
             (Err(failure), _) => ExportedFuture::ready(Err(failure)),
-            (Ok(()), Some(calls)) => calls.call(context, method, params),
+            (Ok(()), Some(calls)) => calls.call_method(context, method, params),
             (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("there are no other namespaces here"))),
         }
     }
@@ -422,7 +423,7 @@ unsafe fn services(state: *const c_void) -> &'static Services {
     unsafe { &*state.cast::<Services>() }
 }
 
-unsafe extern "C" fn call(
+unsafe extern "C" fn call_bus(
     state: *const c_void,
     call: *const c_void,
     topic: u32,
@@ -432,7 +433,7 @@ unsafe extern "C" fn call(
     // SAFETY: the plugin passes its own state, a token that it was given and has not outlived, and a frame
     // that it lends (rules of `TenonHost::call`).
     let (services, context, frame) = unsafe { (services(state), call.cast::<CallContext>().as_ref(), borrow(frame)) };
-    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call(context, Topic(topic), schema, frame))))
+    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call_bus(context, Topic(topic), schema, frame))))
         .unwrap_or_else(|_| Some(ExportedFuture::ready(Err(crashed()))))
         .unwrap_or_else(|| ExportedFuture::ready(Err(stopped())))
         .into_raw()
@@ -504,7 +505,7 @@ mod tests {
     struct Numbered(u8, #[expect(dead_code, reason = "only counted")] Arc<()>);
 
     impl Backend for Numbered {
-        fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+        fn call_bus(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
             ExportedFuture::ready(Ok(vec![self.0]))
         }
         fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
-use tenon_host::{CheckReport, IsolationOptions, check_plugin};
+use tenon_isolation::IsolationOptions;
+use tenon_modules::{CheckReport, check_plugin};
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -53,7 +54,7 @@ fn as_json(report: &CheckReport) -> String {
         .iter()
         .map(|check| json!({ "statement": check.statement, "passed": check.problems.is_empty(), "problems": check.problems }))
         .collect();
-    let module = &report.module;
+    let module = &report.library;
     let loads = report.loads.map(|loads| {
         json!({
             "count": loads.count, "threadsBefore": loads.threads_before, "threadsAfter": loads.threads_after,
@@ -68,7 +69,7 @@ fn as_json(report: &CheckReport) -> String {
 }
 
 fn as_table(report: &CheckReport) -> String {
-    let module = &report.module;
+    let module = &report.library;
     let mut text = format!(
         "{} {}: {}, {}, built with {}\n",
         module.namespace,

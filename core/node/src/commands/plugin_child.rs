@@ -13,6 +13,6 @@ pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
 
 /// Serves until the node says stop or has gone.
 pub(crate) fn execute() -> Result<(), Stop> {
-    tenon_host::run_plugin_child()
+    tenon_isolation::run_plugin_child()
         .map_err(|error| Stop::Failure(format!("plugin-child: {error}; the node starts this command, not people")))
 }

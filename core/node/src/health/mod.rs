@@ -108,8 +108,10 @@ impl FailedModules {
     fn of(modules: Vec<ModuleInfo>) -> Self {
         let mut failed = Self::default();
         for module in modules.into_iter().filter(|module| module.state == ModuleState::Failed) {
-            let is_built_in = module.trust == "built-in" || BUILT_IN_PLUGINS.contains(&module.name.as_str());
-            match module.kind {
+            let library = module.plugin().and_then(|plugin| plugin.library.as_ref());
+            let is_built_in = library.is_some_and(|library| library.trust == "built-in")
+                || BUILT_IN_PLUGINS.contains(&module.name.as_str());
+            match module.kind() {
                 ModuleKind::Actor => failed.parts.push(module.name),
                 ModuleKind::Plugin if is_built_in => failed.built_in.push(module.name),
                 ModuleKind::Plugin => failed.others.push(module.name),

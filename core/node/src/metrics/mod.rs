@@ -10,8 +10,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::Failure;
 use tenon_config::Settings;
-use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, Router};
+use tenon_host::Router;
 use tenon_metrics::MetricsServer;
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 
 use crate::endpoints::Announcer;
 

@@ -4,9 +4,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::messages::{
-    ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleKind, ModuleState,
-};
+use tenon_api::messages::{ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleState};
 use tenon_api::{ChainReader as _, DurationCounts};
 use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryUse, Transport, WorkPool};
 use tenon_host::{CallCounts, Cost, Router};
@@ -227,18 +225,18 @@ fn add_module(page: &mut Page, module: &ModuleInfo) {
     let name = module.name.as_str();
     for state in [ModuleState::Loaded, ModuleState::Enabled, ModuleState::Disabled, ModuleState::Failed] {
         let is_in = u64::from(module.state == state);
-        page.add(&families::MODULE_STATE, &[name, module.kind.name(), state.name()], is_in);
+        page.add(&families::MODULE_STATE, &[name, module.kind().name(), state.name()], is_in);
     }
     page.add(&families::MODULE_RESTARTS, &[name], module.faults.restarts);
     page.add(&families::MODULE_PANICS, &[name], module.faults.panics);
-    if module.kind == ModuleKind::Plugin {
-        page.add(&families::MODULE_CALLS, &[name], module.running_calls);
-        page.add(&families::MODULE_SUBSCRIPTIONS, &[name], module.open_subscriptions);
+    if let Some(plugin) = module.plugin() {
+        page.add(&families::MODULE_CALLS, &[name], plugin.running_calls);
+        page.add(&families::MODULE_SUBSCRIPTIONS, &[name], plugin.open_subscriptions);
         page.add(&families::MODULE_FAILED, &[name], module.faults.failed_calls);
         page.add(&families::MODULE_REFUSED, &[name], module.faults.refused_calls);
         page.add(&families::MODULE_OMITTED, &[name], module.faults.omitted_lines);
     }
-    if let Some(usage) = &module.storage {
+    if let Some(usage) = module.plugin().and_then(|plugin| plugin.storage.as_ref()) {
         page.add(&families::MODULE_STORAGE, &[name], usage.bytes);
     }
 }

@@ -113,7 +113,7 @@ impl RpcService for ApproverSocket {
     type Json = Vec<u8>;
     type Notifications = NoNotifications<Vec<u8>>;
 
-    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
         let answer = self.answer(call.method(), call.params(), &caller.context).await?;
         serde_json::to_vec(&answer).map_err(|error| Failure::server(error.to_string()))
     }

@@ -35,7 +35,7 @@ impl RpcService for Named {
     type Json = Vec<u8>;
     type Notifications = NoNotifications<Vec<u8>>;
 
-    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
+    async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
         // The parameters are copied: the text of the call is freed while a person is waited for.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
         call.release();

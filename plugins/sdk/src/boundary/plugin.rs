@@ -99,7 +99,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         subscriptions: subscriptions.as_ptr(),
         subscription_count: subscriptions.len(),
         start: start::<P>,
-        call: call::<P>,
+        call: call_method::<P>,
         subscribe: subscribe::<P>,
         export_state: export_state::<P>,
         stop: stop::<P>,
@@ -112,7 +112,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
 struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
-    /// Whether the host says whose calls are (since minor number 2).
+    /// Whether the host gives the client of each call (since minor number 2).
     tells_clients: bool,
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C" fn start<P: Exported>(
     }
 }
 
-unsafe extern "C" fn call<P: Exported>(
+unsafe extern "C" fn call_method<P: Exported>(
     instance: *mut c_void,
     context: *const TenonCallContext,
     method: u32,
@@ -264,7 +264,7 @@ fn report_panic(information: &std::panic::PanicHookInfo<'_>) {
 }
 
 impl HostPort for HostTable {
-    fn call(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture {
+    fn call_bus(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture {
         let table = self.0;
         // SAFETY: by the ABI; the token is the host's own or null, the frame is lent.
         unsafe { ForeignFuture::from_raw(((*table).call)((*table).state, token.0, topic, schema, slice(frame))) }

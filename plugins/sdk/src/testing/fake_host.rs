@@ -301,7 +301,7 @@ impl FakePort {
 }
 
 impl HostPort for FakePort {
-    fn call(&self, _token: CallToken, topic: u32, _schema: u32, frame: &[u8]) -> ForeignFuture {
+    fn call_bus(&self, _token: CallToken, topic: u32, _schema: u32, frame: &[u8]) -> ForeignFuture {
         let answer = lock(&self.answers).get(&topic).cloned();
         let result = match answer {
             Some(answer) => answer(frame),

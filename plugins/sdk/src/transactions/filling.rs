@@ -125,7 +125,7 @@ async fn signs_type_0_alone<S: Send + Sync + 'static>(context: &Context<S>, requ
         && request.access_list.is_none()
         && request.authorization_list.is_none();
     match request.from.filter(|_| is_open) {
-        // Where nobody describes signers, nobody signs: filling goes on all the same.
+        // A node that does not describe signers cannot sign: fill in the rest nevertheless.
         Some(address) => {
             let described = context.call(DescribeSigner { address }).await;
             described.is_ok_and(|abilities| !abilities.signs_fee_market)

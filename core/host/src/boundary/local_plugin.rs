@@ -1,0 +1,218 @@
+//! A started plugin, with safe calls of its functions.
+
+use std::{
+    ffi::c_void,
+    future::{poll_fn, ready},
+    marker::PhantomData,
+    ptr,
+    sync::Arc,
+    task::{Context as TaskContext, Poll},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tenon_api::{
+    Failure,
+    abi::{TenonCallContext, TenonSlice},
+    messages::ModuleFaults,
+};
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
+
+use super::{
+    Library,
+    services::{Backend, BusBackend, Services},
+};
+use crate::{
+    Caller, Manifest,
+    journal::{Journal, Journaled},
+    plugin_interface::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, nanos_left},
+};
+
+/// A library that is mapped here and has not been started.
+pub struct LocalPlugin {
+    pub(crate) library: Library,
+    /// Its manifest, checked.
+    pub manifest: Manifest,
+}
+
+impl OpenedPlugin for LocalPlugin {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn start(self: Box<Self>, start: PluginStart<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
+        Ok(Box::new(LocalInstance::start(self.library, &self.manifest, start)?))
+    }
+}
+
+impl LocalPlugin {
+    /// Starts it with services other than the bus.
+    pub fn start_with(
+        self,
+        backend: Box<dyn Backend>,
+        settings: &str,
+        handover: &[u8],
+    ) -> Result<Box<dyn PluginInstance>, Failure> {
+        Ok(Box::new(LocalInstance::start_with(self.library, backend, None, settings, handover)?))
+    }
+}
+
+/// A plugin that runs in this process. Its owner must drop all calls and streams before it.
+struct LocalInstance {
+    library: Library,
+    state: *mut c_void,
+    services: &'static Services,
+    /// Limits its log lines, where they are limited.
+    journal: Option<Arc<Journal>>,
+}
+
+// SAFETY: the functions of a plugin may be called from any thread, `call` and `subscribe` from several at a time.
+unsafe impl Send for LocalInstance {}
+// SAFETY: as above.
+unsafe impl Sync for LocalInstance {}
+
+impl LocalInstance {
+    fn start(library: Library, manifest: &Manifest, start: PluginStart<'_>) -> Result<Self, Failure> {
+        let PluginStart { name, granted, bus, router, space, memory, log_lines, settings, handover, .. } = start;
+        let backend = BusBackend::new(name.to_owned(), bus, granted, manifest.sends_frames, space);
+        let backend = backend.drawing_on(memory).calling_through(router);
+        let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
+        let backend: Box<dyn Backend> = match &journal {
+            None => Box::new(backend),
+            Some(journal) => Box::new(Journaled { backend, journal: Arc::clone(journal) }),
+        };
+        Self::start_with(library, backend, journal, settings, handover)
+    }
+
+    fn start_with(
+        library: Library,
+        backend: Box<dyn Backend>,
+        journal: Option<Arc<Journal>>,
+        settings: &str,
+        handover: &[u8],
+    ) -> Result<Self, Failure> {
+        // A plugin's panic hook or a context that it kept may use the table after `stop`, so the table is never freed.
+        let services = Services::begin(library.number(), backend);
+        let mut state = ptr::null_mut();
+        // SAFETY: by the ABI; the slices are lent, the table stays.
+        let outcome = unsafe {
+            let start = library.table().start;
+            reply_into_result(start(services.table(), slice(settings.as_bytes()), slice(handover), &mut state))
+        };
+        match outcome {
+            Ok(_) => Ok(Self { library, state, services, journal }),
+            Err(failure) => {
+                services.end(library.number());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends the instance.
+    ///
+    /// # Safety
+    /// No call, no stream is left, and no function of this instance is used after.
+    unsafe fn stop(&self) {
+        let stop = self.library.table().stop;
+        // SAFETY: passed on.
+        unsafe { stop(self.state) };
+        self.services.end(self.library.number());
+    }
+
+    fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
+        TenonCallContext {
+            call: ptr::from_ref(context).cast(),
+            namespaces: slice(namespaces.as_bytes()),
+            deadline_nanos: nanos_left(context),
+            client: client_of(context),
+        }
+    }
+}
+
+impl PluginInstance for LocalInstance {
+    /// The call borrows `caller`, whose context is the token that the plugin passes back.
+    fn call_plugin<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
+        let context = self.context(&caller.context, caller.exposure.as_text());
+        let call = self.library.table().call;
+        // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the
+        // library stays mapped.
+        let future = unsafe { ForeignFuture::from_raw(call(self.state, &context, method, lend(params))) };
+        PluginCall::Local(LocalCall { future, borrowed: PhantomData })
+    }
+
+    fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems {
+        let token = Box::new(caller.context.clone());
+        let context = self.context(&token, caller.exposure.as_text());
+        let subscribe = self.library.table().subscribe;
+        // SAFETY: as in `call`; the token is kept beside the stream and dropped after it.
+        let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
+        PluginItems::Local(LocalStream { stream, _token: token })
+    }
+
+    fn export_state(&self) -> Result<Vec<u8>, Failure> {
+        let export = self.library.table().export_state;
+        // SAFETY: started and, while borrowed, not stopped.
+        let state = unsafe { reply_into_result(export(self.state)) }?;
+        Ok(state.as_ref().to_vec())
+    }
+
+    fn end_events(&self) {
+        self.services.with(Backend::end_events);
+    }
+
+    fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let Some(run) = self.library.table().run else { return ready(Ok(())).boxed() };
+        // SAFETY: started and, while borrowed, not stopped; the library stays mapped.
+        let mut future = unsafe { ForeignFuture::from_raw(run(self.state)) };
+        poll_fn(move |task| future.poll_reply(task).map_ok(drop)).boxed()
+    }
+
+    fn process(&self) -> Option<u32> {
+        None
+    }
+
+    fn faults(&self) -> ModuleFaults {
+        let omitted_lines = self.journal.as_ref().map_or(0, |journal| journal.omitted());
+        ModuleFaults { omitted_lines, ..ModuleFaults::default() }
+    }
+
+    fn bus_crashes(&self) -> u64 {
+        self.services.with(Backend::crashes).unwrap_or_default()
+    }
+}
+
+/// Dropping the last owner stops the plugin: calls and streams own a share of it, so none is left.
+impl Drop for LocalInstance {
+    fn drop(&mut self) {
+        // SAFETY: `LocalCall` borrows the instance; `LocalStream` is kept with a share of it by the router.
+        unsafe { self.stop() };
+    }
+}
+
+fn lend(params: Option<&str>) -> TenonSlice {
+    slice(params.unwrap_or_default().as_bytes())
+}
+
+/// A running call.
+pub struct LocalCall<'a> {
+    future: ForeignFuture,
+    borrowed: PhantomData<(&'a LocalInstance, &'a Caller)>,
+}
+
+impl LocalCall<'_> {
+    pub(crate) fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
+        self.future.poll_reply(task)
+    }
+}
+
+/// A running subscription with the context that its token points to. Fields drop in this order.
+pub struct LocalStream {
+    stream: ForeignStream,
+    _token: Box<CallContext>,
+}
+
+impl LocalStream {
+    pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+        self.stream.poll_item(task)
+    }
+}

@@ -1,0 +1,94 @@
+//! Maps, starts, stops and unmaps a library repeatedly and measures what each cycle leaves behind, for `tenon module
+//! check`. Whatever a library does when it is unloaded affects only this process.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use tenon_host::run_load_cycle;
+
+use super::{Opening, upstream::Upstream, watchdog::Watch};
+use crate::wire::Kind;
+
+/// Number of cycles after which all one-time allocations have been made.
+const WARM: u32 = 10;
+/// Time after the last cycle for leftover code to crash.
+const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// Resources of a process.
+struct Figures {
+    threads: u64,
+    /// Private memory, KiB.
+    memory: u64,
+}
+
+/// Measures the process' resources, even when it may no longer open files.
+pub(crate) struct Observer {
+    status: File,
+    maps: File,
+}
+
+impl Observer {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { status: File::open("/proc/self/status")?, maps: File::open("/proc/self/maps")? })
+    }
+
+    fn figures(&mut self) -> io::Result<Figures> {
+        let status = text(&mut self.status)?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+        };
+        Ok(Figures { threads: field("Threads:"), memory: field("RssAnon:") })
+    }
+
+    fn has_mapped(&mut self, library: &Path) -> io::Result<bool> {
+        Ok(text(&mut self.maps)?.contains(&*library.to_string_lossy()))
+    }
+}
+
+fn text(file: &mut File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Runs all cycles, and reports each of them and the end to the node.
+pub(crate) fn run(
+    opening: &Opening,
+    settings: &str,
+    watch: &Watch,
+    upstream: &Upstream,
+    observer: &mut Observer,
+) -> io::Result<()> {
+    let before = observer.figures()?;
+    let mut warm = None;
+    for life in 1..=opening.lives {
+        upstream.out.push(Kind::Lived, life.into(), |_| {});
+        upstream.write_now();
+        let lived = watch.over(life.into(), || run_load_cycle(&opening.library, settings, &opening.methods));
+        if let Err(reason) = lived {
+            upstream.refuse(&reason);
+            return Ok(());
+        }
+        if life == WARM {
+            warm = Some(observer.figures()?);
+        }
+    }
+    thread::sleep(AFTERMATH);
+    let after = observer.figures()?;
+    let stays = observer.has_mapped(&opening.library.copy)?;
+    let memory_before = warm.map_or(before.memory, |warm| warm.memory);
+    upstream.out.push(Kind::Lived, 0, |out| {
+        for number in [before.threads, after.threads, memory_before, after.memory, u64::from(stays)] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    });
+    upstream.write_now();
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! Outgoing data of the socket.
+
+use std::{
+    io::{self, ErrorKind},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
+use tokio::{net::UnixStream, sync::Notify};
+
+use crate::wire::{Kind, put_frame, wipe};
+
+/// Maximum waiting bytes for a new call to be accepted: beyond that, the other side does not read.
+pub(crate) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
+
+/// Waiting bytes up to this number are not counted in the budget, and beyond it in steps of this size: most calls must
+/// not pay for the lock.
+const MEMORY_STEP: usize = 64 * 1024;
+
+/// Initial capacity of a buffer.
+const FIRST_ROOM: usize = 16 * 1024;
+
+/// Capacity that a buffer keeps after it has been written.
+const KEPT: usize = 256 * 1024;
+
+/// Frames to write, in order. Filled from any thread, written by one task.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// Nothing awaits under the lock.
+    buffer: Mutex<Vec<u8>>,
+    filled: Notify,
+    /// Bytes that the other side has not received, in the buffer or being written.
+    waiting: AtomicUsize,
+    /// Notified when some of them were received.
+    taken: Notify,
+    memory: Option<HeldMemory>,
+}
+
+/// Reservation of waiting frames in the memory budget.
+#[derive(Debug)]
+struct HeldMemory {
+    client: ClientMemory,
+    /// Nothing awaits under the lock.
+    reservation: Mutex<Option<Reservation>>,
+    /// Size of the reservation, read without the lock.
+    bytes: AtomicUsize,
+}
+
+impl HeldMemory {
+    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the reservation large enough for this many waiting bytes.
+    fn cover(&self, waiting: usize) -> Result<(), OutOfMemory> {
+        if waiting <= MEMORY_STEP || waiting <= self.bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut reservation = self.reservation();
+        let wanted = waiting.next_multiple_of(MEMORY_STEP);
+        match reservation.as_mut() {
+            Some(held) if held.bytes() >= wanted => {}
+            Some(held) => held.resize(wanted)?,
+            None => *reservation = Some(self.client.reserve(MemoryUse::PluginFrames, wanted)?),
+        }
+        self.bytes.store(reservation.as_ref().map_or(0, Reservation::bytes), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Releases the part of the reservation that this many waiting bytes do not need.
+    fn give_back(&self, waiting: usize) {
+        let held = self.bytes.load(Ordering::Relaxed);
+        if held == 0 || waiting.saturating_add(2 * MEMORY_STEP) > held && waiting > MEMORY_STEP {
+            return;
+        }
+        let mut reservation = self.reservation();
+        if waiting <= MEMORY_STEP {
+            *reservation = None;
+        } else if let Some(held) = reservation.as_mut() {
+            held.shrink(waiting.next_multiple_of(MEMORY_STEP));
+        }
+        self.bytes.store(reservation.as_ref().map_or(0, Reservation::bytes), Ordering::Relaxed);
+    }
+}
+
+/// Why a frame was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSent {
+    /// The maximum number of bytes is waiting.
+    Backlog,
+    /// The memory budget has no room for it.
+    Memory(OutOfMemory),
+}
+
+impl Outgoing {
+    /// Creates an empty queue, whose waiting bytes are counted in this share of the budget.
+    pub(crate) fn drawing_on(client: ClientMemory) -> Self {
+        let memory = HeldMemory { client, reservation: Mutex::default(), bytes: AtomicUsize::new(0) };
+        Self { memory: Some(memory), ..Self::default() }
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that the other side has not received.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Waits until at most `most` bytes are waiting.
+    pub(crate) async fn waits_no_more_than(&self, most: usize) {
+        loop {
+            let taken = self.taken.notified();
+            if self.waiting() <= most {
+                return;
+            }
+            taken.await;
+        }
+    }
+
+    fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+        let before = buffer.len();
+        // Growing leaves copies behind; most waiting data fits into this.
+        buffer.reserve_exact(FIRST_ROOM.saturating_sub(buffer.capacity()));
+        put_frame(buffer, kind, id, fill);
+        let added = buffer.len().saturating_sub(before);
+        let waiting = self.waiting.fetch_add(added, Ordering::Relaxed).saturating_add(added);
+        if let Some(memory) = &self.memory {
+            // Large frames were refused before if the budget is full; small frames are sent regardless.
+            let _ = memory.cover(waiting);
+        }
+    }
+
+    fn note_taken(&self, count: usize) {
+        let before = self.waiting.fetch_sub(count, Ordering::Relaxed);
+        if let Some(memory) = &self.memory {
+            memory.give_back(before.saturating_sub(count));
+        }
+        self.taken.notify_one();
+    }
+
+    /// Appends a frame, however much is waiting: for small frames that are bounded otherwise.
+    pub(crate) fn push(&self, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.put(&mut self.buffer(), kind, id, fill);
+        self.filled.notify_one();
+    }
+
+    /// Appends a small frame unless more than `most` bytes wait. Returns whether it did.
+    pub(crate) fn try_push(&self, most: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.try_push_counted((most, 0), kind, id, fill).is_ok()
+    }
+
+    /// Appends a frame of about `length` bytes, unless more than `most` bytes wait or the memory budget has no room for
+    /// it.
+    pub(crate) fn try_push_counted(
+        &self,
+        (most, length): (usize, usize),
+        kind: Kind,
+        id: u64,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), NotSent> {
+        let mut buffer = self.buffer();
+        let waiting = self.waiting();
+        if waiting > most {
+            return Err(NotSent::Backlog);
+        }
+        if let Some(memory) = &self.memory {
+            memory.cover(waiting.saturating_add(length)).map_err(NotSent::Memory)?;
+        }
+        self.put(&mut buffer, kind, id, fill);
+        drop(buffer);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Writes as much as the socket accepts without blocking. Returns true if nothing is left.
+    pub(crate) fn write_now(&self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
+        let mut buffer = self.buffer();
+        let mut written = 0;
+        while let Some(rest) = buffer.get(written..).filter(|rest| !rest.is_empty()) {
+            match write(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // Written data may have held secrets.
+        let rest = buffer.len() - written;
+        buffer.copy_within(written.., 0);
+        wipe(buffer.get_mut(rest..).unwrap_or_default());
+        buffer.truncate(rest);
+        self.note_taken(written);
+        let is_empty = buffer.is_empty();
+        buffer.shrink_to(KEPT);
+        Ok(is_empty)
+    }
+
+    /// Writes the frames for ever. Partly written data stays in the buffer, so that [`Outgoing::write_now`] can
+    /// continue where this stopped.
+    pub(crate) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
+        loop {
+            self.filled.notified().await;
+            loop {
+                match self.write_now(|bytes| socket.try_write(bytes)) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(error) => return error,
+                }
+                if let Err(error) = socket.writable().await {
+                    return error;
+                }
+            }
+        }
+    }
+
+    /// Writes the frames for ever. `others_follow` returns whether to let other tasks append frames first: under load
+    /// one write then carries many frames, and a lone frame is not delayed.
+    pub(crate) async fn pump(&self, socket: &UnixStream, others_follow: impl Fn() -> bool) -> io::Error {
+        let mut taken = Vec::new();
+        loop {
+            self.filled.notified().await;
+            if others_follow() {
+                tokio::task::yield_now().await;
+            }
+            std::mem::swap(&mut taken, &mut self.buffer());
+            if let Err(error) = self.write_all(socket, &taken).await {
+                return error;
+            }
+            wipe(&mut taken);
+            taken.clear();
+            taken.shrink_to(KEPT);
+        }
+    }
+
+    async fn write_all(&self, socket: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match socket.try_write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.note_taken(count);
+                    bytes = bytes.get(count..).unwrap_or_default();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

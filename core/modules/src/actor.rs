@@ -1,0 +1,146 @@
+//! Module actors: parts of the node that operators list, stop and start like plugins.
+//!
+//! The register knows them by name only; each defines its own start and stop.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tenon_api::{
+    Failure, Topic,
+    messages::{ActorDetails, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
+};
+
+use crate::ModuleError;
+
+/// Starts and stops a part of the node.
+pub trait ActorSwitch: Send + Sync + 'static {
+    /// Starts it. Called when it is stopped, or has failed.
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Stops it, after it has finished the accepted requests.
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Why it has failed for good, if it has.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Its counted faults.
+    fn faults(&self) -> ModuleFaults {
+        ModuleFaults::default()
+    }
+
+    /// Whether it is still finishing requests that it accepted before it was stopped.
+    fn is_draining(&self) -> bool {
+        false
+    }
+}
+
+/// When a part of the node is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActorStage {
+    /// Before the plugins, which may send it requests.
+    BeforePlugins,
+    /// After the plugins, because it sends them requests.
+    AfterPlugins,
+}
+
+/// Whether a module actor can be stopped.
+pub enum ActorControl {
+    /// It can be stopped.
+    Switch(Box<dyn ActorSwitch>),
+    /// It cannot be stopped, for this reason: a sentence that begins with "it" and names what would break.
+    Fixed(&'static str),
+}
+
+/// Description of a module actor.
+pub struct ActorModule {
+    /// Name for operations. No plugin can have it.
+    pub name: &'static str,
+    /// Its purpose, in one sentence.
+    pub summary: &'static str,
+    /// Module actors that it uses. It is notified when they stop, and keeps running as well as it can.
+    pub uses: &'static [&'static str],
+    /// Requests that it answers. While it is stopped, they fail with an error that says so. Panics of their handlers
+    /// count as its own.
+    pub answers: &'static [Topic],
+    /// When it is started.
+    pub stage: ActorStage,
+    /// Whether the settings enable it at the node's start.
+    pub is_wanted: bool,
+    /// Whether and how it can be stopped.
+    pub control: ActorControl,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Enabled,
+    Disabled,
+    Failed(String),
+}
+
+/// A module actor that the host knows.
+pub(crate) struct KnownActor {
+    pub(crate) module: ActorModule,
+    /// Changed by operations only; nothing awaits under the lock.
+    pub(crate) standing: Mutex<Standing>,
+}
+
+impl KnownActor {
+    pub(crate) const fn name(&self) -> &'static str {
+        self.module.name
+    }
+
+    /// Whether it should run, and whether the settings enable it.
+    pub(crate) fn choice(&self) -> (bool, bool) {
+        (*self.standing() != Standing::Disabled, self.module.is_wanted)
+    }
+
+    pub(crate) fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn switch(&self) -> Result<&dyn ActorSwitch, ModuleError> {
+        match &self.module.control {
+            ActorControl::Switch(switch) => Ok(&**switch),
+            ActorControl::Fixed(reason) => Err(ModuleError::Fixed { name: self.name().to_owned(), reason }),
+        }
+    }
+
+    /// Its state, and the reason if it has failed.
+    pub(crate) fn state(&self) -> (ModuleState, Option<String>) {
+        let fallen = || self.switch().ok().and_then(ActorSwitch::failure);
+        match self.standing().clone() {
+            Standing::Disabled => (ModuleState::Disabled, None),
+            Standing::Failed(reason) => (ModuleState::Failed, Some(reason)),
+            Standing::Enabled => match fallen() {
+                None => (ModuleState::Enabled, None),
+                Some(reason) => (ModuleState::Failed, Some(reason)),
+            },
+        }
+    }
+
+    /// `panics` counts panics of its request handlers.
+    pub(crate) fn info(&self, needed_by: Vec<String>, panics: u64) -> ModuleInfo {
+        let (state, reason) = self.state();
+        let fixed = match &self.module.control {
+            ActorControl::Switch(_) => None,
+            ActorControl::Fixed(reason) => Some((*reason).to_owned()),
+        };
+        ModuleInfo {
+            name: self.name().to_owned(),
+            state,
+            reason,
+            needs: self.module.uses.iter().map(|name| (*name).to_owned()).collect(),
+            needed_by,
+            faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
+            until: None,
+            details: ModuleDetails::Actor(ActorDetails { summary: self.module.summary.to_owned(), fixed }),
+        }
+    }
+
+    /// Error for requests while it is stopped.
+    pub(crate) fn stopped(&self) -> Failure {
+        Failure::server(format!("module {} is stopped; it can be enabled again", self.name()))
+    }
+}

@@ -1,0 +1,185 @@
+//! Starts, stops and lists module actors.
+//!
+//! Invariant: a request to a stopped module fails at once, with an error that names the module.
+
+use std::sync::{Arc, Mutex};
+
+use tenon_api::{
+    messages::{ModuleChange, ModuleInfo, ModuleOperation, ModuleReport, ModuleState},
+    schema_entries,
+};
+use tokio::time::Instant;
+
+use crate::{
+    ModuleError, ModuleRegister,
+    actor::{ActorControl, ActorModule, ActorStage, ActorSwitch, KnownActor, Standing},
+    ends::now,
+    reports::micros,
+};
+
+impl ModuleRegister {
+    /// Registers a module actor. [`ModuleRegister::start_actors`] starts them in the order of registration. All are
+    /// registered before the plugins, which therefore can't take their names.
+    ///
+    /// # Errors
+    /// [`ModuleError::WrongState`] when the name is taken.
+    pub fn add_actor(&self, module: ActorModule) -> Result<(), ModuleError> {
+        if self.actor(module.name).is_some() || self.modules().by_name.contains_key(module.name) {
+            let problem = "is known already".to_owned();
+            return Err(ModuleError::WrongState { name: module.name.to_owned(), problem });
+        }
+        let standing = match module.control {
+            ActorControl::Switch(_) => Standing::Disabled,
+            ActorControl::Fixed(_) => Standing::Enabled,
+        };
+        self.actors().push(Arc::new(KnownActor { module, standing: Mutex::new(standing) }));
+        Ok(())
+    }
+
+    /// Starts the stoppable module actors of one stage, except those that the settings or the operator disabled.
+    ///
+    /// # Errors
+    /// [`ModuleError::Actor`] of the first one that does not start; [`ModuleError::Choices`] when the choices can't be read.
+    pub async fn start_actors(&self, stage: ActorStage) -> Result<(), ModuleError> {
+        let choices = self.read_choices()?;
+        for actor in self.known_actors().into_iter().filter(|actor| actor.module.stage == stage) {
+            let Ok(switch) = actor.switch() else { continue };
+            let is_wanted = choices.wants(actor.name(), actor.module.is_wanted);
+            let end = choices.end_of(actor.name(), Some(actor.module.is_wanted)).filter(|_| is_wanted);
+            if !is_wanted || end.is_some_and(|end| end <= now()) {
+                self.bus.suspend(actor.module.answers, &actor.stopped());
+                if actor.module.is_wanted {
+                    tracing::warn!(
+                        module = actor.name(),
+                        "not started: it was disabled; `tenon module enable` starts it"
+                    );
+                }
+                continue;
+            }
+            self.set_end(actor.name(), end);
+            switch.start().await.map_err(|failure| ModuleError::Actor { name: actor.name().to_owned(), failure })?;
+            *actor.standing() = Standing::Enabled;
+        }
+        Ok(())
+    }
+
+    /// Stops the module actors in reverse order of their start.
+    pub(crate) async fn stop_actors(&self) {
+        let actors = std::mem::take(&mut *self.actors());
+        for actor in actors.iter().rev() {
+            let Ok(switch) = actor.switch() else { continue };
+            if std::mem::replace(&mut *actor.standing(), Standing::Disabled) == Standing::Disabled {
+                continue;
+            }
+            if let Err(failure) = switch.stop().await {
+                tracing::warn!(module = actor.name(), %failure, "did not stop in order");
+            }
+        }
+    }
+
+    /// Performs one operation on a module actor.
+    pub(crate) async fn change_actor(
+        &self,
+        actor: &KnownActor,
+        change: &ModuleChange,
+        started: Instant,
+    ) -> Result<ModuleReport, ModuleError> {
+        let wrong =
+            |problem: &str| ModuleError::WrongState { name: actor.name().to_owned(), problem: problem.to_owned() };
+        let (state, _) = actor.state();
+        let (operation, new_state) = match change {
+            ModuleChange::Enable if state == ModuleState::Enabled => return Err(wrong("is enabled already")),
+            ModuleChange::Enable => (ModuleOperation::Enable, ModuleState::Enabled),
+            ModuleChange::Disable => (ModuleOperation::Disable, ModuleState::Disabled),
+            _ => return Err(wrong("is a part of the node: it can be enabled and disabled, and nothing else")),
+        };
+        let switch = actor.switch()?;
+        let begun = Instant::now();
+        if operation == ModuleOperation::Enable {
+            if state == ModuleState::Failed {
+                // Removes the remains of the failed one.
+                let _ = switch.stop().await;
+            }
+            self.start_again(actor, switch).await?;
+        } else {
+            if state == ModuleState::Disabled {
+                return Err(wrong("is disabled already"));
+            }
+            // Refuse requests first, so that none waits for a module that stops.
+            self.bus.suspend(actor.module.answers, &actor.stopped());
+            *actor.standing() = Standing::Disabled;
+            if let Err(failure) = switch.stop().await {
+                tracing::warn!(module = actor.name(), %failure, "did not stop in order");
+            }
+        }
+        let drain_micros = if operation == ModuleOperation::Disable { micros(begun.elapsed()) } else { 0 };
+        let dependants = self.dependants(actor);
+        if !dependants.is_empty() {
+            tracing::info!(
+                module = actor.name(),
+                operation = operation.name(),
+                dependants = dependants.join(", "),
+                "told"
+            );
+        }
+        let report = self.report(actor.name(), operation, new_state, started);
+        Ok(ModuleReport { drain_micros, dependants, is_draining: switch.is_draining(), ..report })
+    }
+
+    async fn start_again(&self, actor: &KnownActor, switch: &dyn ActorSwitch) -> Result<(), ModuleError> {
+        match switch.start().await {
+            Ok(()) => {
+                *actor.standing() = Standing::Enabled;
+                self.bus.resume(actor.module.answers);
+                Ok(())
+            }
+            Err(failure) => {
+                *actor.standing() = Standing::Failed(failure.message.clone());
+                Err(ModuleError::Actor { name: actor.name().to_owned(), failure })
+            }
+        }
+    }
+
+    /// Enabled modules that may send requests to this one.
+    fn dependants(&self, actor: &KnownActor) -> Vec<String> {
+        let name = actor.name();
+        let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
+        let known = self.known_actors();
+        let actors = known.iter().filter(|other| uses(other)).map(|other| other.name().to_owned());
+        // Actors that cannot be stopped are not announced.
+        let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
+        let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
+        let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();
+        let modules = self.modules();
+        let may_ask = modules.by_name.iter().filter(|(_, module)| {
+            module.running().is_some() && module.granted.iter().any(|granted| capabilities.contains(granted))
+        });
+        actors.chain(may_ask.map(|(name, _)| name.clone())).collect()
+    }
+
+    /// All module actors, by name.
+    pub(crate) fn list_actors(&self) -> Vec<ModuleInfo> {
+        let mut actors = self.known_actors();
+        actors.sort_by_key(|actor| actor.name());
+        actors.iter().map(|actor| self.info_of_actor(actor)).collect()
+    }
+
+    /// Adds the names of the module actors to an error that lists the known modules.
+    pub(crate) fn naming_parts(&self, error: ModuleError) -> ModuleError {
+        let ModuleError::Unknown { name, known } = error else { return error };
+        let mut parts: Vec<_> = self.known_actors().iter().map(|actor| actor.name().to_owned()).collect();
+        parts.sort();
+        let known = [vec![known], parts].concat().into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        ModuleError::Unknown { name, known: known.join(", ") }
+    }
+
+    /// The module actor of this name, if there is one.
+    pub(crate) fn actor_info(&self, name: &str) -> Option<ModuleInfo> {
+        self.actor(name).map(|actor| self.info_of_actor(&actor))
+    }
+
+    fn info_of_actor(&self, actor: &KnownActor) -> ModuleInfo {
+        let info = actor.info(self.dependants(actor), self.bus.panics(actor.module.answers));
+        ModuleInfo { until: self.end_of(actor.name()), ..info }
+    }
+}

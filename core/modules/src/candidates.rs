@@ -1,0 +1,303 @@
+//! From a library's file to a started plugin: who may be loaded, where it runs, and what it is granted.
+
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use tenon_api::{Capability, messages::ModuleInfo};
+use tenon_host::{
+    CheckedLibrary, Library, Manifest, OpenedPlugin, PluginStart, RouteTable, RunningPlugin, Space, Steps, Trust,
+    Unpaused, VouchedBuilds, library_name,
+};
+use tenon_isolation::{self as isolation, Isolation, IsolationOptions};
+
+use crate::{
+    ModuleError, ModuleOptions, ModuleRegister, PluginPlan,
+    low_priority::{InPieces, blocking, run_at_low_priority},
+    plugin_module::{Build, KnownPlugin, State},
+};
+
+/// An opened library, ready to start.
+pub(crate) struct Candidate {
+    pub(crate) build: Build,
+    opened: Box<dyn OpenedPlugin>,
+}
+
+/// A checked library, with its isolation and trust.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    pub(crate) library: CheckedLibrary,
+    pub(crate) isolation: Isolation,
+    pub(crate) trust: Trust,
+}
+
+impl ModuleRegister {
+    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
+    /// own settings; empty means none. Blocks for a few milliseconds.
+    ///
+    /// # Errors
+    /// [`ModuleError`]: nothing has changed, except that the library may stay mapped.
+    pub fn load(&self, path: &Path, settings: &str) -> Result<ModuleInfo, ModuleError> {
+        let _operation = self.operation.try_lock().map_err(|_| ModuleError::Busy)?;
+        if self.modules().is_shutting_down {
+            return Err(ModuleError::ShuttingDown);
+        }
+        let name = library_name(path).unwrap_or_default();
+        let mut plan = PluginPlan::new(name, path);
+        if !settings.is_empty() {
+            plan.settings = settings.to_owned();
+        }
+        plan.isolation = Some(Isolation::InProcess);
+        let candidate = self.open(&plan, false)?;
+        // Not even under its own name: this is not a replacement.
+        self.modules().check_namespace("", &candidate.build)?;
+        self.enable(&plan, candidate, Duration::MAX)?;
+        self.info(name)
+    }
+
+    /// Checks a library, and opens the checked copy. Blocks.
+    fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, ModuleError> {
+        let library = self.take(plan, is_path_settled, &Unpaused)?;
+        self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
+    }
+
+    /// Sets the builds that the operator's settings vouch for. RunningPlugin plugins are not affected.
+    pub fn vouch_for(&self, builds: VouchedBuilds) {
+        *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
+    }
+
+    /// The trust in a build.
+    fn trust(&self, plan: &PluginPlan, hash: &str, is_vouched_for: bool) -> Trust {
+        if self.options.built_ins.has(hash) {
+            return Trust::BuiltIn;
+        }
+        let of_settings = || self.vouched.lock().unwrap_or_else(PoisonError::into_inner).has(hash);
+        let is_vouched =
+            is_vouched_for || self.options.vouches_for_all || plan.vouched.as_deref() == Some(hash) || of_settings();
+        if is_vouched { Trust::Vouched } else { Trust::Foreign }
+    }
+
+    /// Determines the trust in a checked library, and its isolation. Nothing of it has been mapped yet.
+    ///
+    /// # Errors
+    /// [`ModuleError::UnknownBuild`] for a foreign build that has the name of a built-in plugin, or would replace a build
+    /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process` isolation
+    /// in its settings.
+    pub(crate) fn judge(
+        &self,
+        library: CheckedLibrary,
+        plan: &PluginPlan,
+        is_vouched_for: bool,
+    ) -> Result<Judged, ModuleError> {
+        let trust = self.trust(plan, &library.hash, is_vouched_for);
+        let has_own_build = || {
+            let modules = self.modules();
+            let build = modules.by_name.get(&plan.name).and_then(|module| module.build.as_ref());
+            build.is_some_and(|build| build.trust != Trust::Foreign)
+        };
+        if trust == Trust::Foreign && (self.options.built_ins.has_name(&plan.name) || has_own_build()) {
+            return Err(ModuleError::UnknownBuild { name: plan.name.clone(), path: library.path, hash: library.hash });
+        }
+        let default = if trust == Trust::Foreign { Isolation::Process } else { Isolation::InProcess };
+        let isolation = plan.isolation.unwrap_or(default);
+        if (trust, isolation) == (Trust::Foreign, Isolation::InProcess) {
+            return Err(ModuleError::ForeignInProcess {
+                name: plan.name.clone(),
+                path: library.path,
+                hash: library.hash,
+            });
+        }
+        Ok(Judged { library, isolation, trust })
+    }
+
+    /// Checks a library, and copies the checked bytes. Blocks.
+    pub(crate) fn take(
+        &self,
+        plan: &PluginPlan,
+        is_path_settled: bool,
+        steps: &impl Steps,
+    ) -> Result<CheckedLibrary, ModuleError> {
+        let folders = (!is_path_settled).then_some(self.options.folders.as_slice());
+        Ok(self.libraries.take_by(&plan.path, folders, steps)?)
+    }
+
+    /// Opens a checked library. Blocks; waits at most `most` for a process.
+    pub(crate) fn open_checked(
+        &self,
+        judged: Judged,
+        plan: &PluginPlan,
+        most: Duration,
+    ) -> Result<Candidate, ModuleError> {
+        let Judged { library, isolation, trust } = judged;
+        let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
+            (Isolation::InProcess, _) => {
+                let opened = Library::open(&library)?;
+                self.libraries.note_mapped(&library.copy);
+                Box::new(opened)
+            }
+            (Isolation::Process, Some(options)) => {
+                let needs_sandbox = trust == Trust::Foreign && !plan.may_run_unsandboxed;
+                let options = IsolationOptions { needs_sandbox, ..plan.limits.apply_to(options) };
+                isolation::open(&library, &options, most)?
+            }
+            (Isolation::Process, None) => {
+                return Err(ModuleError::NoProcesses { path: library.path });
+            }
+        };
+        let manifest = opened.manifest().clone();
+        if trust == Trust::Foreign && self.is_reserved(&manifest.namespace) {
+            return Err(ModuleError::ReservedNamespace { path: library.path, namespace: manifest.namespace });
+        }
+        Ok(Candidate { build: Build { library, manifest, isolation, trust }, opened })
+    }
+
+    /// Whether a namespace belongs to a built-in plugin, under its own name or the reference's. Holds also while that
+    /// plugin is disabled or could not be loaded, and without a list of built-in plugins: clients mean that plugin in
+    /// their requests, passwords included.
+    fn is_reserved(&self, namespace: &str) -> bool {
+        let ModuleOptions { aliases, reserved, built_ins, .. } = &self.options;
+        let mut names = aliases.iter().map(|alias| &alias.name).chain(reserved);
+        built_ins.has_namespace(namespace) || names.any(|name| name.eq_ignore_ascii_case(namespace))
+    }
+
+    /// As [`ModuleRegister::open`], in the background. Notes in the plan if the operator vouches for the build.
+    pub(crate) async fn open_in_background(
+        self: &Arc<Self>,
+        plan: &mut PluginPlan,
+        is_path_settled: bool,
+        is_vouched_for: bool,
+    ) -> Result<Candidate, ModuleError> {
+        let (host, of_plan) = (Arc::clone(self), plan.clone());
+        let library = run_at_low_priority(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
+        let judged = self.judge(library, plan, is_vouched_for)?;
+        if is_vouched_for {
+            plan.vouched = Some(judged.library.hash.clone());
+        }
+        self.open_checked_in_background(judged, plan).await
+    }
+
+    /// As [`ModuleRegister::open_checked`], in the background.
+    pub(crate) async fn open_checked_in_background(
+        self: &Arc<Self>,
+        judged: Judged,
+        plan: &PluginPlan,
+    ) -> Result<Candidate, ModuleError> {
+        let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
+        let open = move || host.open_checked(judged, &plan, Duration::MAX);
+        match isolation {
+            Isolation::InProcess => run_at_low_priority(open).await,
+            // A process permanently inherits the priority of the thread that starts it; at low priority its callers
+            // would wait longer after every operation.
+            Isolation::Process => blocking(open).await,
+        }
+    }
+
+    /// Capabilities that a plugin is granted of those it requests: the ones that its settings name. Without such
+    /// settings, all if its build is built in or vouched for, and none if it is foreign.
+    pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest, trust: Trust) -> Vec<Capability> {
+        let is_granted = |wanted: &Capability| {
+            let is_open = match &plan.capabilities {
+                Some(named) => named.contains(wanted),
+                None => trust != Trust::Foreign,
+            };
+            is_open && self.options.granted.contains(wanted)
+        };
+        manifest.capabilities.iter().copied().filter(is_granted).collect()
+    }
+
+    /// Logs a plugin's grants. Those of a built-in plugin never vary.
+    fn log_grants(plan: &PluginPlan, build: &Build, granted: &[Capability]) {
+        let names = |capabilities: &[Capability]| {
+            let names: Vec<_> = capabilities.iter().map(|capability| capability.name()).collect();
+            names.join(",")
+        };
+        let (trust, isolation, hash) = (build.trust.name(), build.isolation.name(), build.library.hash.as_str());
+        let (wanted, granted) = (names(&build.manifest.capabilities), names(granted));
+        if build.trust == Trust::BuiltIn {
+            tracing::debug!(module = plan.name, trust, isolation, hash, granted, wanted, "capabilities of a plugin");
+        } else {
+            tracing::info!(module = plan.name, trust, isolation, hash, granted, wanted, "capabilities of a plugin");
+        }
+    }
+
+    /// Starts an instance without routing to it. Blocks; waits at most `most` for a process.
+    pub(crate) fn begin(
+        &self,
+        plan: &PluginPlan,
+        candidate: Candidate,
+        handover: &[u8],
+        most: Duration,
+    ) -> Result<(Build, Arc<RunningPlugin>), ModuleError> {
+        let Candidate { build, opened } = candidate;
+        let granted = self.grants(plan, &build.manifest, build.trust);
+        Self::log_grants(plan, &build, &granted);
+        let wanted = build.manifest.capabilities.iter().copied();
+        let missing = wanted.filter(|capability| !granted.contains(capability)).collect();
+        let limits = plan.storage.unwrap_or(self.options.space_limits);
+        let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
+        let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
+        let mut not_held = plan.limits.not_held(build.isolation);
+        for warning in &not_held {
+            tracing::warn!(module = plan.name, "{warning}");
+        }
+        let namespace = &build.manifest.namespace;
+        if self.options.unserved.contains(namespace) {
+            not_held.push(format!("this chain has no namespace {namespace}: no call reaches the module"));
+        }
+        let start = PluginStart {
+            name: &plan.name,
+            most,
+            granted,
+            bus: self.bus.clone(),
+            router: self.router.downgrade(),
+            space,
+            memory: self.options.memory.clone(),
+            log_lines: plan.limits.log_lines,
+            settings: &plan.settings,
+            handover,
+        };
+        let instance = opened.start(start).map_err(|failure| ModuleError::NotStarted {
+            path: build.library.path.clone(),
+            failure,
+            missing,
+        })?;
+        let (name, manifest) = (plan.name.clone(), build.manifest.clone());
+        let running = self.router.running_plugin(name, manifest, instance, in_force, not_held);
+        Ok((build, running))
+    }
+
+    /// Starts a plugin and routes its namespace to it. Blocks; waits at most `most` for a process.
+    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, most: Duration) -> Result<(), ModuleError> {
+        {
+            let modules = self.modules();
+            modules.check_namespace(&plan.name, &candidate.build)?;
+            modules.check_needs(&plan.name, &candidate.build.manifest)?;
+        }
+        let (build, running) = self.begin(plan, candidate, &[], most)?;
+        self.put(plan, build, State::Enabled(running));
+        Ok(())
+    }
+
+    /// Records a module's state, and updates the routes.
+    pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
+        let granted = self.grants(plan, &build.manifest, build.trust);
+        let mut modules = self.modules();
+        let is_path_settled = match modules.by_name.get(&plan.name) {
+            Some(known) => known.is_path_settled && known.plan.path == plan.path,
+            None => false,
+        };
+        let module = KnownPlugin { plan: plan.clone(), is_path_settled, build: Some(build), granted, state };
+        let started = module.running().map(Arc::clone);
+        let before = modules.by_name.insert(plan.name.clone(), module);
+        self.router.replace(RouteTable::of(modules.running()));
+        // Stop the old one first: two that follow the chain would write to the same storage.
+        if let Some(before) = before.as_ref().and_then(KnownPlugin::running) {
+            before.end_background();
+        }
+        if let Some(started) = started {
+            started.begin_background();
+        }
+    }
+}

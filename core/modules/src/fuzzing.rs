@@ -1,0 +1,12 @@
+//! Exposes the choices file to the fuzz targets (`fuzz/`) only.
+
+use crate::{PluginPlan, choices::Choices};
+
+/// Applies a choices file with this text to the settings' plans. Returns the plans and the text written back; none if
+/// the text is refused.
+pub fn choices(text: &[u8], settled: &[PluginPlan]) -> Option<(Vec<PluginPlan>, Vec<u8>)> {
+    let choices = Choices::decode(text).ok()?;
+    let (mut plans, added) = choices.apply(settled);
+    plans.extend(added);
+    Some((plans, choices.encode().ok()?))
+}

@@ -1,0 +1,113 @@
+//! Applies changes of the settings.
+
+use std::sync::Arc;
+
+use tenon_api::messages::{ModuleChange, ModuleOperation, ModuleReport, ModuleState};
+use tokio::time::Instant;
+
+use crate::{ModuleError, ModuleRegister, PluginPlan, plugin_module::State};
+
+/// Result of applying one module's settings.
+#[derive(Debug)]
+pub struct AppliedPlan {
+    /// The module.
+    pub name: String,
+    /// The report of the operation, or why it failed.
+    pub outcome: Result<ModuleReport, ModuleError>,
+}
+
+impl ModuleRegister {
+    /// Applies changes since the settings were last read: new plugins are loaded, removed ones unloaded, enabled and
+    /// disabled ones change, and those with other settings or libraries are replaced. An operator's run-time choice
+    /// stays as long as the settings say the same as before. RunningPlugin calls in the module of the namespace `asked_by`
+    /// are not waited for.
+    pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
+        let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
+        let task = tokio::spawn(async move {
+            let _operation = host.operation.lock().await;
+            host.apply_alone(plans, asked_by.as_deref()).await
+        });
+        task.await.unwrap_or_else(|_| vec![AppliedPlan { name: String::new(), outcome: Err(ModuleError::Crashed) }])
+    }
+
+    async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
+        let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
+        let old = std::mem::replace(&mut *self.settled(), new);
+        let new = self.settled().clone();
+        let mut outcomes = Vec::new();
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            if self.modules().by_name.contains_key(name) {
+                let waits_for_drain = !self.serves(name, asked_by);
+                let outcome = self.change_alone(name, ModuleChange::Unload, waits_for_drain).await;
+                outcomes.push(AppliedPlan { name: name.clone(), outcome });
+            }
+        }
+        for (name, plan) in new.iter().filter(|(name, plan)| old.get(*name) != Some(plan)) {
+            let waits_for_drain = !self.serves(name, asked_by);
+            let outcome = self.apply_plan(name, plan, waits_for_drain).await;
+            // If only the choice could not be stored, the operation is still done.
+            if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::NotKept { .. })) {
+                // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
+                // by then.
+                let mut settled = self.settled();
+                match old.get(name) {
+                    Some(before) => settled.insert(name.clone(), before.clone()),
+                    None => settled.remove(name),
+                };
+            }
+            outcomes.push(AppliedPlan { name: name.clone(), outcome });
+        }
+        outcomes
+    }
+
+    /// Whether the module runs and has this namespace.
+    fn serves(&self, name: &str, namespace: Option<&str>) -> bool {
+        let modules = self.modules();
+        let running = modules.by_name.get(name).and_then(|module| module.running());
+        running.is_some_and(|running| Some(running.manifest.namespace.as_str()) == namespace)
+    }
+
+    async fn apply_plan(
+        self: &Arc<Self>,
+        name: &str,
+        plan: &PluginPlan,
+        waits_for_drain: bool,
+    ) -> Result<ModuleReport, ModuleError> {
+        let started = Instant::now();
+        if self.actor(name).is_some() {
+            return Err(ModuleError::name_of_actor(name));
+        }
+        let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
+        let report = match (is_enabled, plan.is_enabled) {
+            (Some(true), true) => {
+                let mut plan = plan.clone();
+                let candidate = self.open_in_background(&mut plan, true, false).await?;
+                self.switch(name, plan, candidate, waits_for_drain, started).await
+            }
+            (Some(true), false) => {
+                let report = self.disable(name, waits_for_drain, started).await;
+                self.modules().get_mut(name)?.plan = plan.clone();
+                report
+            }
+            (_, true) => {
+                let mut plan = plan.clone();
+                let candidate = self.open_in_background(&mut plan, true, false).await?;
+                self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
+            }
+            (Some(false), false) => {
+                let mut modules = self.modules();
+                let module = modules.get_mut(name)?;
+                module.plan = plan.clone();
+                module.state = State::Disabled;
+                Ok(self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started))
+            }
+            (None, false) => Ok(self.report(name, ModuleOperation::Load, ModuleState::Unloaded, started)),
+        }?;
+        if let Some(module) = self.modules().by_name.get_mut(name) {
+            module.is_path_settled = true;
+        }
+        // The settings override the choice.
+        self.set_end(name, None);
+        self.conclude(report).await
+    }
+}

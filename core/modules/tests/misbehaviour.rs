@@ -1,0 +1,287 @@
+//! Every way in which a plugin can misbehave: its callers get one clear error, others are unharmed, and operators see it in
+//! `moduleInfo` and in the log.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod support;
+
+use std::{
+    io,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use support::{
+    TestModules,
+    processes::{call, hostile, in_processes, plan, serves_again},
+    rust_plugin,
+};
+use support::{plugin_of, process_of};
+use tenon_api::{
+    Failure, Request,
+    messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
+};
+use tenon_bus::CallContext;
+use tenon_host::Caller;
+use tenon_isolation::{Isolation, PluginLimits};
+use tenon_modules::PluginPlan;
+
+/// What the host has logged since the test program began.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// The log of this test program, which all of its tests share.
+    fn of_all() -> Self {
+        static LOG: OnceLock<Log> = OnceLock::new();
+        let log = LOG.get_or_init(|| {
+            let log = Self::default();
+            let writer = log.clone();
+            let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+            tracing::subscriber::set_global_default(subscriber).expect("no other subscriber");
+            log
+        });
+        log.clone()
+    }
+
+    fn holds(&self, words: &str) -> bool {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).contains(words)
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn faults(test: &TestModules) -> ModuleFaults {
+    test.modules.info("bad").unwrap().faults
+}
+
+/// A plan of the misbehaving plugin with bounds of its own.
+fn limited(isolation: Isolation, limits: PluginLimits) -> PluginPlan {
+    let mut plan = plan(rust_plugin("tenon-test-misbehaving"), "{}");
+    (plan.isolation, plan.limits) = (Some(isolation), limits);
+    plan
+}
+
+#[tokio::test]
+async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
+    let log = Log::of_all();
+    let test = TestModules::with_options(|options| in_processes(options, |processes| processes.restarts = 100));
+    let router = hostile(&test);
+
+    let cases = [
+        ("hostile_crash", "signal 11, invalid access to memory"),
+        ("hostile_abort", "signal 6, aborted"),
+        ("hostile_exit", "exit code 7"),
+        ("hostile_leak", "signal 6, aborted"),
+        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are read"),
+        ("hostile_kind", "it sent a message of the unknown kind 0x7f"),
+        ("hostile_twice", "it answered number 999999, which was not asked or has been answered"),
+    ];
+    for (count, (method, reason)) in (1..).zip(cases) {
+        let failure = call(&router, method, "[]").await.unwrap_err().message;
+        serves_again(&router, "hostile_true").await;
+
+        assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"), "{method}");
+        let ModuleFaults { restarts, last_end, failed_calls, .. } = faults(&test);
+        assert_eq!((restarts, last_end.as_deref()), (count, Some(reason)), "{method}");
+        // One for the call itself, and one for each that asked before it served again.
+        assert!(failed_calls >= count, "{method}: {failed_calls}");
+        assert!(log.holds(&format!("reason=\"{reason}\"")), "{method}");
+    }
+    assert_eq!(test.modules.info("bad").unwrap().state, ModuleState::Enabled);
+}
+
+#[tokio::test]
+async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
+    let log = Log::of_all();
+    let test = TestModules::with_options(|options| {
+        in_processes(options, |processes| processes.processor_time = Duration::from_millis(20));
+    });
+    let router = hostile(&test);
+    let process = process_of(&test, "bad").unwrap();
+
+    // Stopped as a whole, its own watchdog does not see anything either.
+    let stopped = std::process::Command::new("kill").args(["-STOP", &process.to_string()]).status().unwrap();
+    let failure = call(&router, "hostile_true", "[]").await.unwrap_err().message;
+
+    assert!(stopped.success());
+    let reason = "it did not answer at all for 1.08s";
+    assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
+    assert_eq!(serves_again(&router, "hostile_true").await, "true");
+    assert_eq!(faults(&test).last_end.as_deref(), Some(reason));
+    assert!(log.holds(&format!("reason=\"{reason}\"")));
+}
+
+#[tokio::test]
+async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs() {
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
+        let router = test.modules.router();
+        let caller = Caller::local();
+
+        for method in ["bad_panic", "bad_panicLater"] {
+            assert_eq!(call(&router, method, "[]").await.unwrap_err().message, "method handler crashed");
+        }
+        let mut stream = router.subscribe("bad", "panic", None, &caller).await.unwrap();
+        assert_eq!(stream.next().await.unwrap().unwrap_err().message, "method handler crashed");
+        assert!(call(&router, "bad_greedy", "[]").await.is_err());
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
+
+        let ModuleFaults { failed_calls, panics, restarts, .. } = faults(&test);
+        assert_eq!((failed_calls, panics, restarts), (3, 3, 0), "{isolation:?}: an error that is an answer is none");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_nodes_own_costs_one_error_and_is_not_the_plugins_that_asked() {
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        let panics = |_: GetClientVersion, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+        test.bus.handle_read(panics).unwrap();
+        test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
+        let (router, before) = (test.modules.router(), test.bus.panics(&[GetClientVersion::TOPIC]));
+
+        let failure = call(&router, "bad_version", "[]").await.unwrap_err();
+        assert_eq!((failure.code.0, failure.message.as_str()), (-32000, "method handler crashed"));
+        assert_eq!(call(&router, "bad_panic", "[]").await.unwrap_err().message, "method handler crashed");
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
+
+        assert_eq!(test.bus.panics(&[GetClientVersion::TOPIC]) - before, 1, "{isolation:?}");
+        let ModuleFaults { failed_calls, panics, .. } = faults(&test);
+        assert_eq!((failed_calls, panics), (2, 1), "{isolation:?}: both calls failed, one panic was its own");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_log() {
+    let log = Log::of_all();
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
+        let (router, mut caller) = (test.modules.router(), Caller::local());
+        caller.context = CallContext::with_timeout(Duration::from_millis(20));
+
+        let failure = router.call_method("bad_never", None, &caller).await.unwrap_err();
+
+        assert_eq!((failure.code.0, failure.message.as_str()), (-32005, "request timed out"), "{isolation:?}");
+        assert_eq!((faults(&test).failed_calls, faults(&test).panics), (1, 0));
+        assert!(log.holds("calls were not answered in time plugin=\"bad\" method=\"bad_never\" count=1"));
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_runs() {
+    let log = Log::of_all();
+    let limits = PluginLimits { log_lines: Some(5), ..PluginLimits::default() };
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        test.modules.start(&[limited(isolation, limits)]).unwrap();
+        let router = test.modules.router();
+
+        assert_eq!(call(&router, "bad_log", "[500]").await.as_deref(), Ok("500"));
+
+        // Twenty at once, and a few that became due meanwhile. From a process they arrive after the answer.
+        while faults(&test).omitted_lines < 400 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(log.holds("lines of the plugin were left out: it writes too many"));
+    }
+}
+
+#[tokio::test]
+async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() {
+    let limits = PluginLimits { calls: Some(2), ..PluginLimits::default() };
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        test.modules.start(&[limited(isolation, limits)]).unwrap();
+        let router = test.modules.router();
+        let running = [router.clone(), router.clone()]
+            .map(|router| tokio::spawn(async move { call(&router, "bad_sleep", "[60000]").await }));
+        while plugin_of(&test.modules.info("bad").unwrap()).running_calls < 2 {
+            tokio::task::yield_now().await;
+        }
+
+        let refused = call(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
+
+        assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED);
+        let words = "plugin bad has as many calls as it may (2); try again later";
+        assert_eq!(refused.message, words);
+        assert_eq!(faults(&test).refused_calls, 1);
+        assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.calls, Some(2));
+        for call in running {
+            call.abort();
+            let _ = call.await;
+        }
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+    }
+}
+
+#[tokio::test]
+async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_not() {
+    let memory = PluginLimits { memory: Some(64 << 20), restarts: Some(1), ..PluginLimits::default() };
+    let time = PluginLimits { call_time: Some(Duration::from_millis(100)), ..PluginLimits::default() };
+    let start = |isolation, limits| {
+        let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+        test.modules.start(&[limited(isolation, limits)]).unwrap();
+        test
+    };
+
+    let test = start(Isolation::Process, time);
+    assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.call_millis, Some(100));
+    let looped = call(&test.modules.router(), "bad_loop", "[]").await.unwrap_err().message;
+    assert!(looped.ends_with("bad_loop kept it for more than 100ms of processor time"), "{looped}");
+
+    let test = start(Isolation::Process, memory);
+    let (router, shown) = (test.modules.router(), plugin_of(&test.modules.info("bad").unwrap()).limits);
+    assert_eq!((shown.memory, shown.restarts), (Some(64 << 20), Some(1)));
+    for _ in 0..2 {
+        serves_again(&router, "bad_dropped").await;
+        let filled = call(&router, "bad_fill", "[128]").await.unwrap_err().message;
+        assert!(filled.contains("its process has ended: signal 6, aborted"), "{filled}");
+    }
+    while test.modules.info("bad").unwrap().state != ModuleState::Failed {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let all = PluginLimits { call_time: time.call_time, ..memory };
+    let info = start(Isolation::InProcess, all).modules.info("bad").unwrap();
+    assert_eq!(plugin_of(&info).limits.memory, None);
+    let named: Vec<_> =
+        plugin_of(&info).warnings.iter().map(|warning| warning.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(named, ["limits.memory", "limits.call-time", "limits.restarts"]);
+}
+
+#[tokio::test]
+async fn state_is_handed_over_from_one_process_to_the_next() {
+    let test = TestModules::with_options(|options| in_processes(options, |_| {}));
+    let mut plan = plan(rust_plugin("tenon-test-counter"), "{}");
+    plan.name = "counter".to_owned();
+    test.modules.start(std::slice::from_ref(&plan)).unwrap();
+    let router = test.modules.router();
+    for number in 1..=3 {
+        assert_eq!(call(&router, "counter_next", "[]").await, Ok(number.to_string()));
+    }
+    let before = process_of(&test, "counter");
+
+    test.modules
+        .change("counter", ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE }, true)
+        .await
+        .unwrap();
+
+    assert_eq!(call(&router, "counter_next", "[]").await.as_deref(), Ok("4"));
+    let info = test.modules.info("counter").unwrap();
+    assert!(plugin_of(&info).process.is_some() && plugin_of(&info).process != before);
+    assert_eq!(info.faults, ModuleFaults::default(), "a process that was replaced did not end by itself");
+}

@@ -1,0 +1,265 @@
+//! Parts of the node that are listed, stopped and started like plugins.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use support::{TestModules, rust_plugin};
+use tenon_api::{
+    Failure, Request, Topic,
+    messages::{
+        GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleDetails, ModuleInfo, ModuleKind,
+        ModuleOperation, ModuleState, ModuleTerms,
+    },
+};
+use tenon_bus::{CallContext, Delivery};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan};
+
+/// Why a module actor cannot be stopped.
+fn fixed_reason(info: &ModuleInfo) -> Option<String> {
+    match &info.details {
+        ModuleDetails::Actor(actor) => actor.fixed.clone(),
+        ModuleDetails::Plugin(_) => None,
+    }
+}
+
+/// A part that notes what is done with it, and does not start when told so.
+#[derive(Clone, Default)]
+struct Part {
+    steps: Arc<Mutex<Vec<&'static str>>>,
+    is_broken: Arc<AtomicBool>,
+    is_draining: Arc<AtomicBool>,
+}
+
+impl Part {
+    fn steps(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.steps.lock().unwrap())
+    }
+}
+
+impl ActorSwitch for Part {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            if self.is_broken.load(Ordering::Relaxed) {
+                return Err(Failure::server("no key"));
+            }
+            self.steps.lock().unwrap().push("start");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            self.steps.lock().unwrap().push("stop");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.is_broken.load(Ordering::Relaxed).then(|| "it fell over".to_owned())
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+}
+
+const VERSION: &[Topic] = &[GetClientVersion::TOPIC];
+
+fn module(name: &'static str, uses: &'static [&'static str], answers: &'static [Topic], part: &Part) -> ActorModule {
+    let control = ActorControl::Switch(Box::new(part.clone()));
+    ActorModule {
+        name,
+        summary: "Serves the test.",
+        uses,
+        answers,
+        stage: ActorStage::BeforePlugins,
+        is_wanted: true,
+        control,
+    }
+}
+
+fn fixed(name: &'static str) -> ActorModule {
+    let control = ActorControl::Fixed("it is all there is");
+    ActorModule {
+        name,
+        summary: "Stays.",
+        uses: &[],
+        answers: &[],
+        stage: ActorStage::BeforePlugins,
+        is_wanted: true,
+        control,
+    }
+}
+
+fn states(test: &TestModules) -> Vec<String> {
+    let actors = test.modules.list().into_iter().filter(|info| info.kind() == ModuleKind::Actor);
+    actors.map(|info| format!("{} {}", info.name, info.state.name())).collect()
+}
+
+async fn version(test: &TestModules) -> Result<String, Failure> {
+    test.bus.call(GetClientVersion, &CallContext::new()).await
+}
+
+#[tokio::test]
+async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
+    let test = TestModules::new();
+    test.answer_version();
+    let (base, user) = (Part::default(), Part::default());
+    test.modules.add_actor(module("base", &[], VERSION, &base)).unwrap();
+    test.modules.add_actor(module("user", &["base"], &[], &user)).unwrap();
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    test.modules.start(&[PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving"))]).unwrap();
+    let mut changes = test.bus.subscribe::<ModuleChanged>();
+
+    let report = test.modules.change("base", ModuleChange::Disable, true).await.unwrap();
+    let stopped = Failure::server("module base is stopped; it can be enabled again");
+
+    assert_eq!((report.operation, report.state), (ModuleOperation::Disable, ModuleState::Disabled));
+    assert_eq!(report.dependants, ["user", "bad"], "bad was granted what base answers");
+    assert_eq!(version(&test).await, Err(stopped));
+    assert_eq!(states(&test), ["base disabled", "user enabled"]);
+    let Some(Delivery::Event(ModuleChanged { report: told })) = changes.next().await else { panic!("an event") };
+    assert_eq!(told, report);
+    let twice = test.modules.change("base", ModuleChange::Disable, true).await.unwrap_err().to_string();
+    assert_eq!(twice, "module base is disabled already");
+    let unknown = test.modules.info("unknown").unwrap_err().to_string();
+    assert_eq!(unknown, "there is no module \"unknown\"; there are: bad, base, user");
+
+    test.modules.change("base", ModuleChange::Enable, true).await.unwrap();
+    assert_eq!(version(&test).await, Ok("Tenon/test".to_owned()));
+    assert_eq!(test.modules.info("base").unwrap().needed_by, ["user", "bad"]);
+    let twice = test.modules.change("base", ModuleChange::Enable, true).await.unwrap_err().to_string();
+    assert_eq!(twice, "module base is enabled already");
+    assert_eq!(base.steps(), ["start", "stop", "start"]);
+
+    test.modules.shutdown(std::time::Duration::from_secs(1)).await;
+    assert_eq!((base.steps(), user.steps()), (vec!["stop"], vec!["start", "stop"]));
+}
+
+#[tokio::test]
+async fn a_part_that_fell_over_is_seen_and_enabled_again() {
+    let test = TestModules::new();
+    let part = Part::default();
+    test.modules.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+
+    part.is_broken.store(true, Ordering::Relaxed);
+    let info = test.modules.info("part").unwrap();
+    let again = test.modules.change("part", ModuleChange::Enable, true).await.unwrap_err().to_string();
+    let after = test.modules.info("part").unwrap();
+    part.is_broken.store(false, Ordering::Relaxed);
+    test.modules.change("part", ModuleChange::Enable, true).await.unwrap();
+
+    assert_eq!((info.state, info.reason.as_deref()), (ModuleState::Failed, Some("it fell over")));
+    assert_eq!(again, "module part did not start: no key");
+    assert_eq!((after.state, after.reason.as_deref()), (ModuleState::Failed, Some("no key")));
+    assert_eq!(states(&test), ["part enabled"]);
+    assert_eq!(part.steps(), ["start", "stop", "stop", "start"]);
+}
+
+#[tokio::test]
+async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
+    let test = TestModules::new();
+    let part = Part::default();
+    test.modules.add_actor(fixed("rock")).unwrap();
+    test.modules.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    let refusal = async |name: &str, change| test.modules.change(name, change, true).await.unwrap_err().to_string();
+    let load = ModuleChange::Load { path: None, settings: None, is_enabled: true, terms: ModuleTerms::NONE };
+    let replace = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
+
+    assert_eq!(refusal("rock", ModuleChange::Disable).await, "module rock cannot be stopped: it is all there is");
+    assert!(refusal("rock", ModuleChange::Enable).await.ends_with("is enabled already"));
+    for change in [replace, ModuleChange::Unload] {
+        assert!(refusal("part", change).await.contains("is a part of the node: it can be enabled and disabled"));
+    }
+    assert!(refusal("part", load).await.ends_with("is a part of the node; give the library another name"));
+    assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("is known already"));
+    let hello = PluginPlan::new("part", rust_plugin("tenon-example-hello"));
+    test.modules.start(std::slice::from_ref(&hello)).unwrap();
+    let applied = test.modules.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }], None).await;
+    assert!(applied[0].outcome.as_ref().unwrap_err().to_string().contains("is a part of the node"));
+    assert_eq!(states(&test), ["part enabled", "rock enabled"]);
+    assert_eq!(fixed_reason(&test.modules.info("rock").unwrap()).as_deref(), Some("it is all there is"));
+}
+
+#[tokio::test]
+async fn a_choice_outlasts_the_node_until_the_settings_say_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modules.json");
+    let start = async |is_wanted| {
+        let test = TestModules::with_options(|options| options.choices_file = Some(file.clone()));
+        test.answer_version();
+        let part = ActorModule { is_wanted, ..module("part", &[], VERSION, &Part::default()) };
+        test.modules.add_actor(part).unwrap();
+        test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+        test
+    };
+
+    let first = start(true).await;
+    first.modules.change("part", ModuleChange::Disable, true).await.unwrap();
+    let second = start(true).await;
+    assert_eq!(states(&second), ["part disabled"]);
+    assert!(version(&second).await.unwrap_err().message.starts_with("module part is stopped"));
+    assert_eq!(states(&start(false).await), ["part disabled"]);
+    second.modules.change("part", ModuleChange::Enable, true).await.unwrap();
+    assert_eq!(states(&start(true).await), ["part enabled"]);
+    assert_eq!(states(&start(false).await), ["part disabled"], "nothing was chosen against these settings");
+}
+
+#[tokio::test]
+async fn a_part_that_brings_requests_starts_after_the_plugins_and_stops_before_what_they_ask() {
+    let test = TestModules::new();
+    let steps = Part::default();
+    let front = ActorModule { stage: ActorStage::AfterPlugins, ..module("front", &[], &[], &steps) };
+    let behind = Part::default();
+    test.modules.add_actor(module("behind", &[], &[], &behind)).unwrap();
+    test.modules.add_actor(front).unwrap();
+
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    assert_eq!((behind.steps(), steps.steps()), (vec!["start"], vec![]));
+    assert_eq!(states(&test), ["behind enabled", "front disabled"]);
+    test.modules.start_actors(ActorStage::AfterPlugins).await.unwrap();
+    assert_eq!((behind.steps(), steps.steps()), (vec![], vec!["start"]));
+}
+
+#[tokio::test]
+async fn a_report_says_whether_what_ran_is_still_being_finished() {
+    let test = TestModules::new();
+    let part = Part::default();
+    test.modules.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    part.is_draining.store(true, Ordering::Relaxed);
+
+    let stopped = test.modules.change("part", ModuleChange::Disable, true).await.unwrap();
+    part.is_draining.store(false, Ordering::Relaxed);
+    let started = test.modules.change("part", ModuleChange::Enable, true).await.unwrap();
+
+    assert!(stopped.is_draining && !started.is_draining);
+}
+
+#[tokio::test]
+async fn panics_of_what_a_part_answers_stand_with_the_part() {
+    let test = TestModules::new();
+    let fixed = ActorModule { answers: &[GetDataFolder::TOPIC], ..fixed("facts") };
+    test.modules.add_actor(fixed).unwrap();
+    let panics = |_: GetDataFolder, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+    test.bus.handle_read(panics).unwrap();
+
+    for _ in 0..2 {
+        test.bus.call(GetDataFolder, &CallContext::new()).await.unwrap_err();
+    }
+
+    let info = test.modules.info("facts").unwrap();
+    assert_eq!(info.faults.panics, 2);
+    assert!(info.needed_by.is_empty(), "what cannot be stopped has no dependants to tell");
+}
