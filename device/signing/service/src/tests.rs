@@ -18,6 +18,8 @@ use tenon_signing_audit::{Line, Step, verify};
 
 use crate::{ApproveError, Service, Settings, methods};
 
+mod served;
+
 /// The words of development networks.
 const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
