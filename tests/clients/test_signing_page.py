@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -179,8 +180,11 @@ def test_another_page_approves_nothing(service, browser):
         <input name="number" value="{waiting['number']}"><input name="hash" value="{waiting['hash']}"><input name="token" value=""></form>
         <iframe name="frame"></iframe></body>"""
 
+    seen = []
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            seen.append((self.path, self.headers["Cookie"], self.headers["Referer"]))
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -191,16 +195,26 @@ def test_another_page_approves_nothing(service, browser):
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    session = browser.evaluate("location.href")
+    assert session.startswith(own + "/s/") and session.endswith("/")
     try:
-        browser.open(f"http://localhost:{server.server_address[1]}/")
-        read = browser.evaluate(f"fetch('{own}/', {{ credentials: 'include' }}).then((a) => a.text(), (e) => 'failed')")
-        assert read == "failed"
-        sent = f"fetch('{own}/approve', {{ method: 'POST', mode: 'no-cors', credentials: 'include', body: '{form}' }})"
-        browser.evaluate(sent + ".then(() => 1, () => 0)")
-        browser.evaluate("document.getElementById('form').submit()")
-        time.sleep(1)
-        # A frame of the page shows nothing to the page around it.
-        assert browser.evaluate("document.getElementById('inside').contentDocument") is None
+        # The second one is of the page's own host: only the port differs, which cookies do not know.
+        for host in ("localhost", "127.0.0.1"):
+            browser.open(f"http://{host}:{server.server_address[1]}/")
+            browser.until("document.getElementById('form') !== null")
+            for place in (own + "/", session):
+                read = browser.evaluate(f"fetch('{place}', {{ credentials: 'include' }}).then((a) => a.text(), (e) => 'failed')")
+                assert read == "failed"
+                sent = f"fetch('{place}approve', {{ method: 'POST', mode: 'no-cors', credentials: 'include', body: '{form}' }})"
+                browser.evaluate(sent + ".then(() => 1, () => 0)")
+            browser.evaluate("fetch('/s/').then(() => 1)")
+            browser.evaluate("document.getElementById('form').submit()")
+            time.sleep(1)
+            # A frame of the page shows nothing to the page around it.
+            assert browser.evaluate("document.getElementById('inside').contentDocument") is None
+            assert browser.evaluate("document.cookie") == ""
+        assert {path for path, *_ in seen} >= {"/", "/s/"}
+        assert not [headers for headers in seen if headers[1] is not None or session in (headers[2] or "")], seen
         # The same from the address of the page itself, by another name of this machine.
         browser.open(own.replace("127.0.0.1", "localhost") + "/")
         assert "another address" in browser.text()
@@ -236,21 +250,29 @@ def test_forms_count_with_session_token_and_origin_only(service):
     assert ask(service, "GET", path)[0] == 403
     key = cookie.split(";")[0]
     own = service.urls["page"]
-    status, headers, text = ask(service, "GET", "/", Cookie=key)
+    # The cookie is for the session's folder, whose name is random.
+    folder = headers["location"]
+    assert re.fullmatch("/s/[0-9a-f]{32}/", folder) and f"Path={folder.rstrip('/')}" in cookie.split("; ")
+    status, headers, text = ask(service, "GET", folder, Cookie=key)
     assert status == 200 and "frame-ancestors 'none'" in headers["content-security-policy"]
     token = text.split('name="token" value="')[1].split('"')[0]
     form = f"number={waiting['number']}&hash={waiting['hash']}&token={token}"
 
-    assert ask(service, "GET", "/")[0] == 401
-    assert ask(service, "GET", "/", Cookie=key, Host="evil.example")[0] == 421
-    assert ask(service, "POST", "/approve", form, Origin=own)[0] == 401
+    other = urllib.parse.urlsplit(login(service))
+    other = ask(service, "GET", f"{other.path}?{other.query}")[1]["location"]
+    for place in ("/", "/s/", other, f"/s/{'0' * 32}/", folder.rstrip("/")):
+        assert ask(service, "GET", place, Cookie=key)[0] == 401, place
+        assert ask(service, "POST", place + "approve", form, Cookie=key, Origin=own)[0] == 401, place
+    assert ask(service, "GET", folder)[0] == 401
+    assert ask(service, "GET", folder, Cookie=key, Host="evil.example")[0] == 421
+    assert ask(service, "POST", folder + "approve", form, Origin=own)[0] == 401
     for refused in (
         {"Cookie": key},
         {"Cookie": key, "Origin": "http://evil.example"},
         {"Cookie": key, "Origin": "null"},
         {"Cookie": key, "Origin": own, "Sec_Fetch_Site": "cross-site"},
     ):
-        assert ask(service, "POST", "/approve", form, **refused)[0] == 403
+        assert ask(service, "POST", folder + "approve", form, **refused)[0] == 403
     for body, status in [
         (form.replace(token, "0" * 64), 403),
         (form.replace(waiting["hash"], "0x" + "00" * 32), 409),
@@ -258,10 +280,10 @@ def test_forms_count_with_session_token_and_origin_only(service):
         (f"number={waiting['number']}&token={token}", 400),
         ("x" * 10_000, 400),
     ]:
-        assert ask(service, "POST", "/approve", body, Cookie=key, Origin=own)[0] == status, body
-    assert ask(service, "GET", "/approve?" + form, Cookie=key)[0] == 404
+        assert ask(service, "POST", folder + "approve", body, Cookie=key, Origin=own)[0] == status, body
+    assert ask(service, "GET", folder + "approve?" + form, Cookie=key)[0] == 404
     assert service.approver("alice", "approvals_list")[0]["approvedBy"] == []
 
-    assert ask(service, "POST", "/approve", form, Cookie=key, Origin=own)[0] == 303
+    assert ask(service, "POST", folder + "approve", form, Cookie=key, Origin=own)[0] == 303
     assert answer()
-    assert ask(service, "POST", "/approve", form, Cookie=key, Origin=own)[0] == 409
+    assert ask(service, "POST", folder + "approve", form, Cookie=key, Origin=own)[0] == 409

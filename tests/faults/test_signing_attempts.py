@@ -98,6 +98,7 @@ socket = "payroll.sock"
 socket = "node.sock"
 [clients.website]
 token = "website.token"
+reload = true
 [http]
 address = "127.0.0.1:0"
 """

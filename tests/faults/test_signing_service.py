@@ -461,11 +461,14 @@ def test_an_incomplete_line_is_not_exported_and_goes_at_the_next_start(place):
 
 
 def test_what_others_can_change_or_read_is_not_used(place):
-    with SigningService(place, POLICY, SETTINGS):
+    (place / "interface.json").write_text("[]")
+    with SigningService(place, POLICY + '[interfaces.none]\nfile = "interface.json"\n', SETTINGS):
         pass
     for path, mode, reason in [
         ("policy.toml", 0o666, "others can change it"),
         ("signer.toml", 0o660, "others can change it"),
+        ("interface.json", 0o664, "others can change it"),
+        (".", 0o770, "others can change it"),
         ("passwords", 0o644, "others can read it"),
         ("log/audit.key", 0o640, "others can read the log's key"),
         ("log", 0o777, "others can write to the folder of the log"),
@@ -475,6 +478,64 @@ def test_what_others_can_change_or_read_is_not_used(place):
         ended = run("signer", "run", place / "signer.toml", check=False)
         assert ended.returncode in (2, 3) and reason in ended.stderr, (path, ended.returncode, ended.stderr)
         (place / path).chmod(before)
+    if os.geteuid() != 0:
+        return
+    for path in ("policy.toml", "signer.toml", "interface.json", "."):
+        os.chown(place / path, 65534, -1)
+        ended = run("signer", "run", place / "signer.toml", check=False)
+        assert ended.returncode == 2 and "belongs to another user" in ended.stderr, (path, ended.stderr)
+        os.chown(place / path, 0, -1)
+
+
+def test_a_client_that_asks_the_program_and_leaves_holds_nobody_up(place):
+    program = place / "decide"
+    program.write_text("#!/bin/sh\nread line\necho \"$line\" >> \"$0.seen\"\nsleep 1\nexit 0\n")
+    program.chmod(0o700)
+    policy = POLICY.replace('"payroll", "alice"', '"payroll", "alice", "bob"')
+    settings = SETTINGS.replace("[clients.alice]", '[clients.bob]\nsocket = "asks-bob.sock"\n[clients.alice]')
+    settings += f'[program]\ncommand = ["{program}"]\n'
+    with SigningService(place, policy, "requests-per-minute = 100000\n" + settings) as service:
+        for _ in range(80):
+            with service.connect("payroll") as connection:
+                for _ in range(8):
+                    connection.send("eth_sign", OWN, HELLO)
+                until(lambda: service.approver("alice", "approvals_list"))
+            until(lambda: not service.approver("alice", "approvals_list"))
+        threads = len(os.listdir(f"/proc/{service.process.pid}/task"))
+        assert threads < 40, threads
+        # The rest of the service works, and the program answers another client next.
+        begun = time.monotonic()
+        service.call("payroll", "eth_signTransaction", transfer(0))
+        assert service.call("bob", "eth_sign", OWN, HELLO)
+        assert time.monotonic() - begun < 20
+        # Requests that had ended before their turn were never asked about.
+        asked = [json.loads(line) for line in (place / "decide.seen").read_text().splitlines()]
+        assert len(asked) < 100 and asked[-1]["client"] == "bob"
+
+
+def test_only_who_may_has_the_policy_read_again_over_http(place):
+    tokens = {name: f"token-of-{name}-with-32-characters-or-more" for name in ("web", "deploy")}
+    settings = SETTINGS + '[http]\naddress = "127.0.0.1:0"\n'
+    for name, token in tokens.items():
+        (place / name).write_text(token)
+        (place / name).chmod(0o600)
+        settings += f'[clients.{name}]\ntoken = "{name}"\n'
+    with SigningService(place, POLICY, settings + "reload = true\n") as service:
+
+        def reload(name):
+            connection = http.client.HTTPConnection(service.urls["http"].removeprefix("http://"), timeout=60)
+            with contextlib.closing(connection):
+                connection.request("POST", "/reload", headers={"Authorization": f"Bearer {tokens[name]}"})
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+
+        service.write_policy("version = 1\n")
+        status, words = reload("web")
+        assert status == 403 and "`reload = true`" in words
+        assert service.call("payroll", "eth_signTransaction", transfer(0))
+        assert reload("deploy")[0] == 200
+        with pytest.raises(Refused, match="no rule allows it"):
+            service.call("payroll", "eth_signTransaction", transfer(1))
 
 
 def test_a_log_that_is_removed_while_it_is_written_ends_signing(place):

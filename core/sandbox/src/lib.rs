@@ -16,4 +16,6 @@ mod system;
 
 pub use closing::{Gap, Stage, close_files, close_system_calls};
 pub use service::{Kept, confine};
+#[cfg(debug_assertions)]
+pub use system::reaches_kernel;
 pub use system::{leave, limit_descriptors, limit_memory, processor_time, take_inherited_socket};

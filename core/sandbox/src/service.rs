@@ -4,9 +4,9 @@
 //! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
 //!
 //! Invariants: no socket can be made or connected, so that what is open is all there is; no datagram goes to another
-//! address than its socket's; no program and no process can be started.
+//! address than its socket's; no program and no process can be started; no character reaches the input of a terminal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -27,8 +27,22 @@ pub struct Kept {
     pub read: Vec<PathBuf>,
     /// Folders in which it makes, changes and removes files.
     pub write: Vec<PathBuf>,
-    /// Whether it reaches hardware wallets: the device nodes and what the system says about them.
+    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system says
+    /// about them. A HID device that is connected later has a node that no rule can name beforehand.
     pub devices: bool,
+}
+
+/// What the system says about devices.
+const DEVICE_FACTS: [&str; 4] = ["/sys/bus", "/sys/class/hidraw", "/sys/devices", "/run/udev"];
+
+/// The nodes of all USB devices, also of those that are connected later.
+const USB_NODES: &str = "/dev/bus/usb";
+
+/// The nodes of USB and HID devices. Rules for them apply to nothing else below `/dev`.
+fn device_nodes() -> Vec<PathBuf> {
+    let is_hid = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"hidraw"));
+    let beside = Path::new("/dev").read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    beside.filter(is_hid).chain([PathBuf::from(USB_NODES)]).collect()
 }
 
 /// Confines this thread, threads that it starts, and by the filter of system calls all others. Permanent. Returns the
@@ -41,7 +55,8 @@ fn close_files(kept: &Kept) -> Option<Gap> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let writing = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     let using = reading | AccessFs::WriteFile | AccessFs::IoctlDev;
-    let of_devices = |path: &'static str| kept.devices.then_some(path);
+    let facts = DEVICE_FACTS.iter().filter(|_| kept.devices);
+    let nodes = if kept.devices { device_nodes() } else { Vec::new() };
     let restrict = || {
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -53,8 +68,8 @@ fn close_files(kept: &Kept) -> Option<Gap> {
             .create()?
             .add_rules(path_beneath_rules(&kept.read, reading))?
             .add_rules(path_beneath_rules(&kept.write, writing))?
-            .add_rules(path_beneath_rules(of_devices("/sys"), reading))?
-            .add_rules(path_beneath_rules(of_devices("/dev"), using))?
+            .add_rules(path_beneath_rules(facts, reading))?
+            .add_rules(path_beneath_rules(nodes, using))?
             .restrict_self()
     };
     match restrict().map(|status| status.ruleset) {
@@ -91,11 +106,12 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     conditional.extend([0x5356_4d41, 15, 16].map(|option| (libc::SYS_prctl, vec![(0, NUMBER, option)])));
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     conditional.extend(commands.map(|command| (libc::SYS_fcntl, vec![(1, NUMBER, u64::from(command.unsigned_abs()))])));
+    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into one.
+    conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
     if devices {
-        rules.insert(libc::SYS_ioctl, Vec::new());
-    } else {
-        // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal.
-        conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
+        // Requests to HID devices and to USB devices: the second byte is their kind.
+        let kinds = [b'H', b'U'].map(|kind| u64::from(kind) << 8);
+        conditional.extend(kinds.map(|kind| (libc::SYS_ioctl, vec![(1, 0xff00, kind)])));
     }
     for (call, conditions) in conditional {
         rules.entry(call).or_default().push(rule(&conditions)?);

@@ -171,6 +171,21 @@ impl RefusedCall {
     fn answer(_: &mut libc::ucontext_t, _: libc::c_long) {}
 }
 
+/// Whether a request of `ioctl` reaches the kernel, tried on a pipe of its own: for tests of what a filter refuses.
+///
+/// # Errors
+/// `EPERM` when a filter refuses the request, and the system's error when there is no pipe.
+#[cfg(debug_assertions)]
+pub fn reaches_kernel(request: u32) -> io::Result<()> {
+    let (reader, _writer) = io::pipe()?;
+    let mut room = [0u8; 4096];
+    // SAFETY: a pipe knows few requests, and none fills more than a number; there is room for it.
+    let outcome = unsafe { libc::ioctl(reader.as_raw_fd(), request.into(), room.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // Any other error is the kernel's own.
+    if outcome < 0 && error.raw_os_error() == Some(libc::EPERM) { Err(error) } else { Ok(()) }
+}
+
 /// Processor time that this process has used.
 pub fn processor_time() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();

@@ -184,6 +184,11 @@ impl WalletHandle {
         self.status.borrow().accounts.contains_key(&address)
     }
 
+    /// When an account became the wallet's ([`WalletStatus::since`]), if it is among its accounts.
+    pub fn account_since(&self, address: Address) -> Option<u64> {
+        self.status.borrow().since.get(&address).copied()
+    }
+
     /// Changes of the status, for those who wait for them.
     pub fn watch_status(&self) -> watch::Receiver<WalletStatus> {
         self.status.clone()

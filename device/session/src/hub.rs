@@ -1,9 +1,12 @@
 //! The devices that are connected, each with its wallet: arrivals and departures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use alloy_primitives::Address;
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tenon_device_transport::{Change, Connected, Found, Transport};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Handle;
@@ -92,11 +95,12 @@ impl Hub {
         self.lock().get(url).map(|entry| entry.handle.clone())
     }
 
-    /// The first wallet, by URL, of which this holds.
-    pub fn find(&self, is_wanted: impl Fn(&WalletHandle) -> bool) -> Option<(String, WalletHandle)> {
-        let entries = self.lock();
-        let found = entries.iter().find(|(_, entry)| is_wanted(&entry.handle));
-        found.map(|(url, entry)| (url.clone(), entry.handle.clone()))
+    /// The wallets that have an account, with their URLs: in front the one that had it first.
+    pub fn with_account(&self, address: Address) -> Vec<(String, WalletHandle)> {
+        let since = |(url, handle): (String, WalletHandle)| Some((handle.account_since(address)?, url, handle));
+        let mut found: Vec<_> = self.wallets().into_iter().filter_map(since).collect();
+        found.sort_by_key(|(since, ..)| *since);
+        found.into_iter().map(|(_, url, handle)| (url, handle)).collect()
     }
 
     /// Arrivals and departures from now on.
@@ -108,23 +112,35 @@ impl Hub {
     pub async fn follow(&self) {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // A device that is slow to answer holds up neither the next look nor the other devices.
+        let (mut asking, mut asked) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
-            looks.tick().await;
-            self.look().await;
-            self.beat().await;
+            tokio::select! {
+                _ = looks.tick() => {
+                    self.look().await;
+                    for (url, handle) in self.wallets() {
+                        if handle.is_open() && !handle.is_busy() && asked.insert(url.clone()) {
+                            asking.push(beat(url, handle));
+                        }
+                    }
+                }
+                Some(url) = asking.next() => {
+                    asked.remove(&url);
+                }
+            }
         }
     }
 
-    /// Looks for devices once. Does nothing while a request runs: listing disturbs devices on Linux, and takes the answers
-    /// of simulators (`docs/spec/device.md 3.8`, `10.3`).
+    /// Looks for devices once. One whose request runs is left as it is: it may have no time to say that it is there.
     pub async fn look(&self) {
         let mut connected = self.connected.lock().await;
-        if self.is_any_busy() {
-            return;
-        }
+        let mut busy = self.busy();
+        let listed = join_all(self.transports.iter().map(|transport| transport.list())).await;
+        // A request may have begun meanwhile.
+        busy.extend(self.busy());
         let mut now = Vec::new();
-        for transport in &self.transports {
-            match transport.list().await {
+        for (transport, listed) in self.transports.iter().zip(listed) {
+            match listed {
                 Ok(found) => now.extend(found),
                 Err(error) => {
                     tracing::debug!(transport = transport.name(), %error, "devices can't be listed");
@@ -133,6 +149,8 @@ impl Hub {
                 }
             }
         }
+        now.retain(|found| !busy.contains(&url(found)));
+        now.extend(connected.devices().filter(|known| busy.contains(&url(known))).cloned());
         for change in connected.update(now) {
             match change {
                 Change::Departed(found) => self.depart(&found).await,
@@ -163,16 +181,6 @@ impl Hub {
 
     fn supervisor(&self) -> Option<Arc<Supervisor>> {
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    async fn beat(&self) {
-        if self.is_any_busy() {
-            return;
-        }
-        for (_, handle) in self.wallets() {
-            // What it found out stands in the wallet's status. Dropped, it is cancelled: no device holds up the others.
-            let _ = timeout(BEAT_LIMIT, handle.heartbeat(Instant::now() + LOOK_EVERY)).await;
-        }
     }
 
     fn arrive(&self, found: Found) {
@@ -216,13 +224,23 @@ impl Hub {
         let _ = self.events.send(HubEvent::Departed { url });
     }
 
-    fn is_any_busy(&self) -> bool {
-        self.lock().values().any(|entry| entry.handle.is_busy())
+    /// URLs of the wallets of which a request runs.
+    fn busy(&self) -> BTreeSet<String> {
+        self.lock().iter().filter(|(_, entry)| entry.handle.is_busy()).map(|(url, _)| url.clone()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Asks a wallet whether its device is still there; gives its URL. What it found out stands in the wallet's status.
+/// Dropped, the question is cancelled.
+fn beat(url: String, handle: WalletHandle) -> BoxFuture<'static, String> {
+    Box::pin(async move {
+        let _ = timeout(BEAT_LIMIT, handle.heartbeat(Instant::now() + LOOK_EVERY)).await;
+        url
+    })
 }
 
 fn url(found: &Found) -> String {

@@ -4,6 +4,7 @@ mod opening;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::Address;
@@ -20,6 +21,9 @@ use crate::{
 
 /// Accounts that one wallet keeps.
 const MAX_ACCOUNTS: usize = 4096;
+
+/// Counts the accounts of all wallets as they come, so that it is known which wallet had one first.
+static ACCOUNTS_SO_FAR: AtomicU64 = AtomicU64::new(0);
 
 /// How far a wallet is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub struct WalletStatus {
     pub is_waiting_for_button: bool,
     /// The accounts by address.
     pub accounts: BTreeMap<Address, DerivationPath>,
+    /// When each account became this wallet's: a number that is greater than those of earlier accounts of any wallet.
+    pub since: BTreeMap<Address, u64>,
 }
 
 impl WalletStatus {
@@ -149,6 +155,8 @@ impl Wallet {
             self.status.send_modify(|status| {
                 if status.accounts.len() < MAX_ACCOUNTS {
                     status.accounts.insert(address, path);
+                    let number = ACCOUNTS_SO_FAR.fetch_add(1, Ordering::Relaxed);
+                    status.since.entry(address).or_insert(number);
                 }
             });
         }

@@ -86,11 +86,44 @@ async fn another_serial_number_at_a_path_is_another_wallet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn does_not_look_while_a_request_runs() {
+async fn a_device_that_waits_for_a_button_hides_no_other() {
     let asking = SimulatorSettings { approval: Approval::Asked, ..settings(Model::One) };
     let simulators = [Arc::new(Simulator::start(asking)), Arc::new(Simulator::start(settings(Model::T)))];
     simulators[1].unplug();
     let hub = hub(&simulators);
+    let mut events = hub.events();
+    let following = tokio::spawn({
+        let hub = hub.clone();
+        async move { hub.follow().await }
+    });
+    let mut next = async || timeout(Duration::from_millis(1500), events.recv()).await.expect("no event").unwrap();
+    let url = |number: u32| format!("trezor://device-{number}");
+    assert_eq!(next().await, HubEvent::Arrived { url: url(0) });
+    let handle = hub.wallet(&url(0)).unwrap();
+    open(&handle).await;
+    let shown = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.derive(DerivationPath::account(0), false, true, Box::new(NoPerson), soon()).await }
+    });
+    handle.watch_status().wait_for(|status| status.is_waiting_for_button).await.unwrap();
+
+    simulators[1].plug().await;
+    assert_eq!(next().await, HubEvent::Arrived { url: url(1) });
+    open(&hub.wallet(&url(1)).unwrap()).await;
+    simulators[1].unplug();
+    assert_eq!(next().await, HubEvent::Departed { url: url(1) });
+    assert!(handle.status().is_waiting_for_button, "the looks left it alone");
+
+    simulators[0].decide(true).await;
+    assert_eq!(shown.await.unwrap(), Ok(ACCOUNT));
+    following.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_device_departs_only_when_its_request_is_over() {
+    let asking = SimulatorSettings { approval: Approval::Asked, ..settings(Model::One) };
+    let simulator = Arc::new(Simulator::start(asking));
+    let hub = hub(std::slice::from_ref(&simulator));
     hub.look().await;
     let handle = hub.wallet("trezor://device-0").unwrap();
     open(&handle).await;
@@ -102,15 +135,17 @@ async fn does_not_look_while_a_request_runs() {
         waiting = status.wait_for(|status| status.is_waiting_for_button) => drop(waiting.unwrap()),
     }
 
-    simulators[1].plug().await;
+    simulator.swap_device_id().await;
     hub.look().await;
     assert_eq!(urls(&hub), ["trezor://device-0"]);
-    simulators[0].decide(true).await;
-    assert_eq!(shown.await, Ok(ACCOUNT));
+    assert!(hub.wallet("trezor://device-0").unwrap().has_account(ACCOUNT), "it is the same wallet");
+    simulator.decide(false).await;
+    assert!(shown.await.is_err());
     idle(&handle).await;
     hub.look().await;
 
-    assert_eq!(urls(&hub), ["trezor://device-0", "trezor://device-1"]);
+    assert_eq!(urls(&hub), ["trezor://device-0"]);
+    assert!(!hub.wallet("trezor://device-0").unwrap().has_account(ACCOUNT), "it is another device's wallet");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,4 +163,29 @@ async fn uses_a_bounded_number_of_devices() {
     let closed = hub.wallet("trezor://device-3").unwrap();
     let path = DerivationPath::account(0);
     assert_eq!(closed.derive(path, false, false, Box::new(NoPerson), soon()).await, Err(DeviceError::Closed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wallet_that_had_an_account_first_stands_in_front() {
+    let simulators = [Arc::new(Simulator::start(settings(Model::T))), Arc::new(Simulator::start(settings(Model::T)))];
+    let hub = hub(&simulators);
+    hub.look().await;
+    let claimants = || hub.with_account(ACCOUNT).into_iter().map(|(url, _)| url).collect::<Vec<_>>();
+    assert_eq!(claimants(), [""; 0]);
+
+    for number in [1, 0, 1] {
+        let handle = hub.wallet(&format!("trezor://device-{number}")).unwrap();
+        if handle.is_open() {
+            let path = DerivationPath::account(0);
+            assert_eq!(handle.derive(path, true, false, Box::new(NoPerson), soon()).await, Ok(ACCOUNT));
+            idle(&handle).await;
+        } else {
+            open(&handle).await;
+        }
+    }
+
+    assert_eq!(claimants(), ["trezor://device-1", "trezor://device-0"]);
+    simulators[1].unplug();
+    hub.look().await;
+    assert_eq!(claimants(), ["trezor://device-0"]);
 }

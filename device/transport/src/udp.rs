@@ -1,13 +1,14 @@
 //! Simulators and emulators: a packet a datagram (`docs/spec/device.md 3.8`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tenon_device_framing::{PACKET_LENGTH, Packet, Wire};
 use tokio::net::UdpSocket;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
@@ -37,13 +38,21 @@ const LOST_AFTER: Duration = Duration::from_secs(5);
 /// Stray datagrams that are read while waiting for a [`PONG`].
 const MAX_STRAY: usize = 64;
 
+/// Packets that are kept for a link while it is asked whether the simulator is there. Further ones are lost.
+const MAX_EARLY: usize = 64;
+
 /// Devices over UDP at the addresses that the settings name.
 #[derive(Clone, Debug)]
 pub struct UdpTransport {
     addresses: Vec<SocketAddr>,
+    lines: Arc<HashMap<SocketAddr, Slot>>,
     /// Sockets that were opened beforehand, by address.
     held: Option<Arc<HashMap<SocketAddr, HeldSockets>>>,
 }
+
+/// The newest line to an address while its link is open. Held while a link opens, and while somebody asks whether the
+/// simulator is there.
+type Slot = Mutex<Weak<Line>>;
 
 /// Sockets of an address for a process that may open none later: one for exchanges, and one that only asks whether a
 /// simulator is there, so that it takes no answer away.
@@ -51,6 +60,15 @@ pub struct UdpTransport {
 struct HeldSockets {
     link: std::net::UdpSocket,
     question: std::net::UdpSocket,
+}
+
+/// The socket of a link. Whoever asks whether the simulator is there uses it too: a simulator sends its answers to the
+/// address that it heard from last, so that a question from another socket would take the link's answer away.
+#[derive(Debug)]
+struct Line {
+    socket: UdpSocket,
+    /// Packets that came to somebody else than the link. Locked while somebody reads the socket.
+    early: Mutex<VecDeque<Received>>,
 }
 
 /// What a socket is for.
@@ -69,7 +87,10 @@ impl UdpTransport {
         let addresses: Vec<_> = addresses.into_iter().collect();
         match addresses.iter().find(|address| !address.ip().is_loopback()) {
             Some(address) => Err(LinkError::NotLoopback { address: address.to_string() }),
-            None => Ok(Self { addresses, held: None }),
+            None => {
+                let lines = addresses.iter().map(|address| (*address, Slot::default())).collect();
+                Ok(Self { addresses, lines: Arc::new(lines), held: None })
+            }
         }
     }
 
@@ -106,6 +127,34 @@ impl UdpTransport {
         Ok(socket)
     }
 
+    /// Whether a simulator is at an address of the settings.
+    async fn is_there(&self, address: SocketAddr) -> bool {
+        let Some(slot) = self.lines.get(&address) else { return false };
+        // No link opens meanwhile: its first answer would come to the socket that asks.
+        let slot = slot.lock().await;
+        if let Some(line) = slot.upgrade() {
+            return line.is_there().await;
+        }
+        let Ok(socket) = self.socket(address, Purpose::Question) else { return false };
+        answers_ping(&socket).await
+    }
+
+    /// Opens a line to a wire of the device at an address. None if nothing answers.
+    async fn line(&self, address: SocketAddr, wire: Wire) -> std::io::Result<Option<Arc<Line>>> {
+        if wire == Wire::Debug {
+            // Nobody else asks there.
+            let next = SocketAddr::new(address.ip(), address.port().saturating_add(1));
+            return Line::open(self.socket(next, Purpose::Link)?).await;
+        }
+        let slot = self.lines.get(&address).ok_or(std::io::ErrorKind::NotFound)?;
+        let mut slot = slot.lock().await;
+        let line = Line::open(self.socket(address, Purpose::Link)?).await?;
+        if let Some(line) = &line {
+            *slot = Arc::downgrade(line);
+        }
+        Ok(line)
+    }
+
     /// The path of the device at an address.
     pub fn path(address: SocketAddr) -> String {
         format!("{PATH_PREFIX}{address}")
@@ -123,10 +172,10 @@ impl Transport for UdpTransport {
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
         Box::pin(async move {
-            let answers = self.addresses.iter().map(|address| async move {
-                let socket = self.socket(*address, Purpose::Question).ok()?;
-                answers_ping(&socket).await.then(|| Self::path(*address))
-            });
+            let answers = self
+                .addresses
+                .iter()
+                .map(|address| async move { self.is_there(*address).await.then(|| Self::path(*address)) });
             let mut paths: Vec<String> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
             paths.sort();
             let found = |path| Found { path, serial: None, transport: "udp", is_bootloader: false };
@@ -136,16 +185,11 @@ impl Transport for UdpTransport {
 
     fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
         Box::pin(async move {
-            let mut address = self.address(path).ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
-            if wire == Wire::Debug {
-                address.set_port(address.port().saturating_add(1));
-            }
+            let address = self.address(path).ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
             let error = |reason: String| LinkError::Open { path: path.into(), reason };
-            let socket = self.socket(address, Purpose::Link).map_err(|cause| error(cause.to_string()))?;
-            if !answers_ping(&socket).await {
-                return Err(error(format!("nothing answers at {address}")));
-            }
-            Ok(Box::new(UdpLink { socket }) as Box<dyn Link>)
+            let line = self.line(address, wire).await.map_err(|cause| error(cause.to_string()))?;
+            let line = line.ok_or_else(|| error(format!("nothing answers at {address}")))?;
+            Ok(Box::new(UdpLink { line }) as Box<dyn Link>)
         })
     }
 }
@@ -165,10 +209,8 @@ fn connected(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
 async fn answers_ping(socket: &UdpSocket) -> bool {
     let asked = async {
         socket.send(PING).await.ok()?;
-        let mut buffer = Zeroizing::new([0; PACKET_LENGTH]);
         for _ in 0..MAX_STRAY {
-            let length = socket.recv(buffer.as_mut_slice()).await.ok()?;
-            if buffer[..length] == PONG[..] {
+            if is_pong(&receive(socket).await.ok()?) {
                 return Some(());
             }
         }
@@ -177,14 +219,48 @@ async fn answers_ping(socket: &UdpSocket) -> bool {
     matches!(timeout(PONG_TIMEOUT, asked).await, Ok(Some(())))
 }
 
+impl Line {
+    /// None if nothing answers.
+    async fn open(socket: UdpSocket) -> std::io::Result<Option<Arc<Self>>> {
+        let is_there = answers_ping(&socket).await;
+        Ok(is_there.then(|| Arc::new(Self { socket, early: Mutex::default() })))
+    }
+
+    /// Asks whether the simulator is there. While the link waits for an answer it asks by itself, and counts as there.
+    async fn is_there(&self) -> bool {
+        let Ok(mut early) = self.early.try_lock() else { return true };
+        let asked = async {
+            self.socket.send(PING).await.ok()?;
+            let received = receive(&self.socket).await.ok()?;
+            if !is_pong(&received) && early.len() < MAX_EARLY {
+                early.push_back(received);
+            }
+            Some(())
+        };
+        matches!(timeout(PONG_TIMEOUT, asked).await, Ok(Some(())))
+    }
+}
+
+/// The next datagram. Dropping the future loses none.
+async fn receive(socket: &UdpSocket) -> std::io::Result<Received> {
+    // One byte more than a packet has, so that a longer datagram is seen to be longer.
+    let mut buffer = Zeroizing::new([0; PACKET_LENGTH + 1]);
+    let length = socket.recv(buffer.as_mut_slice()).await?;
+    Ok(Received::new(buffer[..length].to_vec()))
+}
+
+fn is_pong(received: &Received) -> bool {
+    received.as_bytes() == PONG
+}
+
 struct UdpLink {
-    socket: UdpSocket,
+    line: Arc<Line>,
 }
 
 impl Link for UdpLink {
     fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
-            let written = self.socket.send(packet.as_bytes()).await.map_err(LinkError::lost)?;
+            let written = self.line.socket.send(packet.as_bytes()).await.map_err(LinkError::lost)?;
             if written == PACKET_LENGTH {
                 Ok(())
             } else {
@@ -196,22 +272,25 @@ impl Link for UdpLink {
     fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
         Box::pin(async {
             // A person may take minutes, and a datagram to nobody fails nothing: a simulator that is gone is found out by asking.
+            let mut early = self.line.early.lock().await;
+            if let Some(received) = early.pop_front() {
+                return Ok(received);
+            }
+            let socket = &self.line.socket;
             let mut unanswered = None;
             loop {
-                // One byte more than a packet has, so that a longer datagram is seen to be longer.
-                let mut buffer = Zeroizing::new([0; PACKET_LENGTH + 1]);
-                let Ok(received) = timeout(PING_EVERY, self.socket.recv(buffer.as_mut_slice())).await else {
+                let Ok(received) = timeout(PING_EVERY, receive(socket)).await else {
                     if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
                         return Err(LinkError::lost("nothing answers any more"));
                     }
                     unanswered.get_or_insert_with(Instant::now);
-                    self.socket.send(PING).await.map_err(LinkError::lost)?;
+                    socket.send(PING).await.map_err(LinkError::lost)?;
                     continue;
                 };
-                let length = received.map_err(LinkError::lost)?;
+                let received = received.map_err(LinkError::lost)?;
                 unanswered = None;
-                if buffer[..length] != PONG[..] {
-                    return Ok(Received::new(buffer[..length].to_vec()));
+                if !is_pong(&received) {
+                    return Ok(received);
                 }
             }
         })

@@ -92,6 +92,70 @@ async fn lists_those_that_answer() {
     drop(silent);
 }
 
+/// A simulator sends its answers to the last address that it heard from.
+#[tokio::test]
+async fn asks_from_the_socket_of_an_open_link_so_that_no_answer_goes_elsewhere() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+
+    let answers_packet_and_then_ping = async {
+        let mut buffer = [0; 100];
+        let (_, asker) = socket.recv_from(&mut buffer).await.unwrap();
+        link.send(&packet()).await.unwrap();
+        let (length, sender) = socket.recv_from(&mut buffer).await.unwrap();
+        assert_eq!((length, asker, sender), (64, host, host));
+        socket.send_to(&[9; 64], sender).await.unwrap();
+        let received = link.receive().await.unwrap();
+        socket.send_to(PONG, asker).await.unwrap();
+        received
+    };
+    let (found, received) = tokio::join!(transport.list(), answers_packet_and_then_ping);
+
+    assert_eq!((found.unwrap().len(), received.as_bytes()), (1, &[9; 64][..]));
+}
+
+#[tokio::test]
+async fn counts_a_device_as_there_while_its_answer_is_waited_for() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+    let answers_later = async {
+        let found = transport.list().await.unwrap();
+        socket.send_to(&[9; 64], host).await.unwrap();
+        found
+    };
+
+    let (received, found) = tokio::join!(biased; link.receive(), answers_later);
+
+    assert_eq!((received.unwrap().as_bytes(), found.len()), (&[9; 64][..], 1));
+    drop(link);
+    assert_eq!(transport.list().await.unwrap(), [], "it does not answer");
+}
+
+#[tokio::test]
+async fn a_link_opens_only_when_nobody_asks_any_more() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let answers_in_turn = async {
+        let mut buffer = [0; 100];
+        let (_, asker) = socket.recv_from(&mut buffer).await.unwrap();
+        let early = timeout(Duration::from_millis(100), socket.recv_from(&mut buffer)).await;
+        assert!(early.is_err(), "a second question before the first is answered: {early:?}");
+        socket.send_to(PONG, asker).await.unwrap();
+        assert_ne!(answer_ping(&socket).await, asker);
+    };
+
+    let (found, link, ()) = tokio::join!(biased; transport.list(), transport.open(&path, Wire::Main), answers_in_turn);
+
+    assert!(found.unwrap().len() == 1 && link.is_ok());
+}
+
 #[tokio::test]
 async fn opens_the_debug_link_at_the_next_port() {
     let (main, debug, address) = loop {

@@ -1,5 +1,6 @@
 //! The wallets of the connected devices, as the accounts' directory sees them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tenon_device_session::{DerivationPath, Hub, PathError, WalletHandle};
 use zeroize::Zeroizing;
 
 use crate::person::EventPerson;
-use crate::running::{Running, failed};
+use crate::running::{Running, failed, warn_of_second};
 use crate::signer::DeviceSigner;
 
 /// The wallets of the connected devices. Clones share them. There are none until [`DeviceWallets::start`].
@@ -50,13 +51,11 @@ impl DeviceWallets {
         self.running.load().as_ref().is_some_and(|running| running.has_failed())
     }
 
-    /// The running devices and a wallet of them that has the account: an open one, if there are several.
+    /// The running devices and the wallet of them whose account this is: the one that had it first keeps it while it is
+    /// connected, open or not, because another device may tell an address that is not its own.
     fn with_account(&self, address: Address) -> Option<(Arc<Running>, String, WalletHandle)> {
         let running = self.running.load_full()?;
-        let find = |must_be_open: bool| {
-            running.hub.find(|handle| handle.has_account(address) && (!must_be_open || handle.is_open()))
-        };
-        let (url, handle) = find(true).or_else(|| find(false))?;
+        let (url, handle) = running.hub.with_account(address).into_iter().next()?;
         Some((running, url, handle))
     }
 
@@ -85,6 +84,9 @@ impl DeviceWallets {
                 let account_url = account_url(url, &path);
                 let derived = handle.derive(path, is_pinned, false, person, caller.deadline);
                 let address = caller.wait(derived).await.map_err(failed)?;
+                if is_pinned && let Some(running) = self.running.load_full() {
+                    warn_of_second(&running.hub, url, address);
+                }
                 Ok(WalletAnswer::Account(WalletAccount { address, url: account_url }))
             }
             WalletOperation::Initialize => {
@@ -131,12 +133,14 @@ impl WalletBackend for DeviceWallets {
     fn addresses(&self) -> Vec<Address> {
         let Some(running) = self.running.load_full() else { return Vec::new() };
         let of_wallet = |(url, handle): (String, WalletHandle)| listed(url, &handle).accounts;
-        running.hub.wallets().into_iter().flat_map(of_wallet).map(|account| account.address).collect()
+        let mut known = HashSet::new();
+        let accounts = running.hub.wallets().into_iter().flat_map(of_wallet);
+        accounts.map(|account| account.address).filter(|address| known.insert(*address)).collect()
     }
 
     fn has_key(&self, address: Address) -> bool {
         let running = self.running.load();
-        running.as_ref().is_some_and(|running| running.hub.find(|handle| handle.has_account(address)).is_some())
+        running.as_ref().is_some_and(|running| !running.hub.with_account(address).is_empty())
     }
 
     fn abilities(&self, address: Address) -> SignerAbilities {

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use tenon_api::messages::GetAccount;
 use tenon_api::{Address, BlockId};
-use tenon_bus::{Bus, CallContext};
+use tenon_bus::CallContext;
 use tenon_device_session::{DerivationPath, DeviceError, NoPerson, WalletHandle};
 use tokio::time::Instant;
+
+use crate::running::{Running, warn_of_second};
 
 /// How often accounts of one wallet are looked for at most.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
@@ -68,17 +70,24 @@ impl Discoveries {
 
 impl Turn {
     /// Derives and keeps accounts up to the first that was never used, which is kept, too.
-    pub(crate) async fn search(mut self, bus: &Bus, url: &str, handle: &WalletHandle) -> Result<(), DeviceError> {
+    pub(crate) async fn search(
+        mut self,
+        running: &Running,
+        url: &str,
+        handle: &WalletHandle,
+    ) -> Result<(), DeviceError> {
         while self.search.next < MAX_FOUND {
             let address = match self.search.candidate {
                 Some(address) => address,
                 None => {
                     let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_LIMIT);
-                    handle.derive(path, true, false, Box::new(NoPerson), deadline).await?
+                    let address = handle.derive(path, true, false, Box::new(NoPerson), deadline).await?;
+                    warn_of_second(&running.hub, url, address);
+                    address
                 }
             };
             self.search.candidate = Some(address);
-            let state = bus.call(GetAccount { address, block: BlockId::LATEST }, &CallContext::new()).await;
+            let state = running.bus.call(GetAccount { address, block: BlockId::LATEST }, &CallContext::new()).await;
             // Without a chain's state, or without balance and nonce, it is as good as unused.
             if !state.is_ok_and(|account| account.nonce > 0 || !account.balance.is_zero()) {
                 return Ok(());

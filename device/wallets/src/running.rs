@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenon_accounts::AccountsError;
+use tenon_api::Address;
 use tenon_api::messages::{WalletChange, WalletChanged};
 use tenon_bus::{Bus, CallContext};
 use tenon_device_session::{DeviceError, Hub, HubEvent, OpenState, WalletHandle};
@@ -135,11 +136,24 @@ impl Running {
         let caller = self.caller(&CallContext::new());
         let (running, url, handle) = (Arc::clone(self), url.to_owned(), handle.clone());
         self.runtime.spawn(async move {
-            let searched = caller.wait(turn.search(&running.bus, &url, &handle)).await;
+            let searched = caller.wait(turn.search(&running, &url, &handle)).await;
             if let Err(error) = searched {
                 tracing::debug!(url, %error, "accounts of a hardware wallet could not be looked for");
             }
         });
+    }
+}
+
+/// Warns if a wallet derived an account that another one had first. Two devices may have the same seed; if not, one tells
+/// an address that is not its own, and could never sign for it.
+pub(crate) fn warn_of_second(hub: &Hub, url: &str, account: Address) {
+    if let Some((first, _)) = hub.with_account(account).into_iter().next().filter(|(first, _)| first != url) {
+        tracing::warn!(
+            %account,
+            first,
+            second = url,
+            "two hardware wallets have the same account; the first one signs for it while it is connected"
+        );
     }
 }
 

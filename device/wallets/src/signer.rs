@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use tenon_accounts::{AccountsError, HashSignature, Signable, Signer};
 use tenon_api::{Address, Transaction, TransactionPayload, U256};
 use tenon_bus::Bus;
-use tenon_device_session::{AccessListItem, Fees, Signature, Unsupported, WalletHandle};
+use tenon_device_session::{AccessListItem, DeviceError, Fees, Signature, Unsupported, WalletHandle};
 
 use crate::person::EventPerson;
 use crate::read_typed_data;
@@ -40,6 +40,10 @@ impl DeviceSigner {
             }
             Signable::Block(_) => return Err(failed(Unsupported::Hash.into())),
         };
+        if let Err(DeviceError::SignerMismatch { expected, got }) = &signed {
+            let url = &self.url;
+            tracing::warn!(url, account = %expected, by = %got, "a hardware wallet signed with another account's key; no other is asked");
+        }
         signed.map_err(failed)
     }
 }

@@ -140,3 +140,18 @@ async fn operations_that_devices_lack_have_their_texts() {
     assert_eq!(unpair, Err("specified wallet does not support pairing".into()));
     assert_eq!(node.call(unlock).await, Err("no key for given address or file".into()));
 }
+
+/// A look for devices must not take a request's answer away, whenever the request begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_begins_during_a_look_gets_its_answer() {
+    use std::time::{Duration, Instant};
+    let mut node = Node::with(50, settings(Model::T)).await;
+    node.until(WalletChange::Opened).await;
+
+    // Several looks long.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        let derived = tokio::time::timeout(Duration::from_secs(10), node.derive("1", false)).await;
+        assert_eq!(derived, Ok(Ok(SECOND.into())));
+    }
+}

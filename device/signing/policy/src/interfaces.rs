@@ -59,8 +59,12 @@ pub struct DecodedArgument {
 impl DecodedArgument {
     /// Its value for a person.
     pub fn shown(&self) -> String {
-        let text = shown_value(&self.value, 0);
-        ShownText::new(&text).as_str().to_owned()
+        ShownText::new(&self.text()).as_str().to_owned()
+    }
+
+    /// Its value as text, with all characters that it has.
+    pub(crate) fn text(&self) -> String {
+        shown_value(&self.value, 0)
     }
 }
 
@@ -175,7 +179,7 @@ fn shown_value(value: &DynSolValue, level: usize) -> String {
         DynSolValue::Function(function) => hex::encode_prefixed(function),
         DynSolValue::FixedBytes(word, length) => hex::encode_prefixed(&word[..(*length).min(32)]),
         DynSolValue::Bytes(bytes) => shown_bytes(bytes),
-        DynSolValue::String(text) => format!("\"{}\"", ShownText::new(text)),
+        DynSolValue::String(text) => format!("\"{text}\""),
         DynSolValue::Array(items) | DynSolValue::FixedArray(items) | DynSolValue::Tuple(items) => {
             if level > MAX_TYPE_DEPTH {
                 return "…".to_owned();

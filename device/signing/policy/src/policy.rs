@@ -85,9 +85,23 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`]: a file can't be read or is too long, or what [`Policy::parse`] says.
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        Self::read_checked(path, |_| Ok(()))
+    }
+
+    /// As [`Policy::read`]. `check` looks at each interface's file before it is read, and says why it must not be.
+    ///
+    /// # Errors
+    /// As [`Policy::read`]; [`PolicyError::Unreadable`] with the reason that `check` gives.
+    pub fn read_checked(path: &Path, check: impl Fn(&Path) -> Result<(), String>) -> Result<Self, PolicyError> {
         let text = read_bounded(path, MAX_POLICY_BYTES)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::parse(&text, |file| read_bounded(&folder.join(file), MAX_INTERFACE_BYTES))
+        Self::parse(&text, |file| {
+            let path = folder.join(file);
+            match check(&path) {
+                Ok(()) => read_bounded(&path, MAX_INTERFACE_BYTES),
+                Err(reason) => Err(PolicyError::Unreadable { path, reason }),
+            }
+        })
     }
 
     /// Reads the text of a policy. `read` returns the text of an interface's file.

@@ -167,8 +167,7 @@ impl Presentation {
                     true => format!("Argument {}", position + 1),
                     false => argument.name.clone(),
                 };
-                let shown = argument.shown();
-                self.text(&format!("{name} ({})", argument.kind), &shown);
+                self.text(&format!("{name} ({})", argument.kind), &argument.text());
             }
         }
         self.bytes("Data", data);
@@ -199,13 +198,19 @@ impl Presentation {
         if let Some(contract) = domain.contract {
             self.line("Contract", contract.to_checksum(None));
         }
-        for (name, value) in data.members.iter().take(MAX_LINES) {
-            self.text(name, value);
+        self.line("Hash to sign", data.hash.to_string());
+        // Names from outside never stand alone: they could be those of the lines above.
+        self.members("domain", &domain.others);
+        self.members("message", &data.members);
+    }
+
+    fn members(&mut self, of: &str, members: &[(String, String)]) {
+        for (name, value) in members.iter().take(MAX_LINES) {
+            self.text(&format!("{of}.{name}"), value);
         }
-        if data.members.len() > MAX_LINES {
+        if members.len() > MAX_LINES {
             self.mark(Mark::Cut);
         }
-        self.line("Hash to sign", data.hash.to_string());
     }
 
     fn validator(&mut self, message: &ValidatorMessage) {
@@ -252,5 +257,85 @@ impl Presentation {
             self.mark(Mark::Cut);
         }
         self.lines.push(Line { label: label.as_str().to_owned(), value: value.as_str().to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_dyn_abi::{DynSolValue, JsonAbiExt as _};
+    use alloy_json_abi::Function;
+    use alloy_primitives::{B256, U256};
+    use tenon_api::TransactionSignature;
+
+    use super::*;
+    use crate::Domain;
+
+    fn shown(subject: Subject, interfaces: &Interfaces) -> Presentation {
+        let request = Request { client: "shop".to_owned(), account: Address::ZERO, subject };
+        Presentation::new(&request, interfaces)
+    }
+
+    fn values<'a>(shown: &'a Presentation, label: &str) -> Vec<&'a str> {
+        shown.lines.iter().filter(|line| line.label == label).map(|line| line.value.as_str()).collect()
+    }
+
+    #[test]
+    fn members_of_typed_data_can_not_pass_for_other_lines() {
+        let own = ["Asked by", "Account", "Program", "Version", "Chain", "Contract", "Hash to sign"];
+        let imitate = |value: &str| own.map(|label| (label.to_owned(), value.to_owned())).to_vec();
+        let domain = Domain { chain_id: Some(U256::from(50)), others: imitate("of the domain"), ..Domain::default() };
+        let data =
+            TypedMessage { domain, primary_type: "T".to_owned(), hash: B256::ZERO, members: imitate("of the message") };
+
+        let shown = shown(Subject::TypedData(Box::new(data)), &Interfaces::default());
+
+        for label in own {
+            assert!(!values(&shown, label).iter().any(|value| value.starts_with("of the ")), "{label}");
+            assert_eq!(values(&shown, &format!("message.{label}")), ["of the message"]);
+            assert_eq!(values(&shown, &format!("domain.{label}")), ["of the domain"]);
+        }
+        assert_eq!(values(&shown, "Chain"), ["50"]);
+    }
+
+    #[test]
+    fn many_members_leave_the_hash_in_its_place() {
+        let members = vec![("a".to_owned(), "b".to_owned()); 1_000];
+        let data = TypedMessage { domain: Domain::default(), primary_type: "T".to_owned(), hash: B256::ZERO, members };
+
+        let shown = shown(Subject::TypedData(Box::new(data)), &Interfaces::default());
+
+        assert_eq!(values(&shown, "Hash to sign").len(), 1);
+        assert_eq!((shown.lines.len(), shown.marks.as_slice()), (MAX_LINES, &[Mark::Cut][..]));
+    }
+
+    #[test]
+    fn hidden_characters_in_an_argument_are_marked() {
+        let json = r#"[{"type":"function","name":"note","inputs":[{"name":"text","type":"string[]"}],"outputs":[],"stateMutability":"view"}]"#;
+        let mut interfaces = Interfaces::default();
+        interfaces.add("notes", json, None).unwrap();
+        let function = Function::parse("note(string[])").unwrap();
+        let call = |text: &str| {
+            let list = DynSolValue::Array(vec![DynSolValue::String(text.to_owned())]);
+            let transaction = Transaction {
+                chain_id: Some(50),
+                nonce: 0,
+                gas_limit: 0,
+                to: Some(Address::ZERO),
+                value: U256::ZERO,
+                input: function.abi_encode_input(&[list]).unwrap().into(),
+                payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
+                signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
+                hash: B256::ZERO,
+            };
+            shown(Subject::Transaction { transaction: Box::new(transaction), hash: B256::ZERO }, &interfaces)
+        };
+
+        let plain = call("pay 1000");
+        assert_eq!(values(&plain, "text (string[])"), ["[\"pay 1000\"]"]);
+        assert!(!plain.marks.contains(&Mark::HiddenCharacters));
+        let hidden = call("pay \u{202e}0001");
+        assert_eq!(values(&hidden, "text (string[])"), ["[\"pay 0001\"]"]);
+        assert!(hidden.marks.contains(&Mark::HiddenCharacters));
+        assert!(call(&"x".repeat(2_000)).marks.contains(&Mark::Cut));
     }
 }

@@ -70,7 +70,7 @@ pub struct TypedMessage {
     pub members: Vec<(String, String)>,
 }
 
-/// The standard members of a typed-data domain; those that are missing are `None`.
+/// A typed-data domain. Standard members that are missing are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Domain {
     /// Name of the program.
@@ -81,6 +81,8 @@ pub struct Domain {
     pub chain_id: Option<U256>,
     /// The contract that verifies the signature.
     pub contract: Option<Address>,
+    /// The other members that are hashed, as text: `salt`, those of the program itself, and standard ones of an unusual form.
+    pub others: Vec<(String, String)>,
 }
 
 /// A message of the consensus (`docs/spec/consensus.md` 5 to 7).

@@ -467,6 +467,7 @@ fn typed_data_is_allowed_by_domain_chain_and_structure() {
             version: None,
             chain_id: Some(U256::from(50)),
             contract: Some(TOKEN),
+            others: vec![],
         },
         primary_type: "Order".to_owned(),
         hash: B256::ZERO,

@@ -10,10 +10,7 @@ use serde::Serialize;
 use tenon_signing_policy::{Kind, Presentation};
 use tokio::sync::{oneshot, watch};
 
-/// Maximum number of requests that wait.
-const MAX_WAITING: usize = 128;
-/// Maximum number of them of one client.
-const MAX_WAITING_OF_CLIENT: usize = 16;
+use crate::shares::{MAX_WAITING, MAX_WAITING_OF_CLIENT};
 
 /// A request that waits for people, as they see it.
 #[derive(Clone, Debug, Serialize)]
@@ -128,6 +125,23 @@ impl Drop for Place {
     }
 }
 
+/// An approval that counts. Dropped without being told, as when its line can't be written, it ends the request if it was
+/// the last one needed.
+#[must_use]
+pub(crate) struct Counted {
+    answer: Option<oneshot::Sender<Answer>>,
+}
+
+impl Counted {
+    /// Has the request go on if this was the last approval needed.
+    pub(crate) fn tell(self) {
+        if let Some(answer) = self.answer {
+            // Nobody listens if the client has just left.
+            let _ = answer.send(Answer::Approved);
+        }
+    }
+}
+
 impl Approvals {
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,19 +191,16 @@ impl Approvals {
         check(&mut self.waiting(), approver, number, hash).map(drop)
     }
 
-    /// Counts an approval. Returns whether it was the last one needed.
-    pub(crate) fn approve(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<bool, ApproveError> {
+    /// Counts an approval. What waits for it learns of it by [`Counted::tell`].
+    pub(crate) fn count(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<Counted, ApproveError> {
         let mut all = self.waiting();
         let waiting = check(&mut all, approver, number, hash)?;
         waiting.request.approved_by.push(approver.name.to_owned());
         let is_enough = waiting.request.approved_by.len() >= usize::from(waiting.request.needed);
-        if is_enough && let Some(answer) = waiting.answer.take() {
-            // Nobody listens if the client has just left.
-            let _ = answer.send(Answer::Approved);
-        }
+        let answer = if is_enough { waiting.answer.take() } else { None };
         drop(all);
         self.tell();
-        Ok(is_enough)
+        Ok(Counted { answer })
     }
 
     /// Refuses a request. Anybody may, also who asked.

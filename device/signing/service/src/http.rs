@@ -1,7 +1,7 @@
 //! HTTP for clients: JSON-RPC at `/`, signing of bytes at `/api/v1/eth1`, `/upcheck` and `/reload`.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     convert::Infallible,
     io,
     net::{IpAddr, SocketAddr},
@@ -68,6 +68,8 @@ struct Clients {
     by_token: HashMap<[u8; 32], Arc<str>>,
     /// By SHA-256 of their certificate.
     by_certificate: HashMap<[u8; 32], Arc<str>>,
+    /// Names of those that may have the policy read again.
+    reloading: BTreeSet<String>,
 }
 
 /// HTTP with an open port.
@@ -96,6 +98,9 @@ impl HttpFrontEnd {
         let Some(http) = &settings.http else { return Ok(None) };
         let mut clients = Clients::default();
         for (name, client) in &settings.clients {
+            if client.reload {
+                clients.reloading.insert(name.clone());
+            }
             if let Some(path) = &client.token {
                 let hash = token_hash(path)?;
                 if clients.by_token.insert(hash, name.as_str().into()).is_some() {
@@ -201,11 +206,7 @@ async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, req
     }
     match (method, path.as_str()) {
         (Method::POST, "/") => json_rpc(state, &client, request).await,
-        (Method::POST, "/reload") => match state.service.reload_for(&client).await {
-            Ok(hash) => text(StatusCode::OK, &hash.to_string()),
-            Err(error @ ServiceError::TooMany(_)) => text(StatusCode::TOO_MANY_REQUESTS, &error.to_string()),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-        },
+        (Method::POST, "/reload") => reload(state, &client).await,
         (Method::GET, "/api/v1/eth1/publicKeys") => json(&public_keys(&state.service).await),
         (Method::POST, path) => match path.strip_prefix("/api/v1/eth1/sign/").map(account_of) {
             Some(Some(account)) => sign(state, &client, account, request).await,
@@ -280,6 +281,19 @@ async fn json_rpc(state: &State, client: &str, request: Request<Incoming>) -> An
     let dispatcher = Dispatcher::new(Named::new(state.service.clone(), client), limits);
     let answer = dispatcher.answer_text(&body, &Caller::new(Exposure::all(), context)).await;
     of_type("application/json", StatusCode::OK, answer.unwrap_or_default())
+}
+
+/// Reads the policy again, if the client may have it read: a policy that is half edited could let it do more.
+async fn reload(state: &State, client: &str) -> Answer {
+    if !state.clients.reloading.contains(client) {
+        let words = "this client may not have the policy read again: approvers may, and clients with `reload = true`";
+        return text(StatusCode::FORBIDDEN, words);
+    }
+    match state.service.reload_for(client).await {
+        Ok(hash) => text(StatusCode::OK, &hash.to_string()),
+        Err(error @ ServiceError::TooMany(_)) => text(StatusCode::TOO_MANY_REQUESTS, &error.to_string()),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
 }
 
 /// The body of a request for the signature of bytes.

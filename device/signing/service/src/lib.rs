@@ -21,13 +21,17 @@ mod connections;
 pub mod fuzzing;
 mod http;
 mod methods;
+mod owner;
 mod page;
 mod program;
+mod questions;
 mod rate;
 mod raw_data;
 mod service;
 mod settings;
+mod shares;
 mod tls;
+mod turns;
 
 pub use approvals::{Approvals, ApproveError, WaitingRequest};
 pub use approver::ApproverSocket;

@@ -9,8 +9,12 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
-use crate::{ProgramEntry, WaitingRequest};
+use crate::{
+    ProgramEntry, WaitingRequest,
+    questions::{Question, Questions},
+};
 
 /// Exit code of a program that approves.
 const APPROVES: i32 = 0;
@@ -66,35 +70,83 @@ impl ProgramHelper {
     }
 }
 
-/// The program, asked for one request at a time.
+/// The program, asked about one request at a time by a thread of its own: however long it takes, and however many ask,
+/// nothing else waits for it.
 #[derive(Clone, Debug)]
 pub struct Program {
+    asked: Arc<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    questions: Arc<Questions>,
     helper: Arc<Mutex<ProgramHelper>>,
+    /// Whether the thread runs. It starts with the first question, since the process is confined by then.
+    is_started: Mutex<bool>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.questions.close();
+    }
+}
+
+impl Asked {
+    fn start(&self) -> io::Result<()> {
+        let mut is_started = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_started {
+            return Ok(());
+        }
+        let (questions, helper) = (Arc::clone(&self.questions), Arc::clone(&self.helper));
+        std::thread::Builder::new().name("program".to_owned()).spawn(move || answer_all(&questions, &helper))?;
+        *is_started = true;
+        Ok(())
+    }
 }
 
 impl Program {
     /// A program that this helper runs.
     pub fn new(helper: ProgramHelper) -> Self {
-        Self { helper: Arc::new(Mutex::new(helper)) }
+        let helper = Arc::new(Mutex::new(helper));
+        Self { asked: Arc::new(Asked { questions: Arc::default(), helper, is_started: Mutex::default() }) }
     }
 
-    /// Asks it about a request: approved, refused, or nothing.
+    /// Asks it about a request: approved, refused, or nothing. A caller that stops waiting withdraws its question.
     pub(crate) async fn ask(&self, waiting: &WaitingRequest) -> Option<bool> {
         let input = serde_json::to_string(waiting).ok()?;
-        let task = Task { input };
-        let helper = Arc::clone(&self.helper);
-        let run = move || helper.lock().unwrap_or_else(PoisonError::into_inner).run(&task);
-        match tokio::task::spawn_blocking(run).await.ok()? {
-            Ok(Ended { code: Some(APPROVES) }) => Some(true),
-            Ok(Ended { code: Some(REFUSES) }) => Some(false),
-            Ok(Ended { code }) => {
-                tracing::warn!(?code, "the approving program said nothing: it ends with 0 or 1, in time");
-                None
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the approving program can't be run");
-                None
-            }
+        let (answer, answered) = oneshot::channel();
+        if let Err(error) = self.asked.start() {
+            tracing::warn!(%error, "the approving program can't be asked");
+            return None;
+        }
+        if !self.asked.questions.add(Question { client: waiting.client.clone(), input, answer }) {
+            tracing::warn!(number = waiting.number, "as many requests as possible wait for the approving program");
+            return None;
+        }
+        answered.await.ok().flatten()
+    }
+}
+
+/// Asks the program question after question.
+fn answer_all(questions: &Questions, helper: &Mutex<ProgramHelper>) {
+    while let Some(Question { input, answer, .. }) = questions.next() {
+        let ended = helper.lock().unwrap_or_else(PoisonError::into_inner).run(&Task { input });
+        // Nobody listens if the request has just ended.
+        let _ = answer.send(meaning_of(ended));
+    }
+}
+
+fn meaning_of(ended: io::Result<Ended>) -> Option<bool> {
+    match ended {
+        Ok(Ended { code: Some(APPROVES) }) => Some(true),
+        Ok(Ended { code: Some(REFUSES) }) => Some(false),
+        Ok(Ended { code }) => {
+            tracing::warn!(?code, "the approving program said nothing: it ends with 0 or 1, in time");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the approving program can't be run");
+            None
         }
     }
 }

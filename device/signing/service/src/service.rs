@@ -1,8 +1,10 @@
 //! The life of a request: asked, decided, approved, signed.
 
+mod people;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,21 +16,23 @@ use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, 
 use tenon_api::Failure;
 use tenon_bus::CallContext;
 use tenon_signing_audit::{AuditError, AuditLog, Memory, Opened, Step};
-use tenon_signing_policy::{Decision, Outcome, Policy, PolicyError, Presentation, Request, Subject};
+use tenon_signing_policy::{Decision, Outcome, Policy, PolicyError, Request, Subject};
 use tenon_typed_data::Hashes;
 use tokio::sync::Mutex;
 
 use crate::{
-    Approvals, ApproveError, Settings, WaitingRequest,
-    approvals::{Answer, Approver, Place},
+    Approvals, Settings,
     clock::now,
+    owner::{self, Exposed},
     program::Program,
     rate::Rate,
-    settings::check_owner_writes,
+    shares::{Share, Shares},
+    turns::Turns,
 };
+use people::{PROGRAM, Unfinished};
 
-/// The name of the approving program in the log. Names of people have no space.
-const PROGRAM: &str = "the program";
+/// Why a request for a device's signature is refused.
+const DEVICES_FULL: &str = "as many requests as possible wait for a device";
 
 /// Why a request is not answered, or the service does not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,14 +58,20 @@ pub enum ServiceError {
     /// Others can change the policy; the one in force stays.
     #[error("{}: {reason}", .path.display())]
     Exposed {
-        /// The policy's file.
+        /// The policy's file, or its folder.
         path: PathBuf,
-        /// What is wrong with its mode.
+        /// What is wrong with its mode or owner.
         reason: &'static str,
     },
     /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
+}
+
+impl From<Exposed> for ServiceError {
+    fn from(Exposed { path, reason }: Exposed) -> Self {
+        Self::Exposed { path, reason }
+    }
 }
 
 impl From<ServiceError> for Failure {
@@ -170,6 +180,10 @@ struct Inner {
     /// Accounts of validators, each with the id of its chain.
     validators: BTreeMap<Address, u64>,
     rate: Rate,
+    /// Who reads typed data.
+    turns: Turns,
+    /// The requests that wait for a device, or for people before that.
+    at_devices: Arc<Shares>,
     /// The approvers' own clients, by approver.
     approvers: BTreeMap<String, BTreeSet<String>>,
     approvals_needed: u8,
@@ -195,9 +209,7 @@ impl Service {
         wallets: WalletDirectory,
         program: Option<Program>,
     ) -> Result<(Self, Opened), ServiceError> {
-        let path = settings.policy.clone();
-        check_owner_writes(&path).map_err(|reason| ServiceError::Exposed { path, reason })?;
-        let policy = Policy::read(&settings.policy)?;
+        let policy = read_policy(&settings.policy)?;
         let (mut log, opened) = AuditLog::open(&settings.log)?;
         log.append(Step::Started { policy: policy.hash() }, now())?;
         let of_approver = |(name, entry): (&String, &crate::ApproverEntry)| (name.clone(), entry.clients.clone());
@@ -214,6 +226,8 @@ impl Service {
             approvals: Approvals::default(),
             validators: settings.validators.clone(),
             rate: Rate::new(settings.requests_per_minute),
+            turns: Turns::default(),
+            at_devices: Arc::default(),
             approvers,
             approvals_needed: settings.approvals,
             approval_time: settings.approval_time(),
@@ -247,10 +261,24 @@ impl Service {
     /// # Errors
     /// As [`Service::reload`]; [`ServiceError::TooMany`].
     pub(crate) async fn reload_for(&self, client: &str) -> Result<B256, ServiceError> {
-        if !self.inner.rate.take(client, Instant::now()) {
-            return Err(ServiceError::TooMany("the client's requests of this minute are used up"));
-        }
+        self.count(client)?;
         self.reload().await
+    }
+
+    /// Counts a request of a client. It comes before everything that costs time, so that refused requests count, too.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooMany`].
+    pub(crate) fn count(&self, client: &str) -> Result<(), ServiceError> {
+        match self.inner.rate.take(client, Instant::now()) {
+            true => Ok(()),
+            false => Err(ServiceError::TooMany("the client's requests of this minute are used up")),
+        }
+    }
+
+    /// The turns of work that costs processor time.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.inner.turns
     }
 
     /// Reads the policy's file again. Requests that wait were decided by the old one; they are decided anew before they are
@@ -265,10 +293,7 @@ impl Service {
             return Err(ServiceError::TooMany("the policy is being read already"));
         };
         let path = inner.policy_path.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            check_owner_writes(&path).map_err(|reason| ServiceError::Exposed { path: path.clone(), reason })?;
-            Ok::<_, ServiceError>(Policy::read(&path)?)
-        });
+        let reading = tokio::task::spawn_blocking(move || read_policy(&path));
         let policy = reading.await.unwrap_or(Err(ServiceError::Stopping))?;
         self.with_log(move |log| {
             let hash = policy.hash();
@@ -293,14 +318,11 @@ impl Service {
         done.unwrap_or(Err(ServiceError::Stopping))
     }
 
-    /// Signs what a client asks for, once the policy, the guards and people allow it.
+    /// Signs what a client asks for, once the policy, the guards and people allow it. [`Service::count`] comes before it.
     ///
     /// # Errors
     /// [`ServiceError`].
     pub(crate) async fn sign(&self, client: &str, ask: Ask, context: &CallContext) -> Result<Signed, ServiceError> {
-        if !self.inner.rate.take(client, Instant::now()) {
-            return Err(ServiceError::TooMany("the client's requests of this minute are used up"));
-        }
         let signer = self.inner.wallets.signer(ask.account, Authority { password: None, context }).await;
         let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| error.to_string());
         let (asked, outcome) = match self.begin(client, ask, signer.clone()).await? {
@@ -377,6 +399,14 @@ impl Service {
     ) -> Result<Signed, ServiceError> {
         let number = asked.number;
         let signer = signer.map_err(ServiceError::Denied)?;
+        // Taken before people are asked: nobody approves what no device would be asked for.
+        let _place: Option<Share> = match signer.has_key_in_memory() {
+            true => None,
+            false => match self.inner.at_devices.take(&asked.request.client) {
+                None => return Err(self.end(number, ServiceError::TooMany(DEVICES_FULL)).await),
+                place => place,
+            },
+        };
         if outcome == Outcome::Ask
             && let Err(error) = self.ask_people(&asked).await
         {
@@ -434,8 +464,8 @@ impl Service {
         let chain_of_validator = self.inner.validators.get(&request.account);
         let refusal = match (&request.subject, chain_of_validator) {
             (Subject::Validator(message), Some(chain_id)) if message.chain_id == *chain_id => {
-                let of = (message.chain_id, request.account, message.kind);
-                memory.check_round(of, message.round, hash).err().map(|refusal| refusal.to_string())
+                let of = (request.account, message.kind);
+                memory.check_round(of, message.round, hash, now).err().map(|refusal| refusal.to_string())
             }
             (Subject::Validator(_), Some(chain_id)) => Some(format!("the validator's key is for chain {chain_id}")),
             (Subject::Validator(_), None) => Some("the account is not among `validators`".to_owned()),
@@ -455,83 +485,6 @@ impl Service {
         }
     }
 
-    /// Waits until enough people approved.
-    async fn ask_people(&self, asked: &Asked) -> Result<(), ServiceError> {
-        let policy = self.policy();
-        let waiting = WaitingRequest {
-            number: asked.number,
-            client: asked.request.client.clone(),
-            account: asked.request.account,
-            kind: asked.request.kind(),
-            hash: asked.hash,
-            rule: asked.rule.clone(),
-            until: now().saturating_add(self.inner.approval_time.as_secs()),
-            needed: self.inner.approvals_needed,
-            approved_by: Vec::new(),
-            presentation: Presentation::new(&asked.request, policy.interfaces()),
-        };
-        drop(policy);
-        let place = self.inner.approvals.wait(waiting.clone());
-        let mut place: Place =
-            place.ok_or(ServiceError::TooMany("as many requests as possible wait for an approval"))?;
-        if let Some(program) = self.inner.program.clone() {
-            tokio::spawn(self.clone().ask_program(program, waiting));
-        }
-        match tokio::time::timeout(self.inner.approval_time, &mut place.answer).await {
-            Ok(Ok(Answer::Approved)) => Ok(()),
-            Ok(Ok(Answer::Refused { by })) => Err(ServiceError::Denied(format!("{by} refused it"))),
-            Ok(Err(_)) => Err(ServiceError::Stopping),
-            Err(_) => Err(ServiceError::Denied("its time for an approval is over".to_owned())),
-        }
-    }
-
-    async fn ask_program(self, program: Program, waiting: WaitingRequest) {
-        let (number, hash) = (waiting.number, waiting.hash);
-        let _ = self.note_shown(number, "program").await;
-        let answered = match program.ask(&waiting).await {
-            Some(true) => self.approve(PROGRAM, number, hash).await,
-            Some(false) => self.inner.approvals.refuse(PROGRAM, number),
-            None => return,
-        };
-        if let Err(error) = answered {
-            tracing::info!(number, %error, "what the program answered does not count");
-        }
-    }
-
-    /// Notes in the log that a waiting request is shown at a place.
-    ///
-    /// # Errors
-    /// [`ServiceError::Log`].
-    pub(crate) async fn note_shown(&self, number: u64, place: &'static str) -> Result<(), ServiceError> {
-        if !self.inner.approvals.is_first_shown(number, place) {
-            return Ok(());
-        }
-        let step = Step::Shown { request: number, place: place.to_owned() };
-        self.with_log(move |log| Ok(log.append(step, now())?)).await
-    }
-
-    /// Approves a waiting request, of exactly this hash. Returns when the log says so.
-    ///
-    /// # Errors
-    /// [`ApproveError`].
-    pub async fn approve(&self, by: &str, number: u64, hash: B256) -> Result<(), ApproveError> {
-        let none = BTreeSet::new();
-        let approver = Approver { name: by, clients: self.inner.approvers.get(by).unwrap_or(&none) };
-        self.inner.approvals.check(approver, number, hash)?;
-        let step = Step::Approved { request: number, by: by.to_owned(), hash };
-        let noted = self.with_log(move |log| Ok(log.append(step, now())?)).await;
-        noted.map_err(|error| ApproveError::Log(error.to_string()))?;
-        self.inner.approvals.approve(approver, number, hash).map(drop)
-    }
-
-    /// Refuses a waiting request.
-    ///
-    /// # Errors
-    /// [`ApproveError::NotWaiting`].
-    pub fn refuse(&self, by: &str, number: u64) -> Result<(), ApproveError> {
-        self.inner.approvals.refuse(by, number)
-    }
-
     /// Writes how a request ended that was not signed; returns why.
     async fn end(&self, number: u64, error: ServiceError) -> ServiceError {
         let reason = match &error {
@@ -549,22 +502,11 @@ impl Service {
     }
 }
 
-/// Writes that a request ended when its caller stops waiting.
-struct Unfinished {
-    service: Service,
-    number: u64,
-    is_armed: bool,
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.is_armed {
-            let (service, request) = (self.service.clone(), self.number);
-            let step = Step::Failed { request, reason: "the client left, or its time was over".to_owned() };
-            runtime.spawn(async move { service.with_log(move |log| Ok(log.append(step, now())?)).await });
-        }
-    }
+/// Reads a policy that nobody else can change, nor its folder, nor its interfaces.
+fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
+    owner::check_with_folder(path)?;
+    let check = |file: &Path| owner::check(file).map_err(|exposed| exposed.reason.to_owned());
+    Ok(Policy::read_checked(path, check)?)
 }
 
 /// The signature of a key in memory.

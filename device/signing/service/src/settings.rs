@@ -10,6 +10,8 @@ use std::{
 use alloy_primitives::Address;
 use serde::Deserialize;
 
+use crate::owner;
+
 /// Maximum length of a settings file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of clients, and of approvers.
@@ -120,6 +122,9 @@ pub struct ClientEntry {
     pub token: Option<PathBuf>,
     /// Its certificate (PEM) for HTTP with mutual TLS.
     pub certificate: Option<PathBuf>,
+    /// Whether it may have the policy read again, by `POST /reload`.
+    #[serde(default)]
+    pub reload: bool,
 }
 
 /// An approver.
@@ -173,18 +178,6 @@ const fn default_program_seconds() -> u64 {
     30
 }
 
-/// Whoever can change the settings or the policy decides what is signed.
-///
-/// # Errors
-/// What is wrong with the file's mode. A file that is not there has none.
-pub(crate) fn check_owner_writes(path: &Path) -> Result<(), &'static str> {
-    use std::os::unix::fs::PermissionsExt as _;
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.permissions().mode() & 0o022 != 0 => Err("others can change it: chmod go-w"),
-        _ => Ok(()),
-    }
-}
-
 impl Settings {
     /// Reads a settings file.
     ///
@@ -194,7 +187,8 @@ impl Settings {
         use std::io::Read as _;
         let unreadable = |reason: String| SettingsError::Unreadable { path: path.to_owned(), reason };
         let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        check_owner_writes(path).map_err(|reason| unreadable(reason.to_owned()))?;
+        owner::check_with_folder(path)
+            .map_err(|owner::Exposed { path, reason }| SettingsError::Unreadable { path, reason: reason.to_owned() })?;
         let mut text = String::new();
         file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
         if text.len() as u64 > MAX_BYTES {
@@ -255,12 +249,15 @@ impl Settings {
     }
 
     fn check_client(&self, name: &str, client: &ClientEntry) -> Result<(), String> {
-        let ClientEntry { socket, token, certificate } = client;
+        let ClientEntry { socket, token, certificate, reload } = client;
         require(socket.is_some() || token.is_some() || certificate.is_some(), || {
             format!("`clients.{name}` has no `socket`, `token` or `certificate`: nothing could be it")
         })?;
         require(token.is_none() && certificate.is_none() || self.http.is_some(), || {
             format!("`clients.{name}`: `token` and `certificate` need `[http]`")
+        })?;
+        require(!reload || token.is_some() || certificate.is_some(), || {
+            format!("`clients.{name}`: `reload` is of clients over HTTP, with `token` or `certificate`")
         })?;
         let has_authority = self.http.as_ref().is_some_and(|http| http.authority.is_some());
         require(certificate.is_none() || has_authority, || {
@@ -331,6 +328,7 @@ mod tests {
             ("[clients.a]", "nothing could be it"),
             ("[clients.\"a b\"]\nsocket = \"a\"", "letters, digits"),
             ("[clients.a]\ntoken = \"a\"", "need `[http]`"),
+            ("[clients.a]\nsocket = \"a\"\nreload = true", "`reload` is of clients over HTTP"),
             ("[http]\naddress = \"0.0.0.0:1\"", "beyond this machine"),
             ("[http]\naddress = \"127.0.0.1:1\"\nkey = \"k\"", "belong together"),
             ("[http]\naddress = \"127.0.0.1:1\"\nauthority = \"a\"", "needs `http.certificate`"),

@@ -1,15 +1,24 @@
 //! The service from a client's question to the log, with key files in memory and a policy in a folder.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use tenon_accounts::{Accounts, WalletDirectory};
+use tenon_accounts::{
+    Accounts, AccountsError, Authority, HashSignature, Signable, Signer, WalletBackend, WalletDirectory,
+};
+use tenon_api::messages::Wallet;
 use tenon_bus::{Bus, CallContext};
 use tenon_signing_audit::{Line, Step, verify};
 
 use crate::{ApproveError, Service, Settings, methods};
+
+mod served;
 
 /// The words of development networks.
 const MNEMONIC: &str = "test test test test test test test test test test test junk";
@@ -58,6 +67,44 @@ clients = ["blind"]
 accounts = "any"
 "#;
 
+/// The account of a device that nobody confirms on.
+const ON_DEVICE: Address = Address::repeat_byte(0xde);
+
+/// The number of requests that wait at a device.
+static AT_DEVICE: AtomicUsize = AtomicUsize::new(0);
+
+/// A device that nobody confirms on.
+struct Silent;
+
+impl WalletBackend for Silent {
+    fn scheme(&self) -> &'static str {
+        "silent"
+    }
+
+    fn wallets(&self) -> Vec<Wallet> {
+        Vec::new()
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        vec![ON_DEVICE]
+    }
+
+    fn has_key(&self, address: Address) -> bool {
+        address == ON_DEVICE
+    }
+
+    fn signer<'a>(&'a self, _: Address, _: Authority<'a>) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+        std::future::ready(Ok(Box::new(Self) as Box<dyn Signer>)).boxed()
+    }
+}
+
+impl Signer for Silent {
+    fn sign<'a>(&'a self, _: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
+        AT_DEVICE.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().boxed()
+    }
+}
+
 struct Setup {
     folder: tempfile::TempDir,
     service: Service,
@@ -83,7 +130,7 @@ fn open(folder: &Path, more: &str) -> Service {
     );
     std::fs::write(&path, text).unwrap();
     let settings = Settings::read(&path).unwrap();
-    let directory = WalletDirectory::new(0, Bus::new(), Some(mnemonic), None);
+    let directory = WalletDirectory::new(0, Bus::new(), Some(mnemonic), None).with_backend(Arc::new(Silent));
     Service::open(&settings, directory, None).unwrap().0
 }
 
@@ -364,4 +411,95 @@ async fn typed_data_are_signed_by_their_rule_only() {
     let error = setup.call("payroll", "eth_signTypedData_v4", json!([setup.accounts[0], data])).await.unwrap_err();
     assert_eq!(error, "request denied: no rule allows it");
     assert!(U256::from(setup.signatures()).is_zero());
+}
+
+#[tokio::test]
+async fn a_client_has_its_share_of_the_waiting_at_devices() {
+    let setup = Arc::new(setup(""));
+    let ask = |client: &'static str, nonce: usize| {
+        let setup = Arc::clone(&setup);
+        tokio::spawn(async move {
+            let transfer = setup.transfer(&[
+                ("from", json!(ON_DEVICE)),
+                ("nonce", json!(format!("{nonce:#x}"))),
+                ("value", json!("0x0")),
+            ]);
+            setup.call(client, "eth_signTransaction", transfer).await
+        })
+    };
+    let asked: Vec<_> = (0..16).map(|nonce| ask("payroll", nonce)).collect();
+    while AT_DEVICE.load(Ordering::SeqCst) < 16 {
+        tokio::task::yield_now().await;
+    }
+
+    let refused = ask("payroll", 16).await.unwrap().unwrap_err();
+    assert_eq!(refused, "too many requests: as many requests as possible wait for a device");
+    for request in &asked {
+        request.abort();
+    }
+    for request in asked {
+        assert!(request.await.is_err());
+    }
+    let again = ask("payroll", 17);
+    while AT_DEVICE.load(Ordering::SeqCst) < 17 {
+        tokio::task::yield_now().await;
+    }
+    again.abort();
+    assert_eq!(setup.signatures(), 0);
+}
+
+#[tokio::test]
+async fn approvals_of_one_person_at_once_are_one_line() {
+    let setup = Arc::new(setup("approvals = 2"));
+    let asked = {
+        let setup = Arc::clone(&setup);
+        let ask = json!([setup.accounts[1], "0x00"]);
+        tokio::spawn(async move { setup.call("alice", "eth_sign", ask).await })
+    };
+    let (number, hash) = setup.waiting().await;
+    let approvals = (0..6).map(|_| setup.service.approve("bob", number, hash));
+
+    let outcomes = futures_util::future::join_all(approvals).await;
+
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    let twice = |outcome: &&Result<(), ApproveError>| matches!(outcome, Err(ApproveError::Twice(_)));
+    assert_eq!(outcomes.iter().filter(twice).count(), 5);
+    let approved = setup.log().iter().filter(|line| matches!(line.entry, Step::Approved { .. })).count();
+    assert_eq!(approved, 1);
+    setup.service.approve("carol", number, hash).await.unwrap();
+    assert!(asked.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn requests_count_before_they_are_read() {
+    let setup = setup("requests-per-minute = 3");
+    let sign = async |params: Value| setup.call("payroll", "eth_signTypedData_v4", params).await.unwrap_err();
+
+    for _ in 0..3 {
+        let error = sign(json!([setup.accounts[0], { "types": {} }])).await;
+        assert!(error.starts_with("typed data: "), "{error}");
+    }
+    assert!(sign(json!(["no account"])).await.starts_with("too many requests"));
+    assert!(setup.call("payroll", "eth_accounts", json!([])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_policy_that_others_can_change_is_not_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let setup = setup("");
+    let set = |name: &str, mode: u32| {
+        std::fs::set_permissions(setup.folder.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let json = r#"[{"type":"function","name":"f","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
+    std::fs::write(setup.folder.path().join("f.json"), json).unwrap();
+    std::fs::write(setup.folder.path().join("policy.toml"), "version = 1\n[interfaces.f]\nfile = \"f.json\"").unwrap();
+    let refusal = async || setup.service.reload().await.err().map(|error| error.to_string()).unwrap_or_default();
+
+    for (name, wrong, right) in [("f.json", 0o664, 0o644), ("policy.toml", 0o646, 0o644), ("", 0o770, 0o700)] {
+        set(name, wrong);
+        let refused = refusal().await;
+        assert!(refused.contains("others can change it: chmod go-w") && refused.contains(name), "{name}: {refused}");
+        set(name, right);
+    }
+    assert_eq!(refusal().await, "");
 }

@@ -14,6 +14,9 @@ use crate::log_output;
 /// Set to an address of a listener on this machine, it has the service try what it must not, and say how that ended.
 const ORDER: &str = "TENON_TEST_SIGNER_INTRUDES";
 
+/// `TIOCSTI`: types a character into a terminal, as if its user did.
+const TYPE_INTO_TERMINAL: u32 = 0x5412;
+
 /// Tries everything once, and prints a line for each: `intrusion NAME: refused` or `intrusion NAME: DONE`.
 pub(super) fn try_if_ordered(settings: &Settings) {
     let Ok(address) = std::env::var(ORDER) else { return };
@@ -34,6 +37,9 @@ pub(super) fn try_if_ordered(settings: &Settings) {
         say("file beside", fs::write(&beside, b"x"));
         say("policy", fs::OpenOptions::new().append(true).open(&settings.policy).map(drop));
         say("home", fs::read_dir("/root").map(drop));
+        say("shared memory", fs::write("/dev/shm/tenon-intruder", b"x"));
+        say("device node", fs::OpenOptions::new().write(true).open("/dev/null").map(drop));
+        say("terminal input", tenon_sandbox::reaches_kernel(TYPE_INTO_TERMINAL));
         // What it needs stays open, so that the rest is not refused by accident.
         say("own policy read", fs::read(&settings.policy).map(drop));
         say("own log read", fs::read_dir(&settings.log).map(drop));

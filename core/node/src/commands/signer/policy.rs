@@ -240,11 +240,19 @@ fn typed_data(text: &str) -> Result<Subject, String> {
             version: of_domain("version"),
             chain_id: number(&domain["chainId"]),
             contract: of_domain("verifyingContract").and_then(|address| address.parse().ok()),
+            others: other_members(domain),
         },
         primary_type: json["primaryType"].as_str().unwrap_or_default().to_owned(),
         hash,
         members: members.map(|(name, value)| (name.clone(), shown_member(value))).collect(),
     })))
+}
+
+/// Members of a domain that have no line of their own.
+fn other_members(domain: &Value) -> Vec<(String, String)> {
+    let has_line = |name: &str| matches!(name, "name" | "version" | "chainId" | "verifyingContract");
+    let others = domain.as_object().into_iter().flatten().filter(|(name, _)| !has_line(name));
+    others.map(|(name, value)| (name.clone(), shown_member(value))).collect()
 }
 
 /// A member's value: a text as it is, the rest as JSON.

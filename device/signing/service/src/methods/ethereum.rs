@@ -15,6 +15,9 @@ const MAX_MEMBERS: usize = 1_024;
 /// Maximum length of the text of a member, bytes; more is shown as cut.
 const MAX_MEMBER_TEXT: usize = 16 << 10;
 
+/// Members of a domain that does not declare its type, as far as they are given.
+const STANDARD_MEMBERS: [&str; 5] = ["name", "version", "chainId", "verifyingContract", "salt"];
+
 /// `eth_sign`: account and message.
 pub(super) fn message(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     Ok(Ask { account: arguments.address(0)?, subject: Subject::Message(arguments.bytes(1)?), typed_data: None })
@@ -50,26 +53,40 @@ fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
 
 /// What rules and people look at. Only members that are hashed count: a domain may declare fewer than it has.
 fn typed_message(data: &Value) -> TypedMessage {
-    let declared = data["types"]["EIP712Domain"].as_array();
-    let is_hashed = |name: &str| declared.is_none_or(|members| members.iter().any(|member| member["name"] == name));
-    let of_domain = |name: &str| Some(&data["domain"][name]).filter(|value| !value.is_null() && is_hashed(name));
-    let text = |name: &str| of_domain(name).and_then(Value::as_str).map(str::to_owned);
-    let number = |value: &Value| value.as_u64().map(U256::from).or_else(|| value.as_str()?.parse().ok());
     let primary_type = data["primaryType"].as_str().unwrap_or_default().to_owned();
     let structure = data["types"][&primary_type].as_array();
     let members = structure.into_iter().flatten().filter_map(|member| member["name"].as_str()).take(MAX_MEMBERS);
     let shown = |name: &str| (name.to_owned(), shown_member(&data["message"][name]));
-    TypedMessage {
-        domain: Domain {
-            name: text("name"),
-            version: text("version"),
-            chain_id: of_domain("chainId").and_then(number),
-            contract: text("verifyingContract").and_then(|address| address.parse().ok()),
-        },
-        members: members.map(shown).collect(),
-        primary_type,
-        hash: B256::ZERO,
-    }
+    TypedMessage { domain: domain_of(data), members: members.map(shown).collect(), primary_type, hash: B256::ZERO }
+}
+
+fn domain_of(data: &Value) -> Domain {
+    let declared = data["types"]["EIP712Domain"].as_array();
+    let names: Vec<&str> = match declared {
+        Some(members) => members.iter().filter_map(|member| member["name"].as_str()).take(MAX_MEMBERS).collect(),
+        None => STANDARD_MEMBERS.to_vec(),
+    };
+    let of_domain = |name: &str| Some(&data["domain"][name]).filter(|value| !value.is_null() && names.contains(&name));
+    let text = |name: &str| of_domain(name).and_then(Value::as_str).map(str::to_owned);
+    let number = |value: &Value| value.as_u64().map(U256::from).or_else(|| value.as_str()?.parse().ok());
+    let mut domain = Domain {
+        name: text("name"),
+        version: text("version"),
+        chain_id: of_domain("chainId").and_then(number),
+        contract: text("verifyingContract").and_then(|address| address.parse().ok()),
+        others: Vec::new(),
+    };
+    let is_read = |name: &str| match name {
+        "name" => domain.name.is_some(),
+        "version" => domain.version.is_some(),
+        "chainId" => domain.chain_id.is_some(),
+        "verifyingContract" => domain.contract.is_some(),
+        _ => false,
+    };
+    let others = names.iter().filter(|name| !is_read(name));
+    let others = others.filter_map(|name| Some(((*name).to_owned(), shown_member(of_domain(name)?))));
+    domain.others = others.collect();
+    domain
 }
 
 /// A member's value: a text as it is, the rest as JSON.
@@ -114,4 +131,24 @@ pub(super) fn signed_transaction(mut transaction: Transaction, sender: Address, 
     write_transaction(&mut json, Profile::Ethereum, &transaction, sender, None);
     json.end_object();
     json.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_member_of_the_domain_that_is_hashed_is_shown_and_no_other() {
+        let others = |types: Value| {
+            let given = json!({ "name": "Bank", "chainId": "fifty", "salt": "0x01", "vault": 7 });
+            domain_of(&json!({ "types": types, "domain": given })).others
+        };
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+
+        let declared = ["name", "chainId", "vault"].map(|name| json!({ "name": name, "type": "string" }));
+        assert_eq!(others(json!({ "EIP712Domain": declared })), [pair("chainId", "fifty"), pair("vault", "7")]);
+        assert_eq!(others(json!({})), [pair("chainId", "fifty"), pair("salt", "0x01")]);
+    }
 }

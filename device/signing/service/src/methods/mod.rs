@@ -32,6 +32,9 @@ pub(crate) async fn answer(
     params: Option<&str>,
     context: &CallContext,
 ) -> Result<Vec<u8>, Failure> {
+    if !only_reads(method) {
+        service.count(client)?;
+    }
     let arguments = Arguments::new(params)?;
     arguments.at_most(most_arguments(method))?;
     match method {
@@ -40,7 +43,10 @@ pub(crate) async fn answer(
         "rpc_discover" => return in_one_line(DISCOVERY),
         _ => {}
     }
-    let ask = ask(method, &arguments)?;
+    let ask = match takes_typed_data(method) {
+        true => ask_in_turn(service, client, method, params).await?,
+        false => ask(method, &arguments)?,
+    };
     let subject = ask.subject.clone();
     let account = ask.account;
     let signed = service.sign(client, ask, context).await?;
@@ -51,6 +57,18 @@ pub(crate) async fn answer(
         Subject::Validator(_) => to_json(&Bytes::copy_from_slice(&signed.signature.to_block_bytes())),
         _ => to_json(&message_bytes(&signed)),
     }
+}
+
+/// Whether a method may have typed data, which take long to hash.
+fn takes_typed_data(method: &str) -> bool {
+    matches!(method, "eth_signTypedData_v4" | "eth_signTypedData" | "account_signTypedData" | "account_signData")
+}
+
+/// As [`ask`], on another thread: the one that serves everybody hashes no typed data.
+async fn ask_in_turn(service: &Service, client: &str, method: &str, params: Option<&str>) -> Result<Ask, Failure> {
+    let (method, params) = (method.to_owned(), params.map(str::to_owned));
+    let asking = service.turns().run(client, move || ask(&method, &Arguments::new(params.as_deref())?));
+    asking.await?
 }
 
 /// Maximum number of arguments of a method that is there.
@@ -116,6 +134,7 @@ pub(crate) async fn sign_raw(
     data: Vec<u8>,
     context: &CallContext,
 ) -> Result<Bytes, ServiceError> {
+    service.count(client)?;
     let ask = Ask { account, subject: crate::raw_data::subject_of(data)?, typed_data: None };
     Ok(message_bytes(&service.sign(client, ask, context).await?))
 }

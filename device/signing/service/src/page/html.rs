@@ -1,4 +1,4 @@
-//! The page's HTML: no script, and every text from outside escaped.
+//! The page's HTML: no script, and every text from outside escaped. Addresses are relative to the session's folder.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ fn page(title: &str, refresh: bool, body: &str) -> String {
 /// A page of one sentence.
 pub(super) fn message(words: &str) -> String {
     let body = format!(
-        "<h1>Signing service</h1><section><p>{}</p><p><a href=\"/\">Requests</a></p></section>",
+        "<h1>Signing service</h1><section><p>{}</p><p><a href=\"./\">Requests</a></p></section>",
         escaped(words)
     );
     page("Signing service", false, &body)
@@ -68,7 +68,7 @@ pub(super) fn message(words: &str) -> String {
 /// The requests that wait. An empty list looks again by itself; a list does not, so that nothing moves under a hand.
 pub(super) fn list(approver: &str, token: &str, waiting: &[WaitingRequest]) -> String {
     let mut body = format!(
-        "<header><h1>Requests to sign</h1><span>{} <form method=\"post\" action=\"/logout\">\
+        "<header><h1>Requests to sign</h1><span>{} <form method=\"post\" action=\"logout\">\
          <input type=\"hidden\" name=\"token\" value=\"{token}\"><button>Log out</button></form></span></header>",
         escaped(approver)
     );
@@ -77,7 +77,7 @@ pub(super) fn list(approver: &str, token: &str, waiting: &[WaitingRequest]) -> S
             "<section><p>Nothing waits for an approval. This page looks again every 5 seconds.</p></section>",
         );
     } else {
-        body.push_str("<p><a href=\"/\">Look again</a></p>");
+        body.push_str("<p><a href=\"./\">Look again</a></p>");
     }
     waiting.iter().for_each(|request| add_request(&mut body, approver, token, request));
     page("Requests to sign", waiting.is_empty(), &body)
@@ -113,12 +113,12 @@ fn add_request(body: &mut String, approver: &str, token: &str, request: &Waiting
     if !request.approved_by.iter().any(|name| name == approver) {
         let _ = write!(
             body,
-            "<form method=\"post\" action=\"/approve\">{hidden}<button class=\"approve\">Approve</button></form>"
+            "<form method=\"post\" action=\"approve\">{hidden}<button class=\"approve\">Approve</button></form>"
         );
     }
     let _ = write!(
         body,
-        "<form method=\"post\" action=\"/deny\">{hidden}<button class=\"deny\">Deny</button></form></div></section>"
+        "<form method=\"post\" action=\"deny\">{hidden}<button class=\"deny\">Deny</button></form></div></section>"
     );
 }
 

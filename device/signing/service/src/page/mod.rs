@@ -1,4 +1,8 @@
 //! The page on which people approve: of this machine only, with a login that is used once.
+//!
+//! Cookies know no port: a browser sends them to every web server of this machine. Each session therefore has a folder
+//! whose name is random, `/s/…/`, and a cookie for that folder: another server that a browser visits does not know the
+//! name, and so gets no cookie.
 
 mod html;
 mod sessions;
@@ -17,7 +21,7 @@ use crate::{
     Service,
     connections::{Connections, Place},
 };
-use sessions::{Session, Sessions};
+use sessions::{LoggedIn, Session, Sessions};
 
 /// Time for a request's head, and for its body.
 const READ_TIME: Duration = Duration::from_secs(10);
@@ -27,6 +31,8 @@ const MAX_FORM: usize = 4 << 10;
 const APPROVERS: &str = "approvers";
 /// The cookie of a session.
 const COOKIE: &str = "tenon-signer";
+/// Where the sessions' folders are.
+const SESSIONS: &str = "/s/";
 
 type Answer = Response<Full<Bytes>>;
 
@@ -96,38 +102,41 @@ impl Page {
         if request.method() == Method::GET && request.uri().path() == "/login" {
             return self.log_in(&request);
         }
-        let Some(session) = self.session_of(&request) else {
+        let Some((session, page)) = self.session_of(&request) else {
             let words = "Log in with the address that `tenon signer login` prints.";
             return message(StatusCode::UNAUTHORIZED, words);
         };
         if !place.prove(APPROVERS) {
             return message(StatusCode::TOO_MANY_REQUESTS, "Too many connections of approvers.");
         }
-        match (request.method().clone(), request.uri().path()) {
-            (Method::GET, "/") => self.list(&session).await,
-            (Method::POST, "/approve" | "/deny" | "/logout") => self.decide(&session, request).await,
+        match (request.method().clone(), page.as_str()) {
+            (Method::GET, "") => self.list(&session).await,
+            (Method::POST, "approve" | "deny" | "logout") => self.decide(&session, &page, request).await,
             _ => message(StatusCode::NOT_FOUND, "There is no such page."),
         }
     }
 
     fn log_in(&self, request: &Request<Incoming>) -> Answer {
         let code = request.uri().query().and_then(|query| query.strip_prefix("code=")).unwrap_or_default();
-        let Some(key) = self.sessions.log_in(code) else {
+        let Some(LoggedIn { key, folder }) = self.sessions.log_in(code) else {
             return message(StatusCode::FORBIDDEN, "This login was used before, or its time is over.");
         };
-        let cookie = format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path=/");
-        let mut answer = to_list();
+        let cookie = format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path={SESSIONS}{folder}");
+        let mut answer = moved_to(&format!("{SESSIONS}{folder}/"));
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
             answer.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         answer
     }
 
-    fn session_of(&self, request: &Request<Incoming>) -> Option<Session> {
+    /// The session whose folder and cookie a request has, and the page in the folder.
+    fn session_of(&self, request: &Request<Incoming>) -> Option<(Session, String)> {
+        let (folder, page) = request.uri().path().strip_prefix(SESSIONS)?.split_once('/')?;
         let cookies = of_header(request, header::COOKIE)?.split(';');
-        let mut pairs = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        let (_, key) = pairs.find(|(name, _)| *name == COOKIE)?;
-        self.sessions.get(key)
+        let mut keys = cookies.filter_map(|cookie| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+        // Another server of this machine can set cookies of this name, too.
+        let session = keys.find_map(|key| self.sessions.get(folder, key))?;
+        Some((session, page.to_owned()))
     }
 
     async fn list(&self, session: &Session) -> Answer {
@@ -141,14 +150,13 @@ impl Page {
     }
 
     /// Takes a form of the page itself.
-    async fn decide(&self, session: &Session, request: Request<Incoming>) -> Answer {
+    async fn decide(&self, session: &Session, page: &str, request: Request<Incoming>) -> Answer {
         let own = format!("http://{}", self.host);
         let is_own = of_header(&request, header::ORIGIN) == Some(&own)
             && request.headers().get("sec-fetch-site").is_none_or(|site| site == "same-origin");
         if !is_own {
             return message(StatusCode::FORBIDDEN, "Another page sent this form; nothing was done.");
         }
-        let path = request.uri().path().to_owned();
         let reading = Limited::new(request.into_body(), MAX_FORM).collect();
         let Ok(Ok(body)) = tokio::time::timeout(READ_TIME, reading).await else {
             return message(StatusCode::BAD_REQUEST, "The form did not arrive.");
@@ -158,18 +166,19 @@ impl Page {
         if form.token != Some(&session.form_token) {
             return message(StatusCode::FORBIDDEN, "The form is of another login; nothing was done.");
         }
-        if path == "/logout" {
+        if page == "logout" {
             self.sessions.log_out(&session.approver);
             return message(StatusCode::OK, "You are logged out.");
         }
         let Some(number) = form.number else { return message(StatusCode::BAD_REQUEST, "The form has no number.") };
-        let done = match (path.as_str(), form.hash) {
-            ("/approve", Some(hash)) => self.service.approve(&session.approver, number, hash).await,
-            ("/approve", None) => return message(StatusCode::BAD_REQUEST, "The form has no hash."),
+        let done = match (page, form.hash) {
+            ("approve", Some(hash)) => self.service.approve(&session.approver, number, hash).await,
+            ("approve", None) => return message(StatusCode::BAD_REQUEST, "The form has no hash."),
             _ => self.service.refuse(&session.approver, number),
         };
         match done {
-            Ok(()) => to_list(),
+            // The list of the session's folder.
+            Ok(()) => moved_to("./"),
             Err(error) => message(StatusCode::CONFLICT, &error.to_string()),
         }
     }
@@ -204,9 +213,11 @@ fn of_header(request: &Request<Incoming>, name: header::HeaderName) -> Option<&s
     request.headers().get(name)?.to_str().ok()
 }
 
-fn to_list() -> Answer {
+fn moved_to(place: &str) -> Answer {
     let mut answer = html(StatusCode::SEE_OTHER, String::new());
-    answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+    if let Ok(place) = HeaderValue::from_str(place) {
+        answer.headers_mut().insert(header::LOCATION, place);
+    }
     answer
 }
 

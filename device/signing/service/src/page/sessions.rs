@@ -21,12 +21,28 @@ pub(super) struct Session {
     pub(super) approver: String,
     /// Every form of the session has it.
     pub(super) form_token: String,
+    /// The name of its folder, which nobody else knows: browsers send the cookie there only.
+    folder: String,
+}
+
+/// What a browser gets for its login.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LoggedIn {
+    /// The session's cookie.
+    pub(super) key: String,
+    /// The session's folder.
+    pub(super) folder: String,
 }
 
 #[derive(Default)]
 struct Held {
     codes: HashMap<String, (String, Instant)>,
     sessions: HashMap<String, (Session, Instant)>,
+}
+
+/// 128 random bits in hexadecimal.
+fn new_folder() -> String {
+    hex::encode(rand::random::<[u8; 16]>())
 }
 
 /// Logins that wait, and sessions, by unguessable keys.
@@ -59,20 +75,22 @@ impl Sessions {
         code
     }
 
-    /// Uses a login; the key of the new session.
-    pub(super) fn log_in(&self, code: &str) -> Option<String> {
+    /// Uses a login for a new session.
+    pub(super) fn log_in(&self, code: &str) -> Option<LoggedIn> {
         let mut held = self.held();
         let (approver, _) = held.codes.remove(code)?;
-        let key = new_key();
+        let (key, folder) = (new_key(), new_folder());
         make_room(&mut held.sessions);
-        let session = Session { approver, form_token: new_key() };
+        let session = Session { approver, form_token: new_key(), folder: folder.clone() };
         held.sessions.insert(key.clone(), (session, Instant::now() + SESSION_TIME));
-        Some(key)
+        Some(LoggedIn { key, folder })
     }
 
-    /// The session with this key.
-    pub(super) fn get(&self, key: &str) -> Option<Session> {
-        self.held().sessions.get(key).map(|(session, _)| session.clone())
+    /// The session with this key, in its own folder only.
+    pub(super) fn get(&self, folder: &str, key: &str) -> Option<Session> {
+        let held = self.held();
+        let (session, _) = held.sessions.get(key)?;
+        (session.folder == folder).then(|| session.clone())
     }
 
     /// Ends all sessions of an approver.
@@ -98,14 +116,28 @@ mod tests {
         let sessions = Sessions::default();
         let code = sessions.new_code("alice");
 
-        let key = sessions.log_in(&code).unwrap();
+        let LoggedIn { key, folder } = sessions.log_in(&code).unwrap();
 
         assert_eq!(sessions.log_in(&code), None);
         assert_eq!(sessions.log_in(""), None);
-        assert_eq!(sessions.get(&key).unwrap().approver, "alice");
-        assert_eq!(sessions.get(&code).map(|session| session.approver), None);
+        assert_eq!(sessions.get(&folder, &key).unwrap().approver, "alice");
+        assert!(sessions.get(&folder, &code).is_none());
         sessions.log_out("alice");
-        assert!(sessions.get(&key).is_none());
+        assert!(sessions.get(&folder, &key).is_none());
+    }
+
+    #[test]
+    fn a_key_counts_in_its_own_folder_only() {
+        let sessions = Sessions::default();
+        let [first, second] = [(); 2].map(|()| sessions.log_in(&sessions.new_code("alice")).unwrap());
+
+        assert_eq!((first.folder.len(), first.key.len()), (32, 64));
+        assert!(
+            sessions.get(&first.folder, &first.key).is_some() && sessions.get(&second.folder, &second.key).is_some()
+        );
+        for folder in [second.folder.as_str(), "", &first.key] {
+            assert!(sessions.get(folder, &first.key).is_none());
+        }
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! Requests that wait for people, and for the program that approves.
+
+use std::{collections::BTreeSet, convert::Infallible, future::pending};
+
+use alloy_primitives::B256;
+use tenon_signing_audit::Step;
+use tenon_signing_policy::Presentation;
+
+use super::{Asked, Service, ServiceError};
+use crate::{
+    ApproveError, WaitingRequest,
+    approvals::{Answer, Approver, Place},
+    clock::now,
+    program::Program,
+};
+
+/// The name of the approving program in the log. Names of people have no space.
+pub(super) const PROGRAM: &str = "the program";
+
+impl Service {
+    /// Waits until enough people approved.
+    pub(super) async fn ask_people(&self, asked: &Asked) -> Result<(), ServiceError> {
+        let policy = self.policy();
+        let waiting = WaitingRequest {
+            number: asked.number,
+            client: asked.request.client.clone(),
+            account: asked.request.account,
+            kind: asked.request.kind(),
+            hash: asked.hash,
+            rule: asked.rule.clone(),
+            until: now().saturating_add(self.inner.approval_time.as_secs()),
+            needed: self.inner.approvals_needed,
+            approved_by: Vec::new(),
+            presentation: Presentation::new(&asked.request, policy.interfaces()),
+        };
+        drop(policy);
+        let place = self.inner.approvals.wait(waiting.clone());
+        let mut place: Place =
+            place.ok_or(ServiceError::TooMany("as many requests as possible wait for an approval"))?;
+        // The question to the program ends with the waiting.
+        let asking = async {
+            if let Some(program) = &self.inner.program {
+                self.ask_program(program, waiting).await;
+            }
+            pending::<Infallible>().await
+        };
+        let answered = tokio::time::timeout(self.inner.approval_time, &mut place.answer);
+        let answered = tokio::select! {
+            answered = answered => answered,
+            never = asking => match never {},
+        };
+        match answered {
+            Ok(Ok(Answer::Approved)) => Ok(()),
+            Ok(Ok(Answer::Refused { by })) => Err(ServiceError::Denied(format!("{by} refused it"))),
+            Ok(Err(_)) => Err(ServiceError::Stopping),
+            Err(_) => Err(ServiceError::Denied("its time for an approval is over".to_owned())),
+        }
+    }
+
+    async fn ask_program(&self, program: &Program, waiting: WaitingRequest) {
+        let (number, hash) = (waiting.number, waiting.hash);
+        let _ = self.note_shown(number, "program").await;
+        let answered = match program.ask(&waiting).await {
+            Some(true) => self.approve(PROGRAM, number, hash).await,
+            Some(false) => self.inner.approvals.refuse(PROGRAM, number),
+            None => return,
+        };
+        if let Err(error) = answered {
+            tracing::info!(number, %error, "what the program answered does not count");
+        }
+    }
+
+    /// Notes in the log that a waiting request is shown at a place.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) async fn note_shown(&self, number: u64, place: &'static str) -> Result<(), ServiceError> {
+        if !self.inner.approvals.is_first_shown(number, place) {
+            return Ok(());
+        }
+        let step = Step::Shown { request: number, place: place.to_owned() };
+        self.with_log(move |log| Ok(log.append(step, now())?)).await
+    }
+
+    /// Approves a waiting request, of exactly this hash. Returns when the log says so. Only an approval that counts has a
+    /// line: it is counted and written while the log is held.
+    ///
+    /// # Errors
+    /// [`ApproveError`].
+    pub async fn approve(&self, by: &str, number: u64, hash: B256) -> Result<(), ApproveError> {
+        let none = BTreeSet::new();
+        // Before the log is waited for: most that would not count end here.
+        let approver = Approver { name: by, clients: self.inner.approvers.get(by).unwrap_or(&none) };
+        self.inner.approvals.check(approver, number, hash)?;
+        let (service, by) = (self.clone(), by.to_owned());
+        let approved = self.with_log(move |log| {
+            let none = BTreeSet::new();
+            let approver = Approver { name: &by, clients: service.inner.approvers.get(&by).unwrap_or(&none) };
+            let counted = match service.inner.approvals.count(approver, number, hash) {
+                Ok(counted) => counted,
+                Err(error) => return Ok(Err(error)),
+            };
+            log.append(Step::Approved { request: number, by, hash }, now())?;
+            counted.tell();
+            Ok(Ok(()))
+        });
+        approved.await.unwrap_or_else(|error| Err(ApproveError::Log(error.to_string())))
+    }
+
+    /// Refuses a waiting request.
+    ///
+    /// # Errors
+    /// [`ApproveError::NotWaiting`].
+    pub fn refuse(&self, by: &str, number: u64) -> Result<(), ApproveError> {
+        self.inner.approvals.refuse(by, number)
+    }
+}
+
+/// Writes that a request ended when its caller stops waiting.
+pub(super) struct Unfinished {
+    pub(super) service: Service,
+    pub(super) number: u64,
+    pub(super) is_armed: bool,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_armed {
+            let (service, request) = (self.service.clone(), self.number);
+            let step = Step::Failed { request, reason: "the client left, or its time was over".to_owned() };
+            runtime.spawn(async move { service.with_log(move |log| Ok(log.append(step, now())?)).await });
+        }
+    }
+}

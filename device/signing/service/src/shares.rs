@@ -1,0 +1,74 @@
+//! Places that clients share: so many of one client, and so many of all.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Maximum number of requests that wait for one thing.
+pub(crate) const MAX_WAITING: usize = 128;
+/// Maximum number of them of one client.
+pub(crate) const MAX_WAITING_OF_CLIENT: usize = 16;
+
+/// Places for one thing that requests wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// Places taken, by client. Nothing awaits under the lock.
+    taken: Mutex<BTreeMap<String, usize>>,
+}
+
+/// A place, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Share {
+    shares: Arc<Shares>,
+    client: String,
+}
+
+impl Shares {
+    /// Takes a place for a client; `None` if the client, or all together, have as many as they may.
+    pub(crate) fn take(self: &Arc<Self>, client: &str) -> Option<Share> {
+        let mut taken = self.taken();
+        let of_client = taken.get(client).copied().unwrap_or_default();
+        if of_client >= MAX_WAITING_OF_CLIENT || taken.values().sum::<usize>() >= MAX_WAITING {
+            return None;
+        }
+        taken.insert(client.to_owned(), of_client + 1);
+        Some(Share { shares: Arc::clone(self), client: client.to_owned() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.shares.taken();
+        let left = taken.get(&self.client).copied().unwrap_or_default().saturating_sub(1);
+        match left {
+            0 => drop(taken.remove(&self.client)),
+            left => drop(taken.insert(self.client.clone(), left)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_its_share_and_all_have_theirs() {
+        let shares = Arc::new(Shares::default());
+        let take = |client: &str| (0..100).map_while(|_| shares.take(client)).collect::<Vec<_>>();
+
+        let first = take("a");
+        assert_eq!((first.len(), take("b").len()), (MAX_WAITING_OF_CLIENT, MAX_WAITING_OF_CLIENT));
+        let others: Vec<_> = (0..20).flat_map(|number| take(&format!("other {number}"))).collect();
+        assert_eq!(first.len() + others.len(), MAX_WAITING);
+        assert!(shares.take("b").is_none());
+        drop(first);
+        assert_eq!(take("b").len(), MAX_WAITING_OF_CLIENT);
+        drop(others);
+        assert!(shares.taken().is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Turns of work that costs processor time: each client has one at a time, and two run in all, beside the thread that
+//! serves everybody.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::Semaphore;
+
+use crate::{ServiceError, shares::Shares};
+
+/// How many run at a time.
+const MAX_RUNNING: usize = 2;
+
+/// Turns. A client that asks for many waits behind itself, not in front of others.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    /// One of each client. Names are those of the settings, so that there are few. Nothing awaits under the lock.
+    of_clients: Mutex<HashMap<String, Arc<Semaphore>>>,
+    of_all: Arc<Semaphore>,
+    waiting: Arc<Shares>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { of_clients: Mutex::default(), of_all: Arc::new(Semaphore::new(MAX_RUNNING)), waiting: Arc::default() }
+    }
+}
+
+impl Turns {
+    /// Runs a function on a thread of its own when it is the client's turn. Once begun it ends, and keeps its turn until
+    /// then, whether the caller waits or not.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooMany`], [`ServiceError::Stopping`].
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        client: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let waiting = self.waiting.take(client);
+        let _waiting = waiting.ok_or(ServiceError::TooMany("as many requests as possible wait to be read"))?;
+        let own = Arc::clone(
+            self.of_clients
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(client.to_owned())
+                .or_insert_with(|| Arc::new(Semaphore::new(1))),
+        );
+        let own = own.acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
+        let shared = Arc::clone(&self.of_all).acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
+        let running = tokio::task::spawn_blocking(move || {
+            let _turn = (own, shared);
+            work()
+        });
+        running.await.map_err(|_| ServiceError::Stopping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_client_has_one_turn_at_a_time_and_others_have_theirs_meanwhile() {
+        let turns = Arc::new(Turns::default());
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let held = || {
+            let (turns, ended) = (Arc::clone(&turns), Arc::clone(&ended));
+            tokio::spawn(async move { turns.run("a", move || ended.lock().unwrap().recv()).await })
+        };
+        let first: Vec<_> = (0..20).map(|_| held()).collect();
+        let refused = || first.iter().filter(|call| call.is_finished()).count();
+        while turns.of_all.available_permits() == MAX_RUNNING || refused() < 4 {
+            tokio::task::yield_now().await;
+        }
+
+        for number in 0..10 {
+            assert_eq!(turns.run("b", move || number).await.unwrap(), number);
+        }
+        assert_eq!(turns.of_all.available_permits(), MAX_RUNNING - 1);
+        drop(end);
+        let mut refused = 0;
+        for call in first {
+            refused += usize::from(matches!(call.await.unwrap(), Err(ServiceError::TooMany(_))));
+        }
+        assert_eq!(refused, 4);
+        assert_eq!(turns.of_all.available_permits(), MAX_RUNNING);
+    }
+}
