@@ -190,7 +190,7 @@ def test_the_service_keeps_nothing_that_it_does_not_need(place):
     if not outcomes:
         pytest.skip("a release does not try to break out")
     kept = [name for name, outcome in outcomes.items() if outcome == "DONE"]
-    assert kept == ["own policy read", "own log read"] and len(outcomes) == 13
+    assert kept == ["own policy read", "own log read"] and len(outcomes) == 16
     assert not (place / "intruder").exists()
 
 
