@@ -24,7 +24,10 @@ fn replay(recorded: &RecordedChain) {
         let number = block.number();
         let parent = chain.head().header.clone();
         let commit = executor.execute(&chain, &engine, Arc::clone(block), &parent);
-        let commit = commit.unwrap_or_else(|error| panic!("{error}"));
+        let commit = commit.unwrap_or_else(|error| {
+            let explained = executor.explain(&chain, &engine, block, &parent, &ReferenceBlock::default());
+            panic!("{error}: {}", explained.map_or_else(|error| error.to_string(), |it| it.to_string()))
+        });
         compare_with_line(recorded, number, &commit);
         chain.commit(&commit).unwrap();
     }
@@ -81,6 +84,17 @@ fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
         "native/chains/load.rlp.gz",
         Some("native/chains/load.blocks.jsonl.gz"),
     ));
+}
+
+/// Accounts of up to 2^257 wei and more pay, receive, call, create, sponsor and die; gas prices above 2^128; the owner of the
+/// masternode is such an account (`docs/spec/chain.md` 8.1).
+#[test]
+fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
+    for name in ["wide", "wide-old"] {
+        let (genesis, blocks) =
+            (format!("native/chains/{name}.genesis.json.gz"), format!("native/chains/{name}.rlp.gz"));
+        replay(&RecordedChain::read(&genesis, &blocks, None));
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tenon_chain::{ChainSpec, TrieUpdate};
 
 use super::{
     dao_fork,
-    evm::{BlockEvm, EvmFailure, build_evm, transaction_env},
+    evm::{BlockEvm, EvmFailure, build_evm, native_transaction_env, transaction_env},
     interrupt::Interrupt,
     requests::Requests,
     rules::{BlockRules, RequestRules},
@@ -179,7 +179,7 @@ impl<I> BlockExecution<I> {
         };
         self.try_token(transaction)?;
         let blob_gas = self.check_room(transaction)?;
-        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        let env = self.env_of(transaction, sender)?;
         let env = match &fees {
             Some(fees) => fees.priced(env),
             None => env,
@@ -201,7 +201,7 @@ impl<I> BlockExecution<I> {
         sender: Address,
     ) -> Result<(TxEnv, Option<Fees>), TransactionRejection> {
         let fees = self.native.as_ref().map(|native| native.message_fees(transaction)).transpose()?;
-        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        let env = self.env_of(transaction, sender)?;
         if let Some(native) = &self.native {
             native.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
         }
@@ -218,6 +218,11 @@ impl<I> BlockExecution<I> {
         }
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
+    }
+
+    fn env_of(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, TransactionRejection> {
+        let convert = if self.native.is_some() { native_transaction_env } else { transaction_env };
+        convert(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))
     }
 
     /// Tests a token that the transaction would register.

@@ -13,7 +13,7 @@ use revm::{
     },
     handler::{FrameResult, Handler},
     inspector::InspectorHandler,
-    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter, interpreter_action::FrameInit},
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::messages::CallRequest;
@@ -21,8 +21,8 @@ use tenon_chain::floor_gas;
 
 use super::RunFailure;
 use crate::{
-    block::{BlockContext, BlockEvm, EvmFailure},
-    native::{address_text, is_exempt_receiver},
+    block::{BlockContext, BlockEvm, EvmFailure, is_rich, widen},
+    native::{FrameRunner, address_text, is_exempt_receiver},
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -273,12 +273,24 @@ impl<I> Handler for MessageHandler<'_, I> {
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
         let (_, message, _, journal, ..) = evm.ctx.all_mut();
+        let balance = self.terms.balance_while_running(message.gas_limit);
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
-        sender.set_balance(self.terms.balance_while_running(message.gas_limit));
+        sender.set_balance(balance);
         if message.kind.is_call() {
             sender.bump_nonce();
         }
+        let (value, sender) = (message.value, message.caller);
+        if is_rich(value, 0) || evm.ctx.db_mut().rich_mut().is_some() {
+            evm.ctx.db_mut().rich_or_new().set_whole(sender, widen(balance));
+        }
+        if let Some(rich) = evm.ctx.db_mut().rich_mut() {
+            rich.set_price(None);
+        }
         Ok(())
+    }
+
+    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        FrameRunner::plain().run_all(evm, first)
     }
 
     fn reimburse_caller(&self, _evm: &mut Self::Evm, _result: &mut FrameResult) -> Result<(), EvmFailure> {
@@ -292,4 +304,8 @@ impl<I> Handler for MessageHandler<'_, I> {
 
 impl<I: Inspector<BlockContext, EthInterpreter>> InspectorHandler for MessageHandler<'_, I> {
     type IT = EthInterpreter;
+
+    fn inspect_run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        FrameRunner::inspected().run_all(evm, first)
+    }
 }

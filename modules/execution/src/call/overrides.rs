@@ -8,7 +8,7 @@ use tenon_api::{
 };
 
 use crate::{
-    block::{BlockState, MovedPrecompiles, PrecompileSet},
+    block::{BlockState, MovedPrecompiles, PrecompileSet, widen},
     native::address_text,
 };
 
@@ -76,8 +76,10 @@ fn write_override(address: Address, account: &AccountOverride, state: &mut Block
     }
     state.update(address, |info| {
         info.nonce = account.nonce.unwrap_or(info.nonce);
-        info.balance = account.balance.unwrap_or(info.balance);
     })?;
+    if let Some(balance) = account.balance {
+        state.write_balance(address, widen(balance))?;
+    }
     for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
         state.set_storage(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
     }

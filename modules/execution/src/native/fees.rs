@@ -26,6 +26,17 @@ pub(crate) struct Fees {
     pub(crate) receiver: Option<(Address, U256)>,
     /// Price of sponsored gas, wei.
     price: u64,
+    /// The sender's own prices, at their full width; `None` for those of the EVM's transaction.
+    own: Option<OwnPrices>,
+}
+
+/// What a sender pays for gas, wei.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnPrices {
+    /// What it must be able to pay.
+    pub(super) cap: U256,
+    /// What it pays.
+    pub(super) effective: U256,
 }
 
 /// The heights and addresses of a block on which fees depend.
@@ -61,6 +72,7 @@ impl FeeRules<'_> {
             is_exempt_from_base_fee,
             receiver: self.receiver(transaction, paid),
             price,
+            own: capacity.is_none().then(|| OwnPrices { cap: transaction.max_fee_per_gas(), effective: paid }),
         })
     }
 
@@ -104,11 +116,22 @@ impl FeeRules<'_> {
 
 impl Fees {
     /// The sender pays and the fee is burned.
-    pub(crate) const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+    pub(crate) const BURNED: Self =
+        Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0, own: None };
 
     /// The cost of this much gas to the sponsor, wei.
     pub(crate) fn sponsored_cost(&self, gas: u64) -> U256 {
         U256::from(gas) * U256::from(self.price)
+    }
+
+    /// Whether the price is beyond the EVM's numbers (`docs/spec/chain.md` 8.1).
+    pub(super) fn is_beyond_the_evm(&self) -> bool {
+        self.own.is_some_and(|own| own.cap > U256::from(u128::MAX))
+    }
+
+    /// The sender's own prices, if they are not those of the EVM's transaction.
+    pub(super) const fn own_prices(&self) -> Option<OwnPrices> {
+        self.own
     }
 
     /// The transaction with the price of sponsored gas.

@@ -2,31 +2,53 @@
 
 use alloy_primitives::Address;
 use revm::{
-    context::{ContextTr, JournalEntry},
+    Inspector,
+    context::{ContextTr, JournalEntry, JournalTr},
     handler::{EvmTr, FrameData, FrameInitOrResult, FrameResult, ItemOrResult},
+    inspector::InspectorEvmTr,
     interpreter::{CallValue, FrameInput, interpreter::EthInterpreter, interpreter_action::FrameInit},
+    primitives::constants::CALL_STACK_LIMIT,
 };
 
 use super::dirty_marks::{Change, DirtyMarks};
-use crate::block::{BlockEvm, EvmFailure};
+use crate::block::{BlockContext, BlockEvm, EvmFailure, widen};
 
 type EthFrame = revm::handler::EthFrame<EthInterpreter>;
 
 /// How to begin and run frames: with or without an inspector.
-pub(super) struct FrameRunner<I> {
+pub(crate) struct FrameRunner<I> {
     /// Begins a frame; returns its result if there is nothing to run.
-    pub(super) begin: fn(&mut BlockEvm<I>, FrameInit) -> Result<Option<FrameResult>, EvmFailure>,
+    pub(crate) begin: fn(&mut BlockEvm<I>, FrameInit) -> Result<Option<FrameResult>, EvmFailure>,
     /// Runs the innermost frame until it ends or begins another.
-    pub(super) run: fn(&mut BlockEvm<I>) -> Result<FrameInitOrResult<EthFrame>, EvmFailure>,
+    pub(crate) run: fn(&mut BlockEvm<I>) -> Result<FrameInitOrResult<EthFrame>, EvmFailure>,
 }
 
 impl<I> FrameRunner<I> {
+    /// Frames without an inspector.
+    pub(crate) fn plain() -> Self {
+        Self { begin: |evm, frame| Ok(result_of(evm.frame_init(frame)?)), run: |evm| Ok(evm.frame_run()?) }
+    }
+
+    /// Frames that the EVM's inspector sees.
+    pub(crate) fn inspected() -> Self
+    where
+        I: Inspector<BlockContext, EthInterpreter>,
+    {
+        Self {
+            begin: |evm, frame| Ok(result_of(evm.inspect_frame_init(frame)?)),
+            run: |evm| Ok(evm.inspect_frame_run()?),
+        }
+    }
+
     /// Runs a frame and all its inner frames.
     ///
     /// # Errors
     /// The database failed, or the run was interrupted.
-    pub(super) fn run_all(&self, evm: &mut BlockEvm<I>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+    pub(crate) fn run_all(&self, evm: &mut BlockEvm<I>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
         marks(evm, DirtyMarks::begin_transaction);
+        if let Some(rich) = evm.ctx.db_mut().rich_mut() {
+            rich.begin_transaction();
+        }
         if let Some(result) = self.begin(evm, first)? {
             return Ok(result);
         }
@@ -59,7 +81,11 @@ impl<I> FrameRunner<I> {
             },
             FrameInput::Create(_) | FrameInput::Empty => None,
         };
+        let parties = if evm.ctx.db_mut().rich_mut().is_some() { prepare_value(evm, &frame)? } else { None };
         let result = (self.begin)(evm, frame)?;
+        if evm.ctx.db_mut().rich_mut().is_some() {
+            begin_whole_balances(evm, parties, result.as_ref());
+        }
         let change = receiver.or_else(|| created(evm).filter(|_| result.is_none()));
         marks(evm, |marks| {
             marks.begin_frame();
@@ -73,6 +99,14 @@ impl<I> FrameRunner<I> {
             }
         });
         Ok(result)
+    }
+}
+
+/// The result of a frame that had nothing to run.
+fn result_of<F>(begun: ItemOrResult<F, FrameResult>) -> Option<FrameResult> {
+    match begun {
+        ItemOrResult::Item(_) => None,
+        ItemOrResult::Result(result) => Some(result),
     }
 }
 
@@ -93,6 +127,63 @@ fn end<I>(evm: &mut BlockEvm<I>, result: &FrameResult, start: usize) {
         }
         marks.end_frame(!is_kept(result));
     });
+    let journal = &mut evm.ctx.journaled_state;
+    if let Some(rich) = journal.database.rich_mut() {
+        rich.end_frame(!is_kept(result), &mut journal.inner.state);
+    }
+}
+
+/// Who pays and who receives the value of a frame.
+type Parties = (Address, Option<Address>);
+
+/// Before a frame that moves a value: lets the EVM do so where balances have more than its 256 bits (`docs/spec/chain.md`
+/// 8.1).
+fn prepare_value<I>(evm: &mut BlockEvm<I>, frame: &FrameInit) -> Result<Option<Parties>, EvmFailure> {
+    let (from, to, value) = match &frame.frame_input {
+        FrameInput::Call(call) => match call.value {
+            CallValue::Transfer(value) => (call.caller, Some(call.target_address), value),
+            CallValue::Apparent(_) => return Ok(None),
+        },
+        FrameInput::Create(create) => (create.caller(), None, create.value()),
+        FrameInput::Empty => return Ok(None),
+    };
+    if value.is_zero() || frame.depth > CALL_STACK_LIMIT as usize {
+        return Ok(None);
+    }
+    let journal = &mut evm.ctx.journaled_state;
+    let payer = journal.inner.state.get(&from).map(|account| (account.info.nonce, account.info.balance));
+    let to = match (&frame.frame_input, payer) {
+        // The EVM reads the new contract's account once it knows that the creator can pay and can count up its nonce.
+        (FrameInput::Create(create), Some((nonce, seen))) if nonce < u64::MAX => {
+            let pays = journal.database.rich_or_new().whole(from, seen) >= widen(value);
+            let created = pays.then(|| create.created_address(nonce));
+            if let Some(created) = created {
+                journal.load_account(created)?;
+            }
+            created
+        }
+        _ => to,
+    };
+    journal.database.rich_or_new().prepare_transfer(from, to, value, &mut journal.inner.state);
+    Ok(Some((from, to)))
+}
+
+/// After a frame has begun, or ended at once.
+fn begin_whole_balances<I>(evm: &mut BlockEvm<I>, parties: Option<Parties>, result: Option<&FrameResult>) {
+    let journal = &mut evm.ctx.journaled_state;
+    let (rich, state) = (journal.database.rich_or_new(), &mut journal.inner.state);
+    rich.begin_frame();
+    let undone = result.is_some_and(|result| !is_kept(result));
+    if undone {
+        rich.end_frame(true, state);
+    }
+    if let Some((from, to)) = parties {
+        rich.show_something(from, state);
+        to.into_iter().for_each(|to| rich.show_something(to, state));
+    }
+    if result.is_some() && !undone {
+        rich.end_frame(false, state);
+    }
 }
 
 /// The contract being created by the innermost frame.

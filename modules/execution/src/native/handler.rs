@@ -10,16 +10,16 @@ use revm::{
         journaled_state::account::JournaledAccountTr,
         result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction},
     },
-    handler::{EvmTr, FrameResult, Handler, ItemOrResult, post_execution, pre_execution, validation},
-    inspector::{InspectorEvmTr, InspectorHandler},
+    handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
+    inspector::InspectorHandler,
     interpreter::{InitialAndFloorGas, interpreter::EthInterpreter, interpreter_action::FrameInit},
     primitives::hardfork::SpecId,
     state::EvmState,
 };
 use tenon_chain::floor_gas;
 
-use super::{Change, Fees, frames::FrameRunner};
-use crate::block::{BlockEvm, EvmFailure};
+use super::{Change, Fees, frames::FrameRunner, whole_fees};
+use crate::block::{BlockEvm, EvmFailure, widen};
 
 /// The EVM's result of a transaction.
 pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
@@ -100,6 +100,63 @@ impl<I> Handler for NativeHandler<'_, I> {
         evm: &mut Self::Evm,
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
+        if let Some(rich) = evm.ctx.db_mut().rich_mut() {
+            rich.set_price(None);
+        }
+        if self.fees.is_beyond_the_evm() {
+            return whole_fees::validate_and_deduct(self.fees, evm);
+        }
+        let result = self.deduct_within_256_bits(evm);
+        let journal = &mut evm.ctx.journaled_state;
+        let Some(rich) = journal.database.rich_mut() else { return result };
+        match result {
+            Err(EVMError::Transaction(
+                InvalidTransaction::LackOfFundForMaxFee { .. } | InvalidTransaction::OverflowPaymentInTransaction,
+            )) => whole_fees::validate_and_deduct(self.fees, evm),
+            result => {
+                rich.show_something(evm.ctx.tx.caller, &mut journal.inner.state);
+                result
+            }
+        }
+    }
+
+    fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if self.fees.sponsor.is_some() {
+            return Ok(());
+        }
+        if self.fees.is_beyond_the_evm() || evm.ctx.db_mut().rich_mut().is_some() {
+            return whole_fees::reimburse(self.fees, evm, result.gas());
+        }
+        Ok(post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?)
+    }
+
+    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        FrameRunner::plain().run_all(evm, first)
+    }
+
+    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if evm.ctx.cfg.is_fee_charge_disabled() {
+            return Ok(());
+        }
+        if let Some((receiver, price)) = self.fees.receiver {
+            let used = U256::from(result.gas().used());
+            let amount = price.checked_mul(used);
+            let mut account = evm.ctx.journal_mut().load_account_mut(receiver)?;
+            if !amount.is_some_and(|amount| account.incr_balance(amount)) {
+                whole_fees::credit(evm, receiver, widen(price) * widen(used))?;
+            }
+            // Also for a payment of zero, which the EVM does not report before EIP-158.
+            if let Some(marks) = evm.ctx.db_mut().dirty_marks_mut() {
+                marks.record(receiver, Change::Write);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<I> NativeHandler<'_, I> {
+    /// Checks the sender and deducts the price of all gas, in the EVM's numbers.
+    fn deduct_within_256_bits(&self, evm: &mut BlockEvm<I>) -> Result<(), EvmFailure> {
         if self.fees.sponsor.is_none() {
             return pre_execution::validate_against_state_and_deduct_caller(evm.ctx());
         }
@@ -124,54 +181,12 @@ impl<I> Handler for NativeHandler<'_, I> {
         }
         Ok(())
     }
-
-    fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
-        if self.fees.sponsor.is_none() {
-            post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?;
-        }
-        Ok(())
-    }
-
-    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
-        let runner = FrameRunner {
-            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.frame_init(frame)?)),
-            run: |evm: &mut BlockEvm<I>| Ok(evm.frame_run()?),
-        };
-        runner.run_all(evm, first)
-    }
-
-    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
-        if evm.ctx.cfg.is_fee_charge_disabled() {
-            return Ok(());
-        }
-        if let Some((receiver, price)) = self.fees.receiver {
-            let amount = price.saturating_mul(U256::from(result.gas().used()));
-            evm.ctx.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
-            // Also for a payment of zero, which the EVM does not report before EIP-158.
-            if let Some(marks) = evm.ctx.db_mut().dirty_marks_mut() {
-                marks.record(receiver, Change::Write);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<I: Inspector<crate::block::BlockContext, EthInterpreter>> InspectorHandler for NativeHandler<'_, I> {
     type IT = EthInterpreter;
 
     fn inspect_run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
-        let runner = FrameRunner {
-            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.inspect_frame_init(frame)?)),
-            run: |evm: &mut BlockEvm<I>| Ok(evm.inspect_frame_run()?),
-        };
-        runner.run_all(evm, first)
-    }
-}
-
-/// The result of a frame that had nothing to run.
-fn result_of<F>(begun: ItemOrResult<F, FrameResult>) -> Option<FrameResult> {
-    match begun {
-        ItemOrResult::Item(_) => None,
-        ItemOrResult::Result(result) => Some(result),
+        FrameRunner::inspected().run_all(evm, first)
     }
 }

@@ -21,12 +21,14 @@ mod precompiles;
 mod schedule;
 mod sponsorship;
 mod token_test;
+mod whole_fees;
 
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
 pub(crate) use dirty_marks::{Change, DirtyMarks, RIPEMD};
 pub(crate) use exchange::{Opening as ExchangeOpening, Prices, Step as ExchangeStep, in_block as opening_failure};
 pub(crate) use fees::Fees;
+pub(crate) use frames::FrameRunner;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};
 pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};

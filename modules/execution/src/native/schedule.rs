@@ -139,6 +139,7 @@ impl Active {
         InstructionChanges {
             base_fee_is_constant: self.london,
             difficulty_is_random: self.merge,
+            has_whole_balances: true,
             has_push0: self.shanghai,
             static_calls_may_write: self.byzantium && !self.static_calls_are_static,
         }

@@ -20,7 +20,7 @@ use super::{
     failures::{self, BLOCK_GAS_LIMIT_REACHED, VM_ERROR},
 };
 use crate::{
-    block::{Prepared, access_list, transaction_env},
+    block::{Prepared, access_list, native_transaction_env},
     call::{check_consistency, halt_text, precompile_failure, revert_failure},
     error::TransactionRejection,
     native::{Fees, inspect},
@@ -122,7 +122,7 @@ impl Simulation<'_> {
         let rejected = |rejection| failures::rejected(rejection, transaction.gas_limit);
         let is_native = self.calls.executor.spec().native.is_some();
         let mut message = if is_native && !self.rules.validates {
-            let env = transaction_env(transaction, sender)
+            let env = native_transaction_env(transaction, sender)
                 .map_err(|rule| rejected(TransactionRejection::Rule(rule.to_owned())))?;
             Message { env, fees: Some(Fees::BURNED), blob_gas: 0 }
         } else {
