@@ -8,13 +8,14 @@ use std::sync::Arc;
 use support::{
     MemoryChain,
     native::{RecordedChain, TrustingEngine},
+    test_data,
 };
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
 use tenon_bus::Bus;
 use tenon_execution::{Executor, Importer, ReferenceBlock};
 
 /// Executes a whole chain; every root is compared by the executor.
-fn replay(recorded: &RecordedChain) {
+fn replay(recorded: &RecordedChain) -> MemoryChain {
     let genesis = recorded.genesis.commit().unwrap();
     assert_eq!(genesis.block.hash(), recorded.blocks[0].hash(), "genesis");
     let chain = MemoryChain::new(&genesis);
@@ -31,6 +32,7 @@ fn replay(recorded: &RecordedChain) {
         compare_with_line(recorded, number, &commit);
         chain.commit(&commit).unwrap();
     }
+    chain
 }
 
 fn compare_with_line(recorded: &RecordedChain, number: BlockNumber, commit: &tenon_api::BlockCommit) {
@@ -45,7 +47,7 @@ fn compare_with_line(recorded: &RecordedChain, number: BlockNumber, commit: &ten
 
 #[test]
 fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-local.json.gz",
         "native/chains/local.rlp.gz",
         Some("native/chains/local.blocks.jsonl.gz"),
@@ -54,7 +56,7 @@ fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
 
 #[test]
 fn every_block_of_a_chain_whose_forks_come_one_after_the_other_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-staged.json.gz",
         "native/chains/staged.rlp.gz",
         Some("native/chains/staged.blocks.jsonl.gz"),
@@ -63,7 +65,7 @@ fn every_block_of_a_chain_whose_forks_come_one_after_the_other_has_its_recorded_
 
 #[test]
 fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-v1switch.json.gz",
         "native/chains/v1switch.rlp.gz",
         Some("native/chains/v1switch.blocks.jsonl.gz"),
@@ -73,13 +75,13 @@ fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
 #[test]
 fn both_branches_of_a_chain_that_is_reorganised_have_their_recorded_roots() {
     for branch in ["native/chains/reorg-a.rlp.gz", "native/chains/reorg-b.rlp.gz"] {
-        replay(&RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None));
+        let _ = replay(&RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None));
     }
 }
 
 #[test]
 fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "native/chains/load.genesis.json.gz",
         "native/chains/load.rlp.gz",
         Some("native/chains/load.blocks.jsonl.gz"),
@@ -91,9 +93,22 @@ fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
 #[test]
 fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
     for name in ["wide", "wide-old"] {
-        let (genesis, blocks) =
-            (format!("native/chains/{name}.genesis.json.gz"), format!("native/chains/{name}.rlp.gz"));
-        replay(&RecordedChain::read(&genesis, &blocks, None));
+        let genesis = format!("native/chains/{name}.genesis.json.gz");
+        let blocks = format!("native/chains/{name}.rlp.gz");
+        let chain = replay(&RecordedChain::read(&genesis, &blocks, None));
+        let answers = String::from_utf8(test_data(&format!("native/answers/{name}/eth.jsonl.gz"))).unwrap();
+        let mut above = 0;
+        for line in answers.lines().filter(|line| line.contains("\"eth_getBalance\"")) {
+            let case: serde_json::Value = serde_json::from_str(line).unwrap();
+            let (address, height) = (case["params"][0].as_str().unwrap(), case["params"][1].as_str().unwrap());
+            let number = BlockNumber(u64::from_str_radix(height.trim_start_matches("0x"), 16).unwrap());
+            let state = chain.state_at(number).unwrap();
+            let account = state.account(address.parse().unwrap()).unwrap().unwrap_or_default();
+            let balance = format!("{:#x}", account.whole_balance());
+            assert_eq!(case["response"]["result"], balance, "{name}, {address} after block {number}");
+            above += usize::from(account.balance_high > 0);
+        }
+        assert!(above > 200, "{above} balances above 256 bits");
     }
 }
 
