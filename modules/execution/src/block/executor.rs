@@ -162,7 +162,14 @@ impl Executor {
     ) -> Result<BlockExecution, ExecutionError> {
         let state = self.state_after(chain, parent.number.into())?;
         let author = engine.author(header)?;
-        BlockExecution::begin(&self.family, header, author, state, (chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root), origin)
+        BlockExecution::begin(
+            &self.family,
+            header,
+            author,
+            state,
+            (chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root),
+            origin,
+        )
     }
 
     /// The state after a canonical block, for execution.
