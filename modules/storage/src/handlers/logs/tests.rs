@@ -37,6 +37,7 @@ impl Chain {
             spec: ChainSpec::ethereum_at(CHAIN_ID, Fork::Berlin).into(),
             info: info.into(),
             limits: StoreLimits::default(),
+            memory: tenon_bus::MemoryBudget::unbounded(),
             requested_blocks: RequestedBlocks::default(),
         };
         let chain = Self { answers, _folder: folder };
