@@ -103,7 +103,7 @@ fn random_markets_match_the_reference() {
             assert!(nodes.apply(update), "{place}: a superseded node was there");
             for balance in block.balances {
                 let found = memory.balances.get(&balance.address).copied().unwrap_or_default();
-                assert_eq!(found, balance.balance.to(), "{place}: balance of {}", balance.address);
+                assert_eq!(found, WholeBalance::from(balance.balance), "{place}: balance of {}", balance.address);
             }
             expected.extend(slots(&block.slots.unwrap_or_default()));
             for (slot, value) in &expected {

@@ -232,7 +232,7 @@ mod tests {
         }
         assert!(rules_at(&spec, 38_383_837).instructions.static_calls_may_write);
         assert!(!rules_at(&spec, 38_383_838).instructions.static_calls_may_write);
-        assert!(!rules_at(&spec, 76_320_999).instructions.base_fee.is_some());
+        assert!(rules_at(&spec, 76_320_999).instructions.base_fee.is_none());
         assert!(rules_at(&spec, 76_321_000).instructions.push0.is_some());
         assert!(rules_at(&spec, 80_369_999).precompiles.has_extras());
         assert!(!rules_at(&spec, 80_370_000).precompiles.has_extras());
