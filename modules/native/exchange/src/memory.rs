@@ -61,6 +61,7 @@ impl Nodes {
     }
 
     /// Number of nodes.
+    #[cfg(feature = "fuzzing")]
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::Deserialize;
-use tenon_api::EMPTY_ROOT_HASH;
+use tenon_api::{EMPTY_ROOT_HASH, WholeBalance};
 
 use super::{
     ledger::Ledger,
