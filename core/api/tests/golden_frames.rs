@@ -678,7 +678,7 @@ fn consensus_parameters() -> ConsensusParameters {
 fn debug_frames(frames: &mut Frames) {
     let dumped = DumpedAccount {
         address: ADDRESS,
-        account: Account { nonce: 1, balance: wei(2), code_hash: HASH, storage_root: HASH },
+        account: Account { nonce: 1, balance: wei(2), balance_high: 0, code_hash: HASH, storage_root: HASH },
         code: Bytes::from_static(&[1]),
         slots: vec![(HASH, wei(3))],
     };
@@ -723,7 +723,7 @@ fn reexecution_frames(frames: &mut Frames) {
     frames.request(GetExecutionWitness { block: BlockId::LATEST }, witness);
     let account = DumpedAccount {
         address: ADDRESS,
-        account: Account { nonce: 1, balance: wei(2), code_hash: HASH, storage_root: HASH },
+        account: Account { nonce: 1, balance: wei(2), balance_high: 0, code_hash: HASH, storage_root: HASH },
         code: Bytes::new(),
         slots: vec![(HASH, wei(3))],
     };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use support::{
     MemoryChain,
     native::{RecordedChain, TrustingEngine},
+    test_data,
 };
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
 use tenon_bus::Bus;
@@ -15,7 +16,7 @@ use tenon_execution::{Executor, Importer, ReferenceBlock};
 use tenon_native_execution::family_of;
 
 /// Executes a whole chain; every root is compared by the executor.
-fn replay(recorded: &RecordedChain) {
+fn replay(recorded: &RecordedChain) -> MemoryChain {
     let genesis = recorded.genesis.commit().unwrap();
     assert_eq!(genesis.block.hash(), recorded.blocks[0].hash(), "genesis");
     let chain = MemoryChain::new(&genesis);
@@ -25,10 +26,14 @@ fn replay(recorded: &RecordedChain) {
         let number = block.number();
         let parent = chain.head().header.clone();
         let commit = executor.execute(&chain, &engine, Arc::clone(block), &parent);
-        let commit = commit.unwrap_or_else(|error| panic!("{error}"));
+        let commit = commit.unwrap_or_else(|error| {
+            let explained = executor.explain(&chain, &engine, block, &parent, &ReferenceBlock::default());
+            panic!("{error}: {}", explained.map_or_else(|error| error.to_string(), |it| it.to_string()))
+        });
         compare_with_line(recorded, number, &commit);
         chain.commit(&commit).unwrap();
     }
+    chain
 }
 
 fn compare_with_line(recorded: &RecordedChain, number: BlockNumber, commit: &tenon_api::BlockCommit) {
@@ -43,7 +48,7 @@ fn compare_with_line(recorded: &RecordedChain, number: BlockNumber, commit: &ten
 
 #[test]
 fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-local.json.gz",
         "native/chains/local.rlp.gz",
         Some("native/chains/local.blocks.jsonl.gz"),
@@ -52,7 +57,7 @@ fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
 
 #[test]
 fn every_block_of_a_chain_whose_forks_come_one_after_the_other_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-staged.json.gz",
         "native/chains/staged.rlp.gz",
         Some("native/chains/staged.blocks.jsonl.gz"),
@@ -61,7 +66,7 @@ fn every_block_of_a_chain_whose_forks_come_one_after_the_other_has_its_recorded_
 
 #[test]
 fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "chain/native-genesis-v1switch.json.gz",
         "native/chains/v1switch.rlp.gz",
         Some("native/chains/v1switch.blocks.jsonl.gz"),
@@ -71,17 +76,41 @@ fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
 #[test]
 fn both_branches_of_a_chain_that_is_reorganised_have_their_recorded_roots() {
     for branch in ["native/chains/reorg-a.rlp.gz", "native/chains/reorg-b.rlp.gz"] {
-        replay(&RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None));
+        let _ = replay(&RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None));
     }
 }
 
 #[test]
 fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
-    replay(&RecordedChain::read(
+    let _ = replay(&RecordedChain::read(
         "native/chains/load.genesis.json.gz",
         "native/chains/load.rlp.gz",
         Some("native/chains/load.blocks.jsonl.gz"),
     ));
+}
+
+/// Accounts of up to 2^257 wei and more pay, receive, call, create, sponsor and die; gas prices above 2^128; the owner of the
+/// masternode is such an account (`docs/spec/chain.md` 8.1).
+#[test]
+fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
+    for name in ["wide", "wide-old"] {
+        let genesis = format!("native/chains/{name}.genesis.json.gz");
+        let blocks = format!("native/chains/{name}.rlp.gz");
+        let chain = replay(&RecordedChain::read(&genesis, &blocks, None));
+        let answers = String::from_utf8(test_data(&format!("native/answers/{name}/eth.jsonl.gz"))).unwrap();
+        let mut above = 0;
+        for line in answers.lines().filter(|line| line.contains("\"eth_getBalance\"")) {
+            let case: serde_json::Value = serde_json::from_str(line).unwrap();
+            let (address, height) = (case["params"][0].as_str().unwrap(), case["params"][1].as_str().unwrap());
+            let number = BlockNumber(u64::from_str_radix(height.trim_start_matches("0x"), 16).unwrap());
+            let state = chain.state_at(number).unwrap();
+            let account = state.account(address.parse().unwrap()).unwrap().unwrap_or_default();
+            let balance = format!("{:#x}", account.whole_balance());
+            assert_eq!(case["response"]["result"], balance, "{name}, {address} after block {number}");
+            above += usize::from(account.balance_high > 0);
+        }
+        assert!(above > 200, "{above} balances above 256 bits");
+    }
 }
 
 #[test]

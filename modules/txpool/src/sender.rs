@@ -20,7 +20,7 @@ pub(crate) struct AccountView {
 impl AccountView {
     pub(crate) fn new(account: Option<&Account>, as_of: u64) -> Self {
         let account = account.copied().unwrap_or_default();
-        Self { nonce: account.nonce, balance: account.balance, is_delegated: account.has_code(), as_of }
+        Self { nonce: account.nonce, balance: account.spendable(), is_delegated: account.has_code(), as_of }
     }
 }
 

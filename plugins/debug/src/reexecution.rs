@@ -96,7 +96,7 @@ pub(crate) async fn account_range(
 fn write_account(json: &mut JsonWriter, dumped: &DumpedAccount) {
     let account = &dumped.account;
     json.key(&dumped.address.to_checksum(None)).begin_object();
-    json.key("balance").string(&account.balance.to_string());
+    json.key("balance").string(&account.whole_balance().to_string());
     json.key("nonce").raw(&account.nonce.to_string());
     json.key("root").data(account.storage_root);
     json.key("codeHash").data(account.code_hash);

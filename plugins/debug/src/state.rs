@@ -87,7 +87,7 @@ pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -
 fn write_account(json: &mut JsonWriter, dumped: &DumpedAccount) {
     let account = &dumped.account;
     json.key(&digits(dumped.address)).begin_object();
-    json.key("balance").string(&account.balance.to_string());
+    json.key("balance").string(&account.whole_balance().to_string());
     json.key("nonce").raw(&account.nonce.to_string());
     json.key("root").string(&digits(account.storage_root));
     json.key("codeHash").string(&digits(account.code_hash));

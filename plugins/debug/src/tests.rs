@@ -188,7 +188,13 @@ fn a_block_is_printed_for_people() {
 fn a_state_is_dumped_page_by_page_without_prefixes() {
     let account = |byte: u8, slots: Vec<(B256, U256)>| DumpedAccount {
         address: Address::repeat_byte(byte),
-        account: Account { nonce: 1, balance: U256::from(20), code_hash: B256::ZERO, storage_root: B256::ZERO },
+        account: Account {
+            nonce: 1,
+            balance: U256::from(20),
+            balance_high: 0,
+            code_hash: B256::ZERO,
+            storage_root: B256::ZERO,
+        },
         code: vec![0x60, byte].into(),
         slots,
     };
@@ -433,7 +439,13 @@ fn a_range_of_accounts_has_the_form_of_go_ethereum() {
         assert_eq!((request.with_code, request.with_storage), (false, true));
         let account = DumpedAccount {
             address: Address::repeat_byte(0xab),
-            account: Account { nonce: 1, balance: U256::from(20), code_hash: B256::ZERO, storage_root: B256::ZERO },
+            account: Account {
+                nonce: 1,
+                balance: U256::from(20),
+                balance_high: 0,
+                code_hash: B256::ZERO,
+                storage_root: B256::ZERO,
+            },
             code: Bytes::new(),
             slots: vec![(B256::with_last_byte(1), U256::from(0x0102))],
         };

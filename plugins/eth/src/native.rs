@@ -32,7 +32,7 @@ pub(crate) async fn get_account_info(context: EthContext, address: Address, bloc
     let mut json = JsonWriter::with_capacity(400);
     json.begin_object();
     json.key("address").data(address);
-    json.key("balance").quantity_256(account.balance);
+    json.key("balance").balance(&account);
     json.key("codeHash").data(hash(account.code_hash));
     json.key("codeSize").raw(&code.len().to_string());
     json.key("nonce").raw(&account.nonce.to_string());

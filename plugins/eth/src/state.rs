@@ -21,7 +21,7 @@ pub(crate) async fn get_balance(context: EthContext, address: Address, block: St
     let block = block_or_default(&context, block, 1).await?;
     let account = context.call(GetAccount { address, block }).await?;
     let mut json = JsonWriter::with_capacity(72);
-    json.quantity_256(account.balance);
+    json.balance(&account);
     Ok(json)
 }
 
@@ -149,7 +149,7 @@ fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> Js
     json.key("address").data(proof.address);
     json.key("accountProof");
     write_data_list(&mut json, &proof.proof);
-    json.key("balance").quantity_256(account.balance);
+    json.key("balance").balance(account);
     json.key("codeHash").data(if is_missing { B256::ZERO } else { account.code_hash });
     json.key("nonce").quantity(account.nonce);
     json.key("storageHash").data(if is_missing { B256::ZERO } else { account.storage_root });

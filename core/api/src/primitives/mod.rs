@@ -11,8 +11,11 @@ mod log;
 mod receipt;
 mod secret;
 mod transaction;
+mod wire_balance;
 
-pub use account::{Account, AccountProof, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, StorageProof};
+pub use account::{
+    Account, AccountProof, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, StorageProof, WholeBalance, join_balance, split_balance,
+};
 pub use block::{Block, Head, RecoveredBlock, Withdrawal};
 pub use block_id::{BlockId, BlockNumber, BlockTag};
 pub use commit::{AccountChange, BlockCommit, SlotChange, TrieNodeWrite, TriePosition};

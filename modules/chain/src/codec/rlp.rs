@@ -115,7 +115,8 @@ impl<'a> Reader<'a> {
         self
     }
 
-    fn integer(&mut self, what: &'static str, width: usize) -> Result<&'a [u8], DecodeError> {
+    /// The bytes of a number of at most `width` bytes, in its one form.
+    pub(crate) fn integer(&mut self, what: &'static str, width: usize) -> Result<&'a [u8], DecodeError> {
         let start = *self;
         let bytes = self.bytes(what)?;
         if bytes.first() == Some(&0) {

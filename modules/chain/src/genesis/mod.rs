@@ -310,6 +310,7 @@ fn account_change(address: Address, account: &GenesisAccount) -> AccountChange {
         account: Some(Account {
             nonce: account.nonce,
             balance: account.balance,
+            balance_high: 0,
             code_hash,
             storage_root: EMPTY_ROOT_HASH,
         }),

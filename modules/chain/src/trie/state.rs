@@ -3,7 +3,9 @@
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_rlp::Encodable;
 use rayon::prelude::*;
-use tenon_api::{Account, AccountChange, EMPTY_ROOT_HASH, StoreError, TrieReader};
+use tenon_api::{
+    Account, AccountChange, EMPTY_ROOT_HASH, StoreError, TrieReader, WholeBalance, join_balance, split_balance,
+};
 
 use super::change::Change;
 use super::nibbles::unpack;
@@ -15,12 +17,15 @@ use crate::codec::rlp::{Reader, write_list};
 /// Blocks that change fewer accounts update all their storage tries on the caller's thread.
 const PARALLEL_FROM: usize = 8;
 
-/// An account as the value of a leaf.
+/// An account as the value of a leaf. Its balance may have more than 256 bits (`docs/spec/chain.md` 8.1).
 pub fn encode_account(account: &Account) -> Vec<u8> {
     let mut out = Vec::with_capacity(112);
     write_list(&mut out, |out| {
         account.nonce.encode(out);
-        account.balance.encode(out);
+        match account.balance_high {
+            0 => account.balance.encode(out),
+            high => join_balance(account.balance, high).encode(out),
+        }
         account.storage_root.encode(out);
         account.code_hash.encode(out);
     });
@@ -35,12 +40,12 @@ pub fn decode_account(value: &[u8]) -> Result<Account, DecodeError> {
     let mut reader = Reader::new(value);
     let mut items = reader.list("account")?;
     let nonce = items.u64("account nonce")?;
-    let balance = items.u256("account balance")?;
+    let (balance, balance_high) = split_balance(WholeBalance::from_be_slice(items.integer("account balance", 40)?));
     let storage_root = items.hash("account storage root")?;
     let code_hash = items.hash("account code hash")?;
     items.finish_list("account", 4)?;
     reader.finish("account")?;
-    Ok(Account { nonce, balance, code_hash, storage_root })
+    Ok(Account { nonce, balance, balance_high, code_hash, storage_root })
 }
 
 /// A slot as the value of a leaf; `None` for zero, which has no leaf.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy_trie::{HashBuilder, Nibbles};
 use proptest::prelude::*;
 use tenon_api::{Account, AccountChange, EMPTY_ROOT_HASH, SlotChange, StoreError, TrieReader};
@@ -398,4 +398,22 @@ fn large_batches_on_many_threads_give_the_same_state() {
     };
     state.apply(&(500..2500).map(mixed).collect::<Vec<_>>());
     state.assert_exact();
+}
+
+/// The balance of testnet's first reward (`docs/spec/chain.md` 8.1).
+#[test]
+fn a_leaf_holds_a_balance_at_its_full_width() {
+    let low = "f3f20b8dfa530303ed";
+    let balance = U256::from_str_radix(low, 16).unwrap();
+    let account = Account { nonce: 1, balance, balance_high: 1, ..Account::default() };
+    let leaf = encode_account(&account);
+    assert_eq!(hex::encode(&leaf[..3]), "f86501");
+    assert_eq!(hex::encode(&leaf[3..37]), format!("a101{low:0>64}"));
+    assert_eq!(super::decode_account(&leaf).unwrap(), account);
+    // A number has one form, and 320 bits are enough for any.
+    let mut padded = leaf.clone();
+    padded[4] = 0;
+    assert!(super::decode_account(&padded).is_err());
+    let too_wide = [&[0xf8, 0x6d, 1, 0xa9][..], &[1; 41], &leaf[37..]].concat();
+    assert!(super::decode_account(&too_wide).is_err());
 }

@@ -345,7 +345,26 @@ fn code_hash(step: Step<'_>) -> InstructionExecResult {
 /// # Errors
 /// The rule that it breaks for any state.
 pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
-    check_prices(transaction)?;
+    check_tip(transaction)?;
+    check_price(transaction)?;
+    convert(transaction, sender, price)
+}
+
+/// The same where prices have no limit. A price beyond the EVM's 128 bits becomes the highest that it has: the family's
+/// handler charges the real one (`docs/spec/chain.md` 8.1).
+///
+/// # Errors
+/// The rule that it breaks for any state.
+pub fn transaction_env_at_any_price(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+    check_tip(transaction)?;
+    convert(transaction, sender, |wei| Ok(wei.saturating_to()))
+}
+
+fn convert(
+    transaction: &Transaction,
+    sender: Address,
+    price: fn(U256) -> Result<u128, &'static str>,
+) -> Result<TxEnv, &'static str> {
     let mut env = TxEnv {
         tx_type: transaction.transaction_type() as u8,
         caller: sender,
@@ -383,13 +402,17 @@ pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Res
     Ok(env)
 }
 
-/// Checks prices that are too large for the EVM's own check.
-fn check_prices(transaction: &Transaction) -> Result<(), &'static str> {
-    let highest = transaction.max_fee_per_gas();
-    if transaction.max_priority_fee_per_gas() > highest {
+/// Checks the tip, which may be too large for the EVM's own check.
+fn check_tip(transaction: &Transaction) -> Result<(), &'static str> {
+    if transaction.max_priority_fee_per_gas() > transaction.max_fee_per_gas() {
         return Err("priority fee is greater than max fee");
     }
-    match highest.checked_mul(U256::from(transaction.gas_limit)) {
+    Ok(())
+}
+
+/// Checks a price that is too large for the EVM's own check.
+fn check_price(transaction: &Transaction) -> Result<(), &'static str> {
+    match transaction.max_fee_per_gas().checked_mul(U256::from(transaction.gas_limit)) {
         Some(_) => Ok(()),
         None => Err("overflow payment in transaction"),
     }

@@ -19,7 +19,7 @@ use tenon_chain::TrieUpdate;
 use super::{
     any_evm::AnyEvm,
     dao_fork,
-    evm::{BlockEvm, EvmFailure, build_evm, transaction_env},
+    evm::{BlockEvm, EvmFailure, build_evm},
     interrupt::Interrupt,
     requests::Requests,
     rules::{BlockRules, RequestRules},
@@ -171,7 +171,7 @@ impl<I> BlockExecution<I> {
             Treatment::Executed(fees) => fees,
         };
         let blob_gas = self.check_room(transaction)?;
-        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        let env = self.env_of(transaction, sender)?;
         let env = match &fees {
             Some(fees) => fees.priced(env),
             None => env,
@@ -190,7 +190,7 @@ impl<I> BlockExecution<I> {
         sender: Address,
     ) -> Result<(TxEnv, Option<Fees>), TransactionRejection> {
         let fees = self.steps.message_fees(transaction)?;
-        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        let env = self.env_of(transaction, sender)?;
         self.steps.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
         Ok((fees.as_ref().map_or_else(|| env.clone(), |fees| fees.priced(env.clone())), fees))
     }
@@ -203,6 +203,11 @@ impl<I> BlockExecution<I> {
         self.steps.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
+    }
+
+    fn env_of(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, TransactionRejection> {
+        let env = self.family.transaction_env(transaction, sender);
+        env.map_err(|rule| TransactionRejection::Rule(rule.to_owned()))
     }
 
     /// Applies the outcome of an executed transaction, and adds its receipt.

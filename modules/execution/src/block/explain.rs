@@ -3,9 +3,12 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use alloy_primitives::{Address, B256, Bloom, BloomInput, U256};
+use alloy_primitives::{Address, B256, Bloom, BloomInput, Bytes, U256};
 use serde::Deserialize;
-use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader};
+use tenon_api::{
+    AccountChange, ChainReader, ConsensusEngine, Log, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader,
+    WholeBalance,
+};
 
 use super::{executor::Executor, executor::StateChanges};
 use crate::{ExecutionError, TransactionRejection, family::BlockOrigin};
@@ -29,7 +32,7 @@ pub struct ReferenceReceipt {
     pub status: Option<U256>,
     /// Gas used by the transaction.
     pub gas_used: Option<U256>,
-    /// Its logs; only their number and addresses are compared.
+    /// Its logs.
     pub logs: Option<Vec<ReferenceLog>>,
 }
 
@@ -39,14 +42,18 @@ pub struct ReferenceReceipt {
 pub struct ReferenceLog {
     /// The emitting contract.
     pub address: Address,
+    /// Compared if present.
+    pub topics: Option<Vec<B256>>,
+    /// Compared if present.
+    pub data: Option<Bytes>,
 }
 
 /// An account of another node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReferenceAccount {
-    /// Wei.
-    pub balance: Option<U256>,
+    /// Wei, at its full width.
+    pub balance: Option<WholeBalance>,
     /// Next nonce.
     pub nonce: Option<U256>,
     /// Slots.
@@ -167,12 +174,26 @@ fn receipt_differences(receipt: &Receipt, expected: Option<&ReferenceReceipt>) -
         found.push(format!("gas used is {}, not {expected}", receipt.gas_used));
     }
     if let Some(expected) = &expected.logs {
-        let is_same = |(log, expected): (&tenon_api::Log, &ReferenceLog)| log.address == expected.address;
-        if receipt.logs.len() != expected.len() || !receipt.logs.iter().zip(expected).all(is_same) {
-            found.push(format!("{} logs, not those {}", receipt.logs.len(), expected.len()));
+        if receipt.logs.len() != expected.len() {
+            found.push(format!("{} logs, not {}", receipt.logs.len(), expected.len()));
         }
+        let pairs = receipt.logs.iter().zip(expected).enumerate();
+        found.extend(pairs.filter_map(|(position, (log, expected))| {
+            log_difference(log, expected).map(|text| format!("log {position}: {text}"))
+        }));
     }
     found
+}
+
+fn log_difference(log: &Log, expected: &ReferenceLog) -> Option<String> {
+    if log.address != expected.address {
+        return Some(format!("is of {}, not of {}", log.address, expected.address));
+    }
+    if let Some(topics) = expected.topics.as_ref().filter(|topics| **topics != log.topics) {
+        return Some(format!("topics are {:?}, not {topics:?}", log.topics));
+    }
+    let data = expected.data.as_ref().filter(|data| **data != log.data)?;
+    Some(format!("data is {}, not {data}", log.data))
 }
 
 fn unexpected_log(receipt: &Receipt, bloom: &Bloom) -> Option<String> {
@@ -186,8 +207,8 @@ fn unexpected_log(receipt: &Receipt, bloom: &Bloom) -> Option<String> {
 fn account_differences(change: &AccountChange, expected: &ReferenceAccount) -> Vec<String> {
     let account = change.account.unwrap_or_default();
     let mut found = Vec::new();
-    if let Some(expected) = expected.balance.filter(|expected| *expected != account.balance) {
-        found.push(format!("balance is {}, not {expected}", account.balance));
+    if let Some(expected) = expected.balance.filter(|expected| *expected != account.whole_balance()) {
+        found.push(format!("balance is {}, not {expected}", account.whole_balance()));
     }
     if let Some(expected) = expected.nonce.filter(|expected| *expected != U256::from(account.nonce)) {
         found.push(format!("nonce is {}, not {expected}", account.nonce));
@@ -226,7 +247,7 @@ impl fmt::Display for Explanation {
             match change.account {
                 None => writeln!(formatter, "  {} is gone", change.address)?,
                 Some(account) => {
-                    let (address, nonce, balance) = (change.address, account.nonce, account.balance);
+                    let (address, nonce, balance) = (change.address, account.nonce, account.whole_balance());
                     writeln!(formatter, "  {address} nonce {nonce}, balance {balance}")?;
                 }
             }
@@ -235,5 +256,33 @@ impl fmt::Display for Explanation {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differences(reference: &str) -> Vec<String> {
+        let log = Log { address: Address::ZERO, topics: vec![B256::ZERO], data: Bytes::from_static(&[1]) };
+        let receipt = Receipt {
+            transaction_type: tenon_api::TransactionType::Legacy,
+            outcome: ReceiptOutcome::Status(true),
+            cumulative_gas_used: 1,
+            gas_used: 1,
+            logs: vec![log],
+        };
+        receipt_differences(&receipt, Some(&serde_json::from_str(reference).unwrap()))
+    }
+
+    #[test]
+    fn logs_are_compared_with_topics_and_data() {
+        let (address, topic) = (Address::ZERO, B256::ZERO);
+        let same = format!(r#"{{"logs": [{{"address": "{address}", "topics": ["{topic}"], "data": "0x01"}}]}}"#);
+        assert!(differences(&same).is_empty());
+        assert_eq!(differences(&same.replace("0x01", "0x02")), ["log 0: data is 0x01, not 0x02"]);
+        assert!(differences(&same.replace(&format!("\"{topic}\""), ""))[0].starts_with("log 0: topics are"));
+        assert_eq!(differences(r#"{"logs": []}"#), ["1 logs, not 0"]);
+        assert!(differences(&format!(r#"{{"logs": [{{"address": "{address}"}}]}}"#)).is_empty());
     }
 }

@@ -26,6 +26,14 @@ pub struct InstructionChanges {
     pub difficulty: Option<InstructionFunction>,
     /// PUSH0, likewise.
     pub push0: Option<InstructionFunction>,
+    /// BALANCE, if it differs.
+    pub balance: Option<InstructionFunction>,
+    /// SELFBALANCE, if it differs where the fork has it.
+    pub self_balance: Option<InstructionFunction>,
+    /// SELFDESTRUCT, if it differs.
+    pub self_destruct: Option<InstructionFunction>,
+    /// GASPRICE, if it differs.
+    pub gas_price: Option<InstructionFunction>,
     /// Whether STATICCALL neither forbids state changes nor touches its target (`docs/spec/chain.md` 5.3).
     pub static_calls_may_write: bool,
 }
@@ -39,6 +47,10 @@ impl InstructionChanges {
             (opcode::BASEFEE, self.base_fee),
             (opcode::DIFFICULTY, self.difficulty),
             (opcode::PUSH0, self.push0),
+            (opcode::BALANCE, self.balance),
+            (opcode::SELFBALANCE, self.self_balance),
+            (opcode::SELFDESTRUCT, self.self_destruct),
+            (opcode::GASPRICE, self.gas_price),
             (opcode::STATICCALL, static_call),
         ];
         for (opcode, function) in changed {

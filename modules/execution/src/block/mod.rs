@@ -17,6 +17,7 @@ mod rules;
 mod state;
 mod system_calls;
 mod transition;
+mod whole_balances;
 
 pub use executor::{ExecutedBlock, Executor};
 pub use explain::{Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt};
@@ -24,7 +25,7 @@ pub use transition::{StateBefore, Transition};
 
 pub use any_evm::AnyEvm;
 pub use dirty_marks::{Change, DirtyMarks};
-pub use evm::{BlockContext, BlockEvm, EvmFailure, Step, access_list};
+pub use evm::{BlockContext, BlockEvm, EvmFailure, Step, access_list, transaction_env_at_any_price};
 pub use execution::BlockExecution;
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};
@@ -32,6 +33,7 @@ pub use precompiles::{MovedPrecompiles, PrecompileSet, Precompiles};
 pub use rules::{BlockRules, block_env_of_every_family, gas_table_of_eip_1283};
 pub use state::{BlockState, StateError};
 pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
+pub use whole_balances::{WholeBalances, is_rich, saturated, widen};
 
 pub(crate) use evm::{authorizations, build_evm, price, transaction_env};
 pub(crate) use execution::{BlockOutcome, Prepared};

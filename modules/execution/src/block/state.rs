@@ -14,12 +14,14 @@ use revm::{
 };
 use tenon_api::{
     Account, AccountChange, AccountRecord, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError,
+    WholeBalance, join_balance, split_balance,
 };
 
 use super::{
     code_cache::{CodeCache, analyse},
     dirty_marks::{Change, DirtyMarks, RIPEMD},
     memory::RunMemory,
+    whole_balances::{WholeBalances, is_rich, widen},
 };
 
 /// A database error, passed through the EVM.
@@ -48,6 +50,8 @@ pub struct BlockState {
     has_delegations: bool,
     /// Which empty accounts are written, on native chains.
     marks: Option<EmptyAccounts>,
+    /// What accounts have above 256 bits; nothing until an account of 2^192 wei is read.
+    rich: Option<Box<WholeBalances>>,
     /// What is kept here draws on this; none for blocks of the chain.
     memory: Option<RunMemory>,
 }
@@ -89,6 +93,7 @@ impl BlockState {
             storage_prevents_creation: false,
             has_delegations: true,
             marks: None,
+            rich: None,
             memory: None,
         }
     }
@@ -135,11 +140,10 @@ impl BlockState {
 
     /// Adds to a balance and touches the account, even if nothing is added (EIP-158 then deletes an empty one).
     pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
-        self.update(address, |info| info.balance = info.balance.saturating_add(amount))?;
-        let is_written = self.is_written(address);
-        let account = self.tracked(address)?;
-        if clears_empty && is_written && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
-            account.destroy();
+        let whole = self.whole_balance(address)? + widen(amount);
+        self.write_balance(address, whole)?;
+        if clears_empty && self.is_written(address) && self.is_empty(address)? {
+            self.tracked(address)?.destroy();
         }
         Ok(())
     }
@@ -155,14 +159,49 @@ impl BlockState {
 
     /// Sets a balance on behalf of a block of a native chain: an account that becomes empty is deleted if touched ones
     /// are (EIP-158).
-    pub fn set_balance(&mut self, address: Address, balance: U256) -> Result<(), StoreError> {
-        self.update(address, |info| info.balance = balance)?;
+    pub fn set_balance(&mut self, address: Address, balance: WholeBalance) -> Result<(), StoreError> {
+        self.write_balance(address, balance)?;
         let goes = self.marks.as_ref().is_some_and(|empty| empty.disappear) && self.is_written(address);
-        let account = self.tracked(address)?;
-        if goes && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
-            account.destroy();
+        if goes && self.is_empty(address)? {
+            self.tracked(address)?.destroy();
         }
         Ok(())
+    }
+
+    /// Writes a balance, and nothing else.
+    pub fn write_balance(&mut self, address: Address, balance: WholeBalance) -> Result<(), StoreError> {
+        let (low, high) = split_balance(balance);
+        self.update(address, |info| info.balance = low)?;
+        if self.rich.is_some() || is_rich(low, high) {
+            self.rich.get_or_insert_default().set_high(address, high);
+        }
+        Ok(())
+    }
+
+    /// An account's balance at its full width, wei.
+    pub fn whole_balance(&mut self, address: Address) -> Result<WholeBalance, StoreError> {
+        let low = self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance);
+        Ok(join_balance(low, self.high(address)))
+    }
+
+    /// Balances above 256 bits, if there may be any.
+    pub fn rich_mut(&mut self) -> Option<&mut WholeBalances> {
+        self.rich.as_deref_mut()
+    }
+
+    /// The same, from now on.
+    pub fn rich_or_new(&mut self) -> &mut WholeBalances {
+        self.rich.get_or_insert_default()
+    }
+
+    fn high(&self, address: Address) -> u64 {
+        self.rich.as_ref().map_or(0, |rich| rich.high(address))
+    }
+
+    /// Whether an account exists and is empty.
+    fn is_empty(&mut self, address: Address) -> Result<bool, StoreError> {
+        let high = self.high(address);
+        Ok(high == 0 && self.tracked(address)?.now.as_ref().is_some_and(AccountInfo::is_empty))
     }
 
     /// Changes an account for a state override; creates an absent account.
@@ -241,14 +280,18 @@ impl BlockState {
         Ok(self.tracked(address)?.now.as_ref().map_or(0, |info| info.nonce))
     }
 
-    /// An account's balance, wei.
+    /// An account's balance, wei; 2^256 - 1 if it has more.
     pub fn balance(&mut self, address: Address) -> Result<U256, StoreError> {
-        Ok(self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance))
+        let low = self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance);
+        Ok(if self.high(address) == 0 { low } else { U256::MAX })
     }
 
     /// Deletes an account with its storage.
     pub fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
         self.tracked(address)?.destroy();
+        if let Some(rich) = self.rich_mut() {
+            rich.set_high(address, 0);
+        }
         Ok(())
     }
 
@@ -264,7 +307,7 @@ impl BlockState {
     pub fn changes(&self) -> Vec<AccountChange> {
         let written = self.accounts.iter().filter(|(address, _)| self.is_written(**address));
         let mut changes: Vec<AccountChange> =
-            written.filter_map(|(address, account)| account.change(*address)).collect();
+            written.filter_map(|(address, account)| account.change(*address, self.high(*address))).collect();
         changes.sort_unstable_by_key(|change| change.address);
         changes
     }
@@ -292,8 +335,13 @@ impl BlockState {
                     memory.add_state(ACCOUNT_BYTES)?;
                 }
                 let before = self.parent.account(address)?;
+                if let Some(account) = &before
+                    && is_rich(account.balance, account.balance_high)
+                {
+                    self.rich.get_or_insert_default().set_high(address, account.balance_high);
+                }
                 if let Some(empty) = &mut self.marks
-                    && before.is_some_and(|account| account_info(account).is_empty())
+                    && before.is_some_and(|account| account.balance_high == 0 && account_info(account).is_empty())
                 {
                     empty.marks.watch(address);
                 }
@@ -309,7 +357,10 @@ impl BlockState {
             let Some(account) = self.accounts.get_mut(&address).filter(|_| empty.marks.is_written(address)) else {
                 continue;
             };
-            if empty.disappear && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
+            if empty.disappear
+                && account.now.as_ref().is_some_and(AccountInfo::is_empty)
+                && self.rich.as_ref().is_none_or(|rich| rich.high(address) == 0)
+            {
                 account.destroy();
             }
             if account.now.is_none() {
@@ -384,13 +435,14 @@ impl TrackedAccount {
         self.now = Some(AccountInfo { code: None, account_id: None, ..account.info });
     }
 
-    fn change(&self, address: Address) -> Option<AccountChange> {
+    fn change(&self, address: Address, high: u64) -> Option<AccountChange> {
         let had_storage = self.before.is_some_and(|account| account.storage_root != EMPTY_ROOT_HASH);
         let storage_wiped = self.is_wiped && had_storage;
         let kept_root = self.before.filter(|_| !self.is_wiped).map_or(EMPTY_ROOT_HASH, |before| before.storage_root);
         let account = self.now.as_ref().map(|info| Account {
             nonce: info.nonce,
             balance: info.balance,
+            balance_high: high,
             code_hash: info.code_hash,
             storage_root: kept_root,
         });
@@ -417,6 +469,15 @@ fn account_info(account: Account) -> AccountInfo {
     }
 }
 
+/// Joins what the EVM saw of an account's balance with the rest.
+fn settle(rich: Option<&mut WholeBalances>, address: Address, now: &mut Option<AccountInfo>) {
+    match (rich, now) {
+        (Some(rich), Some(info)) => info.balance = rich.settle(address, info.balance),
+        (Some(rich), None) => rich.set_high(address, 0),
+        (None, _) => {}
+    }
+}
+
 fn absent_account() -> AccountInfo {
     account_info(Account::default())
 }
@@ -428,9 +489,12 @@ impl Database for BlockState {
         let is_marked = self.storage_prevents_creation;
         let account = self.tracked(address)?;
         let mut info = account.now.clone();
+        let has_storage_alone = is_marked && account.has_storage_alone();
+        if let (Some(rich), Some(info)) = (&mut self.rich, &mut info) {
+            info.balance = rich.show(address, info.balance);
+        }
         if let Some(info) = &mut info
-            && is_marked
-            && account.has_storage_alone()
+            && has_storage_alone
         {
             info.code_hash = CODE_HASH_OF_STORAGE_ALONE;
         }
@@ -516,10 +580,12 @@ impl DatabaseCommit for BlockState {
                 empty.marks.record(address, Change::Write);
                 if !empty.marks.is_written(address) {
                     tracked.now = Some(AccountInfo { code: None, account_id: None, ..account.info });
+                    settle(self.rich.as_deref_mut(), address, &mut tracked.now);
                     continue;
                 }
             }
             tracked.apply(account);
+            settle(self.rich.as_deref_mut(), address, &mut tracked.now);
         }
         self.remove_marked_empty_accounts();
     }

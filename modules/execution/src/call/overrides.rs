@@ -7,7 +7,7 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides},
 };
 
-use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
+use crate::block::{BlockState, MovedPrecompiles, PrecompileSet, widen};
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
@@ -58,8 +58,10 @@ pub fn write_override(address: Address, account: &AccountOverride, state: &mut B
     }
     state.update(address, |info| {
         info.nonce = account.nonce.unwrap_or(info.nonce);
-        info.balance = account.balance.unwrap_or(info.balance);
     })?;
+    if let Some(balance) = account.balance {
+        state.write_balance(address, widen(balance))?;
+    }
     for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
         state.set_storage(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
     }

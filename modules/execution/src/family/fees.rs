@@ -15,15 +15,31 @@ pub struct Fees {
     pub receiver: Option<(Address, U256)>,
     /// Price of sponsored gas, wei.
     pub price: u64,
+    /// The sender's own prices, at their full width; `None` for those of the EVM's transaction.
+    pub own: Option<OwnPrices>,
+}
+
+/// What a sender pays for gas, wei.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnPrices {
+    /// What it must be able to pay.
+    pub cap: U256,
+    /// What it pays.
+    pub effective: U256,
 }
 
 impl Fees {
     /// The sender pays and the fee is burned.
-    pub const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+    pub const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0, own: None };
 
     /// The cost of this much gas to the sponsor, wei.
     pub fn sponsored_cost(&self, gas: u64) -> U256 {
         U256::from(gas) * U256::from(self.price)
+    }
+
+    /// Whether the price is beyond the EVM's numbers (`docs/spec/chain.md` 8.1).
+    pub fn is_beyond_the_evm(&self) -> bool {
+        self.own.is_some_and(|own| own.cap > U256::from(u128::MAX))
     }
 
     /// The transaction with the price of sponsored gas.

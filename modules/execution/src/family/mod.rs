@@ -27,20 +27,20 @@ use revm::{
 use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
 use tenon_chain::{ChainSpec, TrieUpdate};
 
-use crate::{ExecutionError, TransactionRejection};
+use crate::{ExecutionError, TransactionRejection, block::transaction_env};
 
 pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
 pub use conventions::{BranchAnnouncement, Conventions, DraftFamily};
 pub use ethereum::EthereumFamily;
-pub use fees::Fees;
+pub use fees::{Fees, OwnPrices};
 pub use traces::{TraceFamily, TracerDialect};
 
 pub use crate::{
     block::{
         AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
         HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
-        Precompiles, StateError, Step, Stopped, access_list, block_env_of_every_family, gas_table_of_eip_1283,
-        system_call,
+        Precompiles, StateError, Step, Stopped, WholeBalances, access_list, block_env_of_every_family,
+        gas_table_of_eip_1283, is_rich, saturated, system_call, transaction_env_at_any_price, widen,
     },
     call::{
         CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
@@ -71,6 +71,14 @@ pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
     /// # Errors
     /// The block is invalid, needs a rule that is not supported, or the database failed.
     fn open(&self, block: &Opening<'_>, evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError>;
+
+    /// Converts a signed transaction for the EVM.
+    ///
+    /// # Errors
+    /// The rule that it breaks for any state.
+    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+        transaction_env(transaction, sender)
+    }
 
     /// Runs a transaction that pays these fees.
     ///

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, U256};
 use tenon_api::{Failure, messages::AccountOverride};
 
-use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
+use crate::block::{BlockState, MovedPrecompiles, PrecompileSet, widen};
 
 /// Applies overrides ascending by address, and says where precompiled contracts stand then.
 ///
@@ -48,8 +48,10 @@ fn apply_to_account(address: Address, account: &AccountOverride, state: &mut Blo
     if account.nonce.is_some() || account.balance.is_some() || account.state.is_some() || has_slots {
         state.update(address, |info| {
             info.nonce = account.nonce.unwrap_or(info.nonce);
-            info.balance = account.balance.unwrap_or(info.balance);
         })?;
+        if let Some(balance) = account.balance {
+            state.write_balance(address, widen(balance))?;
+        }
     }
     if account.state.is_some() {
         state.clear_storage(address)?;

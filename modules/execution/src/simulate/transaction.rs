@@ -20,7 +20,7 @@ use super::{
     failures::{self, BLOCK_GAS_LIMIT_REACHED, VM_ERROR},
 };
 use crate::{
-    block::{Prepared, access_list, transaction_env},
+    block::{Prepared, access_list},
     call::{check_consistency, halt_text, precompile_failure, revert_failure},
     error::TransactionRejection,
     family::{ExtraPrecompiles, Fees, inspect},
@@ -117,9 +117,11 @@ impl Simulation<'_> {
         sender: Address,
     ) -> Result<Option<Message>, Failure> {
         let rejected = |rejection| failures::rejected(rejection, transaction.gas_limit);
-        let fees_of_message = self.calls.executor.family().simulated_fees().filter(|_| !self.rules.validates);
+        let family = self.calls.executor.family();
+        let fees_of_message = family.simulated_fees().filter(|_| !self.rules.validates);
         let mut message = if let Some(fees) = fees_of_message {
-            let env = transaction_env(transaction, sender)
+            let env = family
+                .transaction_env(transaction, sender)
                 .map_err(|rule| rejected(TransactionRejection::Rule(rule.to_owned())))?;
             Message { env, fees: Some(fees), blob_gas: 0 }
         } else {

@@ -125,7 +125,8 @@ fn beginning(&[first_rate, second_rate, first_decimals, second_decimals, riches,
     memory.slots.extend(members.into_iter().map(|(slot, value)| ((REGISTRATION, slot), value)));
     memory.decimals.extend(TOKENS.into_iter().zip([first_decimals, second_decimals]));
     let wealth = U256::from(1) << u32::from(riches % 192);
-    memory.balances.extend([(USER, wealth), (REGISTRATION, low_word(COIN * Wide::from(40_002_u64)))]);
+    let deposits = low_word(COIN * Wide::from(40_002_u64));
+    memory.balances.extend([(USER, wealth), (REGISTRATION, deposits)].map(|(account, wei)| (account, wei.to())));
     memory.slots.extend(TOKENS.map(|token| ((token, holding_slot(USER)), wealth)));
     memory
 }

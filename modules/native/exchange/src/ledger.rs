@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, U256, address};
-use tenon_api::StoreError;
+use tenon_api::{StoreError, WholeBalance};
 use tenon_chain::{address_in, element_slot, mapping_slot, masternode_owner};
 
 use super::{
     ExchangeError,
-    amounts::{Wide, locked_fund, low_word, wide, word},
+    amounts::{Wide, locked_fund, low_word, wide},
     order::book_of,
 };
 
@@ -42,9 +42,9 @@ type Pairs = Result<Vec<(Address, Address)>, (u64, u64)>;
 /// The exchange's interface to the main state.
 pub trait MainState {
     /// A balance, wei.
-    fn balance(&mut self, account: Address) -> Result<U256, StoreError>;
+    fn balance(&mut self, account: Address) -> Result<WholeBalance, StoreError>;
     /// Sets a balance.
-    fn set_balance(&mut self, account: Address, balance: U256) -> Result<(), StoreError>;
+    fn set_balance(&mut self, account: Address, balance: WholeBalance) -> Result<(), StoreError>;
     /// A slot.
     fn slot(&mut self, contract: Address, slot: U256) -> Result<U256, StoreError>;
     /// Sets a slot.
@@ -60,7 +60,7 @@ pub(super) struct Ledger<'a> {
     state: &'a mut dyn MainState,
     registration: Address,
     author: Address,
-    balances: BTreeMap<Address, U256>,
+    balances: BTreeMap<Address, WholeBalance>,
     slots: BTreeMap<(Address, U256), U256>,
     /// 10 to the power of a token's decimals; `None` if the token does not return them. The reference caches successful
     /// results forever.
@@ -90,7 +90,7 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    fn native(&mut self, account: Address) -> Result<U256, StoreError> {
+    fn native(&mut self, account: Address) -> Result<WholeBalance, StoreError> {
         match self.balances.get(&account) {
             Some(balance) => Ok(*balance),
             None => self.state.balance(account),
@@ -112,7 +112,7 @@ impl<'a> Ledger<'a> {
     /// An account's balance of a token; zero if the token does not exist.
     pub(super) fn holding(&mut self, token: Address, account: Address) -> Result<Wide, StoreError> {
         if token == NATIVE {
-            return self.native(account).map(wide);
+            return self.native(account).map(Wide::from);
         }
         if !self.has_token(token)? {
             return Ok(Wide::ZERO);
@@ -123,7 +123,8 @@ impl<'a> Ledger<'a> {
     /// Sets an account's balance of a token; does nothing if the token does not exist.
     pub(super) fn set_holding(&mut self, token: Address, account: Address, amount: Wide) -> Result<(), ExchangeError> {
         if token == NATIVE {
-            let balance = word(amount).ok_or(ExchangeError::Unsupported("a balance of more than 256 bits"))?;
+            let balance = WholeBalance::checked_from_limbs_slice(amount.as_limbs())
+                .ok_or(ExchangeError::Unsupported("a balance of more than 320 bits"))?;
             self.balances.insert(account, balance);
         } else if self.has_token(token)? {
             self.slots.insert((token, holding_slot(account)), low_word(amount));
@@ -147,7 +148,7 @@ impl<'a> Ledger<'a> {
     /// Adds to the balance of the owner of the block's author.
     pub(super) fn pay_masternode(&mut self, amount: Wide) -> Result<(), ExchangeError> {
         let owner = masternode_owner(self.author, |contract, slot| self.slot(contract, slot.into()))?;
-        let balance = wide(self.native(owner)?);
+        let balance = Wide::from(self.native(owner)?);
         self.set_holding(NATIVE, owner, balance + amount)
     }
 
@@ -163,7 +164,7 @@ impl<'a> Ledger<'a> {
     /// Sets the deposit, and deducts the fee from the registration contract's balance.
     pub(super) fn set_deposit(&mut self, relayer: Address, deposit: Wide, fee: Wide) -> Result<(), ExchangeError> {
         self.slots.insert((self.registration, record_slot(relayer, DEPOSIT)), low_word(deposit));
-        let balance = wide(self.native(self.registration)?);
+        let balance = Wide::from(self.native(self.registration)?);
         let unpaid = ExchangeError::Unsupported("a fee of a relayer that the registration contract does not hold");
         self.set_holding(NATIVE, self.registration, balance.checked_sub(fee).ok_or(unpaid)?)
     }

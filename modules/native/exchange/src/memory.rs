@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
-use tenon_api::{StoreError, TriePosition, TrieReader};
+use tenon_api::{StoreError, TriePosition, TrieReader, WholeBalance};
 use tenon_chain::TrieUpdate;
 
 use super::ledger::MainState;
@@ -12,17 +12,17 @@ use super::ledger::MainState;
 /// A main state in memory.
 #[derive(Default)]
 pub(super) struct Memory {
-    pub(super) balances: BTreeMap<Address, U256>,
+    pub(super) balances: BTreeMap<Address, WholeBalance>,
     pub(super) slots: BTreeMap<(Address, U256), U256>,
     pub(super) decimals: BTreeMap<Address, u8>,
 }
 
 impl MainState for Memory {
-    fn balance(&mut self, account: Address) -> Result<U256, StoreError> {
+    fn balance(&mut self, account: Address) -> Result<WholeBalance, StoreError> {
         Ok(self.balances.get(&account).copied().unwrap_or_default())
     }
 
-    fn set_balance(&mut self, account: Address, balance: U256) -> Result<(), StoreError> {
+    fn set_balance(&mut self, account: Address, balance: WholeBalance) -> Result<(), StoreError> {
         self.balances.insert(account, balance);
         Ok(())
     }
@@ -61,6 +61,7 @@ impl Nodes {
     }
 
     /// Number of nodes.
+    #[cfg(feature = "fuzzing")]
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }

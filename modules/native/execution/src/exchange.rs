@@ -1,7 +1,7 @@
 //! The step of the historic exchange at the beginning of a block: `tenon-native-exchange`, over the block's state.
 
 use alloy_primitives::{Address, U256};
-use tenon_api::{BlockNumber, Header, StoreError, Transaction};
+use tenon_api::{BlockNumber, Header, StoreError, Transaction, WholeBalance};
 use tenon_chain::NativeSettings;
 use tenon_native_exchange::{self as exchange, MainState, OpeningError};
 
@@ -59,11 +59,11 @@ impl OpenedBlock<'_, '_> {
 }
 
 impl MainState for OpenedBlock<'_, '_> {
-    fn balance(&mut self, account: Address) -> Result<U256, StoreError> {
-        self.state().balance(account)
+    fn balance(&mut self, account: Address) -> Result<WholeBalance, StoreError> {
+        self.state().whole_balance(account)
     }
 
-    fn set_balance(&mut self, account: Address, balance: U256) -> Result<(), StoreError> {
+    fn set_balance(&mut self, account: Address, balance: WholeBalance) -> Result<(), StoreError> {
         self.state().set_balance(account, balance)
     }
 

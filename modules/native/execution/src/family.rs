@@ -19,7 +19,7 @@ use tenon_execution::{
     family::{
         AnyEvm, BlockRules, BlockState, BranchAnnouncement, CallEnd, CallFamily, CallPlace, CallTerms, ChainFamily,
         ContractRecords, Conventions, DraftFamily, EvmFailure, FamilyBlock, Fees, MovedPrecompiles, Opening, Outcome,
-        Payer, PrecompileSet, TraceFamily, TracerDialect, Trials,
+        Payer, PrecompileSet, TraceFamily, TracerDialect, Trials, transaction_env_at_any_price,
     },
 };
 
@@ -52,6 +52,11 @@ impl ChainFamily for NativeFamily {
 
     fn open(&self, block: &Opening<'_>, evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError> {
         Ok(Box::new(NativeBlock::open(&self.spec, &self.settings, block, evm)?))
+    }
+
+    /// Prices have no limit (`docs/spec/chain.md` 8.1).
+    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+        transaction_env_at_any_price(transaction, sender)
     }
 
     fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {

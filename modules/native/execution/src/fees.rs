@@ -5,7 +5,10 @@ use tenon_api::{Transaction, TransactionPayload};
 use tenon_chain::NativeHeights;
 
 use super::addresses::is_exempt_receiver;
-use tenon_execution::{TransactionRejection, family::Fees};
+use tenon_execution::{
+    TransactionRejection,
+    family::{Fees, OwnPrices},
+};
 
 /// Price of sponsored gas from `gas50x` on, wei.
 const SPONSORED_PRICE_50X: u64 = 12_500_000_000;
@@ -47,6 +50,7 @@ impl FeeRules<'_> {
             is_exempt_from_base_fee,
             receiver: self.receiver(transaction, paid),
             price,
+            own: capacity.is_none().then(|| OwnPrices { cap: transaction.max_fee_per_gas(), effective: paid }),
         })
     }
 

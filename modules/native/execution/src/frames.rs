@@ -1,13 +1,16 @@
-//! Runs the frames of a native transaction like the EVM, recording the changes to empty accounts (see [`DirtyMarks`]).
+//! Runs the frames of a native transaction like the EVM, recording the changes to empty accounts (see [`DirtyMarks`]), and
+//! letting the EVM move values where balances have more than its 256 bits (see
+//! [`WholeBalances`](tenon_execution::family::WholeBalances)).
 
 use alloy_primitives::Address;
 use revm::{
-    context::{ContextTr, JournalEntry},
+    context::{ContextTr, JournalEntry, JournalTr},
     handler::{EvmTr, FrameData, FrameResult, ItemOrResult},
     interpreter::{CallValue, FrameInput, interpreter_action::FrameInit},
+    primitives::constants::CALL_STACK_LIMIT,
 };
 
-use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure};
+use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure, widen};
 
 /// Runs a frame and all its inner frames.
 ///
@@ -15,6 +18,9 @@ use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure};
 /// The database failed, or the run was interrupted.
 pub(super) fn run_all(evm: &mut AnyEvm<'_>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
     marks(evm, DirtyMarks::begin_transaction);
+    if let Some(rich) = evm.context().db_mut().rich_mut() {
+        rich.begin_transaction();
+    }
     if let Some(result) = begin(evm, first)? {
         return Ok(result);
     }
@@ -48,10 +54,14 @@ fn begin(evm: &mut AnyEvm<'_>, frame: FrameInit) -> Result<Option<FrameResult>, 
         },
         FrameInput::Create(_) | FrameInput::Empty => None,
     };
+    let parties = if evm.context().db_mut().rich_mut().is_some() { prepare_value(evm, &frame)? } else { None };
     let result = match evm.frame_init(frame)? {
         ItemOrResult::Item(_) => None,
         ItemOrResult::Result(result) => Some(result),
     };
+    if evm.context().db_mut().rich_mut().is_some() {
+        begin_whole_balances(evm, parties, result.as_ref());
+    }
     let change = receiver.or_else(|| created(evm).filter(|_| result.is_none()));
     marks(evm, |marks| {
         marks.begin_frame();
@@ -85,6 +95,63 @@ fn end(evm: &mut AnyEvm<'_>, result: &FrameResult, start: usize) {
         }
         marks.end_frame(!is_kept(result));
     });
+    let journal = &mut evm.context().journaled_state;
+    if let Some(rich) = journal.database.rich_mut() {
+        rich.end_frame(!is_kept(result), &mut journal.inner.state);
+    }
+}
+
+/// Who pays and who receives the value of a frame.
+type Parties = (Address, Option<Address>);
+
+/// Before a frame that moves a value: lets the EVM do so where balances have more than its 256 bits (`docs/spec/chain.md`
+/// 8.1).
+fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parties>, EvmFailure> {
+    let (from, to, value) = match &frame.frame_input {
+        FrameInput::Call(call) => match call.value {
+            CallValue::Transfer(value) => (call.caller, Some(call.target_address), value),
+            CallValue::Apparent(_) => return Ok(None),
+        },
+        FrameInput::Create(create) => (create.caller(), None, create.value()),
+        FrameInput::Empty => return Ok(None),
+    };
+    if value.is_zero() || frame.depth > CALL_STACK_LIMIT as usize {
+        return Ok(None);
+    }
+    let journal = &mut evm.context().journaled_state;
+    let payer = journal.inner.state.get(&from).map(|account| (account.info.nonce, account.info.balance));
+    let to = match (&frame.frame_input, payer) {
+        // The EVM reads the new contract's account once it knows that the creator can pay and can count up its nonce.
+        (FrameInput::Create(create), Some((nonce, seen))) if nonce < u64::MAX => {
+            let pays = journal.database.rich_or_new().whole(from, seen) >= widen(value);
+            let created = pays.then(|| create.created_address(nonce));
+            if let Some(created) = created {
+                journal.load_account(created)?;
+            }
+            created
+        }
+        _ => to,
+    };
+    journal.database.rich_or_new().prepare_transfer(from, to, value, &mut journal.inner.state);
+    Ok(Some((from, to)))
+}
+
+/// After a frame has begun, or ended at once.
+fn begin_whole_balances(evm: &mut AnyEvm<'_>, parties: Option<Parties>, result: Option<&FrameResult>) {
+    let journal = &mut evm.context().journaled_state;
+    let (rich, state) = (journal.database.rich_or_new(), &mut journal.inner.state);
+    rich.begin_frame();
+    let undone = result.is_some_and(|result| !is_kept(result));
+    if undone {
+        rich.end_frame(true, state);
+    }
+    if let Some((from, to)) = parties {
+        rich.show_something(from, state);
+        to.into_iter().for_each(|to| rich.show_something(to, state));
+    }
+    if result.is_some() && !undone {
+        rich.end_frame(false, state);
+    }
 }
 
 /// The contract being created by the innermost frame.

@@ -15,8 +15,8 @@ use revm::{
 };
 use tenon_chain::floor_gas;
 
-use super::frames;
-use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome};
+use super::{frames, whole_fees};
+use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, widen};
 
 /// Executes a transaction with these fees.
 pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
@@ -75,6 +75,64 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         evm: &mut Self::Evm,
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
+        if let Some(rich) = evm.context().db_mut().rich_mut() {
+            rich.set_price(None);
+        }
+        if self.fees.is_beyond_the_evm() {
+            return whole_fees::validate_and_deduct(self.fees, evm);
+        }
+        let result = self.deduct_within_256_bits(evm);
+        let context = evm.context();
+        let journal = &mut context.journaled_state;
+        let Some(rich) = journal.database.rich_mut() else { return result };
+        match result {
+            Err(EVMError::Transaction(
+                InvalidTransaction::LackOfFundForMaxFee { .. } | InvalidTransaction::OverflowPaymentInTransaction,
+            )) => whole_fees::validate_and_deduct(self.fees, evm),
+            result => {
+                rich.show_something(context.tx.caller, &mut journal.inner.state);
+                result
+            }
+        }
+    }
+
+    fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if self.fees.sponsor.is_some() {
+            return Ok(());
+        }
+        if self.fees.is_beyond_the_evm() || evm.context().db_mut().rich_mut().is_some() {
+            return whole_fees::reimburse(self.fees, evm, result.gas());
+        }
+        Ok(post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?)
+    }
+
+    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        frames::run_all(evm, first)
+    }
+
+    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if evm.context().cfg.is_fee_charge_disabled() {
+            return Ok(());
+        }
+        if let Some((receiver, price)) = self.fees.receiver {
+            let used = U256::from(result.gas().used());
+            let amount = price.checked_mul(used);
+            let mut account = evm.context().journal_mut().load_account_mut(receiver)?;
+            if !amount.is_some_and(|amount| account.incr_balance(amount)) {
+                whole_fees::credit(evm, receiver, widen(price) * widen(used))?;
+            }
+            // Also for a payment of zero, which the EVM does not report before EIP-158.
+            if let Some(marks) = evm.context().db_mut().dirty_marks_mut() {
+                marks.record(receiver, Change::Write);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NativeHandler<'_, '_> {
+    /// Checks the sender and deducts the price of all gas, in the EVM's numbers.
+    fn deduct_within_256_bits(&self, evm: &mut AnyEvm<'_>) -> Result<(), EvmFailure> {
         if self.fees.sponsor.is_none() {
             return pre_execution::validate_against_state_and_deduct_caller(evm.ctx());
         }
@@ -96,33 +154,6 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         }
         if transaction.kind().is_call() {
             caller.bump_nonce();
-        }
-        Ok(())
-    }
-
-    fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
-        if self.fees.sponsor.is_none() {
-            post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?;
-        }
-        Ok(())
-    }
-
-    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
-        frames::run_all(evm, first)
-    }
-
-    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
-        let context = evm.context();
-        if context.cfg.is_fee_charge_disabled() {
-            return Ok(());
-        }
-        if let Some((receiver, price)) = self.fees.receiver {
-            let amount = price.saturating_mul(U256::from(result.gas().used()));
-            context.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
-            // Also for a payment of zero, which the EVM does not report before EIP-158.
-            if let Some(marks) = context.db_mut().dirty_marks_mut() {
-                marks.record(receiver, Change::Write);
-            }
         }
         Ok(())
     }

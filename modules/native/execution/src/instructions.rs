@@ -1,10 +1,15 @@
 //! Instructions that native chains add or change (`docs/spec/chain.md` 5.2, overrides S, L, L').
 
-use alloy_primitives::U256;
-use revm::interpreter::{InstructionExecResult, InstructionResult};
+use alloy_primitives::{Address, U256};
+use revm::interpreter::{
+    InstructionContext, InstructionExecResult, InstructionResult, Interpreter,
+    instructions::{host, tx_info},
+    interpreter::EthInterpreter,
+    interpreter_types::InputsTr,
+};
 use tenon_chain::spec::NATIVE_BASE_FEE;
 
-use tenon_execution::family::Step;
+use tenon_execution::family::{BlockContext, Step};
 
 fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
     if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }
@@ -24,4 +29,55 @@ pub(super) fn random(step: Step<'_>) -> InstructionExecResult {
 /// PUSH0.
 pub(super) fn push0(step: Step<'_>) -> InstructionExecResult {
     push(step, U256::ZERO)
+}
+
+/// BALANCE: the low 256 bits (`docs/spec/chain.md` 8.1).
+pub(super) fn balance(step: Step<'_>) -> InstructionExecResult {
+    let InstructionContext { interpreter, host } = step;
+    let address = Address::from_word(interpreter.stack.peek(0)?.into());
+    host::balance(InstructionContext { interpreter: &mut *interpreter, host: &mut *host })?;
+    add_hidden(interpreter, host, address)
+}
+
+/// SELFBALANCE, likewise.
+pub(super) fn self_balance(step: Step<'_>) -> InstructionExecResult {
+    let InstructionContext { interpreter, host } = step;
+    host::selfbalance(InstructionContext { interpreter: &mut *interpreter, host: &mut *host })?;
+    let address = interpreter.input.target_address();
+    add_hidden(interpreter, host, address)
+}
+
+fn add_hidden(
+    interpreter: &mut Interpreter<EthInterpreter>,
+    host: &mut BlockContext,
+    address: Address,
+) -> InstructionExecResult {
+    let Some(rich) = host.journaled_state.database.rich_mut() else { return Ok(()) };
+    let seen = interpreter.stack.peek(0)?;
+    interpreter.stack.set(0, seen.wrapping_add(rich.hidden_low(address)))
+}
+
+/// SELFDESTRUCT moves the whole balance (`docs/spec/chain.md` 8.1).
+pub(super) fn self_destruct(step: Step<'_>) -> InstructionExecResult {
+    let InstructionContext { interpreter, host } = step;
+    let heir = interpreter.stack.peek(0).ok().map(|word| Address::from_word(word.into()));
+    let contract = interpreter.input.target_address();
+    let moved = host.journaled_state.inner.state.get(&contract).map(|account| account.info.balance);
+    let result = host::selfdestruct(InstructionContext { interpreter, host: &mut *host });
+    let journal = &mut host.journaled_state;
+    if let (Err(InstructionResult::SelfDestruct), Some(heir), Some(moved), Some(rich)) =
+        (&result, heir, moved, journal.database.rich_mut())
+    {
+        rich.after_destruction(contract, heir, moved, &mut journal.inner.state);
+    }
+    result
+}
+
+/// GASPRICE: the low 256 bits of a price that is beyond those of the EVM.
+pub(super) fn gas_price(step: Step<'_>) -> InstructionExecResult {
+    let price = step.host.journaled_state.database.rich_mut().and_then(|rich| rich.price());
+    match price {
+        Some(price) => push(step, price),
+        None => tx_info::gasprice(step),
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
 //! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
-//! EVM handler (`handler`), which empty accounts are written back (`frames`), what invalidates a block
+//! EVM handler (`handler`), fees beyond the EVM's numbers (`whole_fees`), which empty accounts are written back (`frames`), what invalidates a block
 //! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the
 //! order of all these in a block (`block`). Of calls: the message and its checks (`message`), state overrides
 //! (`overrides`), estimates (`estimate`). [`NativeFamily`] is what the room of execution asks.
@@ -33,6 +33,7 @@ mod precompiles;
 mod schedule;
 mod sponsorship;
 mod token_test;
+mod whole_fees;
 
 use exchange::Prices;
 pub use family::NativeFamily;

@@ -11,7 +11,7 @@ use revm::{
         result::{ExecutionResult, HaltReason, InvalidTransaction},
     },
     handler::{FrameResult, Handler},
-    interpreter::InitialAndFloorGas,
+    interpreter::{InitialAndFloorGas, interpreter_action::FrameInit},
     primitives::{TxKind, eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::{
@@ -19,10 +19,13 @@ use tenon_api::{
 };
 use tenon_chain::floor_gas;
 
-use super::addresses::{as_text as address_text, is_exempt_receiver};
+use super::{
+    addresses::{as_text as address_text, is_exempt_receiver},
+    frames,
+};
 use tenon_execution::family::{
     AccessList, AnyEvm, CallPlace, CallTerms, EvmFailure, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list,
-    access_list_items, bounded_gas, check_prices, invalid_transaction_text, revert_failure,
+    access_list_items, bounded_gas, check_prices, invalid_transaction_text, is_rich, revert_failure, widen,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -331,13 +334,26 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
         evm: &mut Self::Evm,
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
-        let (_, message, _, journal, ..) = evm.context().all_mut();
+        let context = evm.context();
+        let (_, message, _, journal, ..) = context.all_mut();
+        let balance = self.terms.balance_while_running(message.gas_limit);
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
-        sender.set_balance(self.terms.balance_while_running(message.gas_limit));
+        sender.set_balance(balance);
         if message.kind.is_call() {
             sender.bump_nonce();
         }
+        let (value, sender) = (message.value, message.caller);
+        if is_rich(value, 0) || context.db_mut().rich_mut().is_some() {
+            context.db_mut().rich_or_new().set_whole(sender, widen(balance));
+        }
+        if let Some(rich) = context.db_mut().rich_mut() {
+            rich.set_price(None);
+        }
         Ok(())
+    }
+
+    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        frames::run_all(evm, first)
     }
 
     fn reimburse_caller(&self, _evm: &mut Self::Evm, _result: &mut FrameResult) -> Result<(), EvmFailure> {

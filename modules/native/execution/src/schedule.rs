@@ -10,7 +10,7 @@ use tenon_api::Header;
 use tenon_chain::{Activation, ChainSpec, Fork, NativeHeights, NativeSettings};
 
 use super::{
-    instructions::{base_fee, push0, random},
+    instructions::{balance, base_fee, gas_price, push0, random, self_balance, self_destruct},
     precompiles::NativePrecompiles,
 };
 use tenon_execution::{
@@ -158,6 +158,10 @@ impl Active {
 
     fn instruction_changes(&self) -> InstructionChanges {
         let mut changes = InstructionChanges {
+            balance: Some(balance),
+            self_balance: Some(self_balance),
+            self_destruct: Some(self_destruct),
+            gas_price: Some(gas_price),
             static_calls_may_write: self.byzantium && !self.static_calls_are_static,
             ..InstructionChanges::default()
         };
@@ -228,7 +232,7 @@ mod tests {
         }
         assert!(rules_at(&spec, 38_383_837).instructions.static_calls_may_write);
         assert!(!rules_at(&spec, 38_383_838).instructions.static_calls_may_write);
-        assert!(!rules_at(&spec, 76_320_999).instructions.base_fee.is_some());
+        assert!(rules_at(&spec, 76_320_999).instructions.base_fee.is_none());
         assert!(rules_at(&spec, 76_321_000).instructions.push0.is_some());
         assert!(rules_at(&spec, 80_369_999).precompiles.has_extras());
         assert!(!rules_at(&spec, 80_370_000).precompiles.has_extras());

@@ -7,10 +7,10 @@ use revm::{
     Database,
     state::{Account as EvmAccount, EvmState, EvmStorageSlot},
 };
-use tenon_api::StoreError;
+use tenon_api::{StoreError, split_balance};
 use tenon_chain::{address_in, element_slot, mapping_slot};
 
-use tenon_execution::family::{BlockContext, BlockState, StateError};
+use tenon_execution::family::{BlockContext, BlockState, StateError, widen};
 
 /// `tokens` of the issuer.
 const TOKENS: U256 = U256::from_limbs([1, 0, 0, 0]);
@@ -174,12 +174,12 @@ impl Sponsorship {
             let left = self.capacities.get(token).copied().unwrap_or_default();
             state.write_slot(self.issuer, deposit_slot(*token), left)?;
         }
-        let held = state.balance(self.issuer)?;
-        if held < self.total {
-            return Ok(Err(self.total - held));
+        let (held, total) = (state.whole_balance(self.issuer)?, widen(self.total));
+        match held.checked_sub(total) {
+            Some(left) => state.write_balance(self.issuer, left)?,
+            // What is held is less than the total, which has 256 bits.
+            None => return Ok(Err(split_balance(total - held).0)),
         }
-        let total = self.total;
-        state.update(self.issuer, |info| info.balance -= total)?;
         Ok(Ok(()))
     }
 }

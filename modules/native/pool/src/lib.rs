@@ -88,7 +88,7 @@ impl PoolPolicy for NativePolicy {
             return Err(NativeProblem::NonceTooHigh.into());
         }
         let terms = self.terms(transaction, sender, is_special, is_privileged, &head, &*state)?;
-        if terms.cost > account.balance {
+        if terms.cost > account.spendable() {
             return Err(NativeProblem::Funds.into());
         }
         if !is_special {

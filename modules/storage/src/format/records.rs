@@ -2,7 +2,10 @@
 //! into a named [`StoreError::Corrupt`](tenon_api::StoreError::Corrupt).
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{Account, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Log, Receipt, ReceiptOutcome, TransactionType};
+use tenon_api::{
+    Account, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Log, Receipt, ReceiptOutcome, TransactionType, WholeBalance,
+    split_balance,
+};
 
 use super::keys;
 
@@ -95,7 +98,11 @@ pub(crate) fn encode_account(account: Option<&Account>) -> Vec<u8> {
     let has_code = account.code_hash != EMPTY_CODE_HASH;
     let has_storage = account.storage_root != EMPTY_ROOT_HASH;
     let flags = if has_code { HAS_CODE } else { 0 } | if has_storage { HAS_STORAGE } else { 0 };
-    let balance = account.balance.to_be_bytes_trimmed_vec();
+    // Longer than 32 bytes for a few accounts of native chains (`docs/spec/chain.md` 8.1).
+    let balance = match account.balance_high {
+        0 => account.balance.to_be_bytes_trimmed_vec(),
+        _ => account.whole_balance().to_be_bytes_trimmed_vec(),
+    };
     let mut record = Vec::with_capacity(1 + 10 + 1 + balance.len() + 64);
     record.push(flags);
     put_number(&mut record, account.nonce);
@@ -122,11 +129,11 @@ pub(crate) fn decode_account(record: &[u8]) -> Option<Option<Account>> {
     }
     let nonce = input.number()?;
     let length = input.count()?;
-    let balance = U256::try_from_be_slice(input.take(length)?)?;
+    let (balance, balance_high) = split_balance(WholeBalance::try_from_be_slice(input.take(length)?)?);
     let code_hash = if flags & HAS_CODE != 0 { input.word()? } else { EMPTY_CODE_HASH };
     let storage_root = if flags & HAS_STORAGE != 0 { input.word()? } else { EMPTY_ROOT_HASH };
     input.end()?;
-    Some(Some(Account { nonce, balance, code_hash, storage_root }))
+    Some(Some(Account { nonce, balance, balance_high, code_hash, storage_root }))
 }
 
 /// A slot's value without leading zeros; empty for zero.
@@ -494,12 +501,13 @@ mod tests {
     fn account() -> impl Strategy<Value = Account> {
         let code_hash = prop_oneof![Just(EMPTY_CODE_HASH), word()];
         let storage_root = prop_oneof![Just(EMPTY_ROOT_HASH), word()];
-        (any::<u64>(), word(), code_hash, storage_root).prop_map(|(nonce, balance, code_hash, storage_root)| Account {
-            nonce,
-            balance: U256::from_be_bytes(balance.0),
-            code_hash,
-            storage_root,
-        })
+        let high = prop_oneof![Just(0), any::<u64>()];
+        (any::<u64>(), word(), high, code_hash, storage_root).prop_map(
+            |(nonce, balance, balance_high, code_hash, storage_root)| {
+                let balance = U256::from_be_bytes(balance.0);
+                Account { nonce, balance, balance_high, code_hash, storage_root }
+            },
+        )
     }
 
     fn log() -> impl Strategy<Value = Log> {

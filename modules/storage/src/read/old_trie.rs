@@ -93,7 +93,7 @@ impl OldTrie {
                 let update = span.trie(&self.shared, owner, &*self.caller);
                 (span, update.map_err(|error| unreadable(error, self.number))?)
             }
-            None => self.from_nearest(owner)?,
+            None => self.compute_from_nearest(owner)?,
         };
         let weight = |node: &TrieNodeWrite| NODE_BYTES + node.rlp.len();
         self.caller.take(update.iter().map(weight).sum())?;
@@ -105,7 +105,7 @@ impl OldTrie {
     }
 
     /// The same from the nearest base; from the next one if nodes of it are missing.
-    fn from_nearest(&self, owner: Option<B256>) -> Result<(Arc<Span>, Vec<TrieNodeWrite>), StoreError> {
+    fn compute_from_nearest(&self, owner: Option<B256>) -> Result<(Arc<Span>, Vec<TrieNodeWrite>), StoreError> {
         let mut outcome = Err(corrupt(format!("trie of block {}: nothing is left to compute it from", self.number)));
         for base in bases(&self.shared, self.number) {
             let span = Span::read(&self.shared, self.number, base, &*self.caller);

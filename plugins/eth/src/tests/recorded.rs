@@ -279,6 +279,7 @@ pub(super) fn proof(item: &Value) -> AccountProof {
         account: Account {
             nonce: number(item, "nonce"),
             balance: read(item, "balance"),
+            balance_high: 0,
             code_hash: read(item, "codeHash"),
             storage_root: read(item, "storageHash"),
         },

@@ -3,6 +3,7 @@
 use alloy_primitives::{U256, hex};
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::value::RawValue;
+use tenon_api::Account;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -122,6 +123,14 @@ impl JsonWriter {
         self.buffer.push(b'"');
     }
 
+    /// An account's balance, which on native chains may have more than 256 bits.
+    pub fn balance(&mut self, account: &Account) {
+        match account.balance_high {
+            0 => self.quantity_256(account.balance),
+            _ => self.string(&format!("{:#x}", account.whole_balance())),
+        }
+    }
+
     /// Bytes in hexadecimal, `"0x"` for none.
     pub fn data(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
@@ -222,6 +231,18 @@ mod tests {
         let mut json = JsonWriter::default();
         write(&mut json);
         json.into_string()
+    }
+
+    #[test]
+    fn a_balance_has_as_many_digits_as_it_needs() {
+        let balance = |low, balance_high| {
+            let account = Account { balance: low, balance_high, ..Account::default() };
+            written(|json| json.balance(&account))
+        };
+        assert_eq!(balance(U256::from(16), 0), "\"0x10\"");
+        assert_eq!(balance(U256::MAX, 0), format!("\"0x{}\"", "f".repeat(64)));
+        assert_eq!(balance(U256::ZERO, 1), format!("\"0x1{}\"", "0".repeat(64)));
+        assert_eq!(balance(U256::from(0xab), 0x2_0000), format!("\"0x20000{}ab\"", "0".repeat(62)));
     }
 
     #[test]

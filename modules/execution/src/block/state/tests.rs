@@ -63,3 +63,38 @@ fn a_record_is_kept_beside_a_balance() {
     slots.sort_unstable();
     assert_eq!(slots, [(slot(1), U256::from(5)), (slot(3), U256::ZERO)]);
 }
+
+/// Testnet's reward of block 1,800 (`docs/spec/chain.md` 8.1).
+#[test]
+fn a_reward_takes_a_balance_over_256_bits() {
+    const OWNER: Address = Address::with_last_byte(0xc5);
+    let mut parent = Parent::default();
+    let balance = U256::MAX - U256::from(382_532_626);
+    parent.accounts.insert(OWNER, Account { balance, ..Account::default() });
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    state.track_empty_accounts(true);
+
+    state.credit(OWNER, U256::from(4_500) * U256::from(10).pow(U256::from(18)), true).unwrap();
+
+    let account = state.changes()[0].account.unwrap();
+    let wanted = "0x10000000000000000000000000000000000000000000000f3f20b8dfa530303ed";
+    assert_eq!(format!("{:#x}", account.whole_balance()), wanted);
+    assert_eq!(state.balance(OWNER).unwrap(), U256::MAX);
+}
+
+/// 2^256 is not nothing, and comes back as it was.
+#[test]
+fn an_account_with_nothing_in_its_low_256_bits_is_not_empty() {
+    const RICH: Address = Address::with_last_byte(0xc6);
+    let mut parent = Parent::default();
+    parent.accounts.insert(RICH, Account { balance_high: 1, ..Account::default() });
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    state.track_empty_accounts(true);
+
+    state.credit(RICH, U256::ZERO, true).unwrap();
+    assert!(state.changes().is_empty());
+    assert!(!state.basic(RICH).unwrap().unwrap().is_empty());
+
+    state.set_balance(RICH, WholeBalance::ZERO).unwrap();
+    assert_eq!(state.changes()[0].account, None);
+}

@@ -5,13 +5,14 @@ use revm::{
     Database, DatabaseRef,
     state::{Account, AccountInfo, EvmState},
 };
+use tenon_api::WholeBalance;
 
-use crate::block::{BlockContext, BlockState, StateError};
+use crate::block::{BlockContext, BlockState, StateError, widen};
 
 /// Account queries. They do not make anything warm.
 pub(super) trait Accounts {
-    /// The account's balance in wei.
-    fn balance(&mut self, address: Address) -> Result<U256, StateError>;
+    /// The account's balance in wei, at its full width.
+    fn balance(&mut self, address: Address) -> Result<WholeBalance, StateError>;
     /// The account's nonce.
     fn nonce(&mut self, address: Address) -> Result<u64, StateError>;
     /// The account's code.
@@ -49,8 +50,10 @@ impl<'a> Layered<'a> {
 }
 
 impl Accounts for Layered<'_> {
-    fn balance(&mut self, address: Address) -> Result<U256, StateError> {
-        Ok(self.info(address)?.map_or(U256::ZERO, |info| info.balance))
+    fn balance(&mut self, address: Address) -> Result<WholeBalance, StateError> {
+        let Some(account) = self.changed.get(&address) else { return Ok(self.below.whole_balance(address)?) };
+        let seen = account.info.balance;
+        Ok(self.below.rich_mut().map_or_else(|| widen(seen), |rich| rich.whole(address, seen)))
     }
 
     fn nonce(&mut self, address: Address) -> Result<u64, StateError> {

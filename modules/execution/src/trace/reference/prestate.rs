@@ -7,12 +7,13 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::bytecode::opcode::{
     BALANCE, CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, EXTCODECOPY, EXTCODESIZE, SLOAD, SSTORE, STATICCALL,
 };
+use tenon_api::WholeBalance;
 
 use super::{
     accounts::Accounts,
     tracer::{FrameKind, Run, Step, Tracer, TracerFailure},
 };
-use crate::block::StateError;
+use crate::block::{StateError, widen};
 
 /// Keeps accounts in the order in which they were touched.
 #[derive(Default)]
@@ -33,16 +34,17 @@ struct Touched {
 /// A signed number.
 #[derive(Clone, Copy)]
 struct Balance {
-    magnitude: U256,
+    magnitude: WholeBalance,
     is_negative: bool,
 }
 
 impl Balance {
-    const fn of(magnitude: U256) -> Self {
+    const fn of(magnitude: WholeBalance) -> Self {
         Self { magnitude, is_negative: false }
     }
 
     fn minus(self, other: U256) -> Self {
+        let other = widen(other);
         match self {
             Self { magnitude, is_negative: true } => {
                 Self { magnitude: magnitude.saturating_add(other), is_negative: true }
@@ -53,6 +55,7 @@ impl Balance {
     }
 
     fn plus(self, other: U256) -> Self {
+        let other = widen(other);
         match self {
             Self { magnitude, is_negative: true } if magnitude > other => {
                 Self { magnitude: magnitude - other, is_negative: true }
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn balances_may_become_negative_and_recover() {
-        let balance = Balance::of(U256::from(5)).minus(U256::from(7));
+        let balance = Balance::of(WholeBalance::from(5)).minus(U256::from(7));
         assert_eq!(balance.text(), "0x-2");
         assert_eq!(balance.plus(U256::from(3)).text(), "0x1");
     }

@@ -21,7 +21,7 @@ use super::{
     tracer::{FrameEnd, FrameKind, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::StateError,
+    block::{StateError, saturated},
     instructions::instruction_name,
     trace::scripts::{ScriptPlace, script_failure},
 };
@@ -317,7 +317,8 @@ impl ScriptState<'_> {
 
 impl State for ScriptState<'_> {
     fn balance(&mut self, address: Address) -> Option<U256> {
-        let answer = self.accounts.balance(address);
+        // A script's question has room for a word.
+        let answer = self.accounts.balance(address).map(saturated);
         self.keep(answer)
     }
 

@@ -22,7 +22,7 @@ use super::{
     tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::{BlockContext, BlockState, MovedPrecompiles, StateError},
+    block::{BlockContext, BlockState, MovedPrecompiles, StateError, saturated},
     call::precompile_failure,
     family::ExtraPrecompiles,
 };
@@ -192,7 +192,7 @@ impl Watch {
         let mut accounts = Layered::during(context);
         if step.opcode == SELFDESTRUCT {
             let beneficiary = Address::from_word(step.peek(0).into());
-            self.destruction = Some((beneficiary, accounts.balance(step.contract)?));
+            self.destruction = Some((beneficiary, saturated(accounts.balance(step.contract)?)));
         }
         self.tracer.step(&step, &mut accounts)
     }

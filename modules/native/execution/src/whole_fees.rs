@@ -1,0 +1,100 @@
+//! Fees of transactions whose sender or prices are beyond the EVM's numbers (`docs/spec/chain.md` 8.1): compared, deducted
+//! and paid at full width.
+
+use alloy_primitives::{Address, U256};
+use revm::{
+    context::{
+        Cfg, ContextTr, JournalTr, Transaction, journaled_state::account::JournaledAccountTr, result::EVMError,
+        result::InvalidTransaction,
+    },
+    handler::pre_execution,
+    interpreter::Gas,
+};
+use tenon_api::WholeBalance;
+
+use tenon_execution::family::{AnyEvm, EvmFailure, Fees, OwnPrices, saturated, widen};
+
+/// Checks the sender, deducts the price of all gas, and counts up its nonce.
+///
+/// # Errors
+/// The transaction is not valid, or the database failed.
+pub(super) fn validate_and_deduct(fees: &Fees, evm: &mut AnyEvm<'_>) -> Result<(), EvmFailure> {
+    let prices = prices(fees, evm);
+    let (_, transaction, cfg, journal, ..) = evm.context().all_mut();
+    let (sender, value) = (transaction.caller, transaction.value);
+    let seen = {
+        let loaded = journal.load_account_with_code_mut(sender)?.data;
+        let info = &loaded.account().info;
+        pre_execution::validate_account_nonce_and_code(
+            info,
+            transaction.nonce,
+            cfg.is_eip3607_disabled(),
+            cfg.is_nonce_check_disabled(),
+        )?;
+        info.balance
+    };
+    let gas = widen(U256::from(transaction.gas_limit));
+    let is_free = cfg.is_fee_charge_disabled() || fees.sponsor.is_some();
+    let is_unchecked = cfg.is_fee_charge_disabled() && fees.sponsor.is_none() || cfg.is_balance_check_disabled();
+    let keeps_value = cfg.is_balance_check_disabled();
+    let is_call = transaction.kind().is_call();
+    let (cap, price) = if is_free { (U256::ZERO, U256::ZERO) } else { (prices.cap, prices.effective) };
+    let has = evm.context().db_mut().rich_or_new().whole(sender, seen);
+    let needed = (gas * widen(cap)).saturating_add(widen(value));
+    if has < needed && !is_unchecked {
+        let (fee, balance) = (Box::new(saturated(needed)), Box::new(saturated(has)));
+        return Err(EVMError::Transaction(InvalidTransaction::LackOfFundForMaxFee { fee, balance }));
+    }
+    let mut left = has.saturating_sub(gas * widen(price));
+    if keeps_value {
+        left = left.max(widen(value));
+    }
+    set_balance(evm, sender, left)?;
+    if prices.effective > U256::from(u128::MAX) {
+        evm.context().db_mut().rich_or_new().set_price(Some(prices.effective));
+    }
+    if is_call {
+        evm.context().journal_mut().load_account_mut(sender)?.bump_nonce();
+    }
+    Ok(())
+}
+
+/// Pays back the price of the gas that was not used.
+///
+/// # Errors
+/// The database failed.
+pub(super) fn reimburse(fees: &Fees, evm: &mut AnyEvm<'_>, gas: &Gas) -> Result<(), EvmFailure> {
+    if evm.context().cfg.is_fee_charge_disabled() {
+        return Ok(());
+    }
+    let unused = gas.remaining().saturating_add(gas.refunded().unsigned_abs());
+    let (sender, price) = (evm.context().tx.caller, prices(fees, evm).effective);
+    credit(evm, sender, widen(price) * widen(U256::from(unused)))
+}
+
+/// Adds to a balance, and touches the account.
+///
+/// # Errors
+/// The database failed.
+pub(super) fn credit(evm: &mut AnyEvm<'_>, address: Address, amount: WholeBalance) -> Result<(), EvmFailure> {
+    let seen = *evm.context().journal_mut().load_account_mut(address)?.balance();
+    let whole = evm.context().db_mut().rich_or_new().whole(address, seen);
+    set_balance(evm, address, whole.saturating_add(amount))
+}
+
+fn set_balance(evm: &mut AnyEvm<'_>, address: Address, whole: WholeBalance) -> Result<(), EvmFailure> {
+    let seen = evm.context().db_mut().rich_or_new().set_whole(address, whole);
+    evm.context().journal_mut().load_account_mut(address)?.set_balance(seen);
+    Ok(())
+}
+
+fn prices(fees: &Fees, evm: &mut AnyEvm<'_>) -> OwnPrices {
+    let in_the_evm = || {
+        let base_fee = u128::from(evm.context().block.basefee);
+        OwnPrices {
+            cap: U256::from(evm.context().tx.max_fee_per_gas()),
+            effective: U256::from(evm.context().tx.effective_gas_price(base_fee)),
+        }
+    };
+    fees.own.unwrap_or_else(in_the_evm)
+}
