@@ -13,6 +13,8 @@ pub struct ExecutionLimits {
     pub call_gas_cap: u64,
     /// Maximum time of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
     pub call_timeout: Duration,
+    /// Maximum time of a call on the request's own task, before the pool runs it: a few of the longer wake-ups that this avoids.
+    pub attempt_time: Duration,
     /// Maximum time of a traced transaction if the caller gives no `timeout`.
     pub trace_timeout: Duration,
     /// Maximum `timeout` that a caller may give; more is reduced to it.
@@ -53,6 +55,7 @@ impl Default for ExecutionLimits {
         Self {
             call_gas_cap: 50_000_000,
             call_timeout: Duration::from_secs(5),
+            attempt_time: Duration::from_micros(150),
             trace_timeout: Duration::from_secs(5),
             trace_timeout_max: Duration::from_secs(300),
             trace_steps: 10_000_000,

@@ -112,7 +112,8 @@ where
 #[tokio::test]
 async fn an_attempt_answers_like_the_pool_or_gives_up() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(ExecutionLimits::default());
+    // Debug builds on busy machines take longer than a release may.
+    let _served = node.serve(ExecutionLimits { attempt_time: Duration::from_secs(1), ..ExecutionLimits::default() });
 
     assert!(answered_at_once(&node, call).await > 0);
     assert!(answered_at_once(&node, estimate).await > 0);

@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -27,8 +27,6 @@ use tenon_bus::CallContext;
 use super::{CallEnd, Calls};
 use crate::block::{BlockState, Interrupt};
 
-/// Time limit of an attempt: a few of the longer wake-ups that it avoids.
-const TIME: Duration = Duration::from_micros(150);
 /// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
 pub const MAX_GAS: u64 = 100_000_000;
 /// Maximum call data of an attempted call, bytes.
@@ -107,7 +105,7 @@ impl Calls {
         if !is_small || self.long_calls.knows(Kind::Call, &call.request) || caller.is_cancelled() {
             return None;
         }
-        let end = Instant::now().checked_add(TIME)?;
+        let end = Instant::now().checked_add(self.limits.attempt_time)?;
         let interrupt = Interrupt::attempt(caller, end);
         match self.base_in_time(call.block, end).and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
             Ok(output) => Some(Ok(output)),
@@ -171,7 +169,7 @@ impl Calls {
         if self.long_calls.knows(kind, request) || caller.is_cancelled() {
             return None;
         }
-        let answer = run(Instant::now().checked_add(TIME)?).ok();
+        let answer = run(Instant::now().checked_add(self.limits.attempt_time)?).ok();
         if answer.is_none() {
             self.long_calls.remember(kind, request);
         }
@@ -181,7 +179,7 @@ impl Calls {
     /// After a run of the pool that began at `begun`: attempts it again next time if it was short. It was long before only
     /// because of a cache miss or a context switch.
     pub(crate) fn forget_if_short(&self, kind: Kind, request: &CallRequest, begun: Instant) {
-        if begun.elapsed() < TIME / 2 {
+        if begun.elapsed() < self.limits.attempt_time / 2 {
             self.long_calls.forget(kind, request);
         }
     }
