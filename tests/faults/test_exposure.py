@@ -366,7 +366,10 @@ def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
         both = run("dev", "--mnemonic-file", path / "words", "--mnemonic", words, check=False)
         assert both.returncode == 2 and "exclude each other" in both.stderr and "sausage" not in both.stderr
     with Node("dev") as node:
-        shown = node.log_path.read_text()
+        # The endpoints are written down before the accounts are printed.
+        deadline = time.monotonic() + 30
+        while "Unix socket" not in (shown := node.log_path.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" in shown and "junk" in shown
 
 

@@ -21,7 +21,7 @@ const MAX_NEEDS: usize = 64;
 pub enum Cost {
     /// Answers from memory or a few point reads.
     Fast,
-    /// Runs the EVM or scans; bounded by [`HostOptions::slow_calls`](crate::HostOptions::slow_calls).
+    /// Runs the EVM or scans; bounded by `ModuleOptions::slow_calls` of `core/modules`.
     Slow,
 }
 

@@ -25,7 +25,7 @@ pub struct PluginPlan {
     pub vouched: Option<String>,
     /// Whether a foreign build may start in its process even if the kernel cannot close the sandbox.
     pub may_run_unsandboxed: bool,
-    /// Its storage limit; none means [`ModuleOptions::space_limits`].
+    /// Its storage limit; none means [`ModuleOptions::space_limits`](crate::ModuleOptions::space_limits).
     pub storage: Option<SpaceLimits>,
     /// Where it runs. None: in this process if its build is built in or vouched for, otherwise in its own.
     pub isolation: Option<Isolation>,

@@ -1,7 +1,7 @@
 //! Blocks out of a stopped reference node's data folder (`XDC/chaindata`, a LevelDB), in order of height.
 //!
 //! The folder is only read. The `rusty-leveldb` crate writes logs and compacts when it opens a database, so it runs over an
-//! environment of this crate ([`environment`]): what it writes stays in memory, and the only thing that is done to the
+//! environment of this crate (`environment`): what it writes stays in memory, and the only thing that is done to the
 //! folder is to hold its `LOCK` file, as a node does, so that none starts meanwhile.
 //!
 //! The crate passes over tables that it cannot read. The environment checks every block of a table as it is read and keeps
