@@ -181,7 +181,7 @@ fn make(folder: &Path) -> Result<(), Stop> {
     }
 }
 
-/// Makes a folder anew.
+/// Removes a folder and creates it empty.
 fn clear(folder: &Path) -> Result<(), Stop> {
     checkpoints::remove(folder).map_err(backup::failed(folder))?;
     make(folder)

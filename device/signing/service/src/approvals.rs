@@ -136,7 +136,7 @@ impl Counted {
     /// Has the request go on if this was the last approval needed.
     pub(crate) fn tell(self) {
         if let Some(answer) = self.answer {
-            // Nobody listens if the client has just left.
+            // The receiver is gone if the client has just left.
             let _ = answer.send(Answer::Approved);
         }
     }
@@ -208,7 +208,7 @@ impl Approvals {
         let mut all = self.waiting();
         let answer = all.get_mut(&number).and_then(|waiting| waiting.answer.take());
         let answer = answer.ok_or(ApproveError::NotWaiting(number))?;
-        // Nobody listens if the client has just left.
+        // The receiver is gone if the client has just left.
         let _ = answer.send(Answer::Refused { by: by.to_owned() });
         drop(all);
         self.tell();

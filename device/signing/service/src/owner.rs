@@ -1,4 +1,4 @@
-//! Who can change a file: whoever can change the settings or the policy decides what is signed.
+//! Checks who can change a file. Write access to the settings or the policy decides what is signed.
 
 use std::{
     os::unix::fs::MetadataExt as _,
