@@ -73,6 +73,8 @@ class Secrets:
             assert wire.code_of(refused)[1] == "could not decrypt key with given password"
             batch = b"[" + wire.request("personal_unlockAccount", owner, self.password) + b"]"
             assert wire.ask(connection, batch)[0]["result"] is True
+            misspelt = wire.ask(connection, wire.request("personal_unlokAccount", owner, self.password))
+            assert wire.code_of(misspelt)[0] == -32601
             over_socket(node, "personal_lockAccount", owner)
 
     def use_http(self, owner):
@@ -88,6 +90,7 @@ class Secrets:
         assert self.over_http(b"[" + b",".join(many) + b"]")[0]["result"] is True
         assert wire.code_of(self.over_http(wrong))[1] == "could not decrypt key with given password"
         assert wire.code_of(self.over_http(without_utf8))[1] == "too many arguments, want at most 3"
+        assert wire.code_of(self.over_http(unlock.replace(b"unlockAccount", b"unlokAccount")))[0] == -32601
         with wire.Http(self.kept.node, token=token(self.kept.node)) as closed:
             assert wire.ask(closed, unlock)["result"] is True
 
@@ -223,6 +226,8 @@ def test_memory_and_logs_of_the_signing_service_hold_no_password_pin_or_passphra
                 own.positions.append(debug.positions(own.pin))
                 with pytest.raises(Refused, match="passphrase needed"):
                     service.approver("owner", "wallets_open", url, own.positions[0])
+                with pytest.raises(Refused, match="wallets_opne"):
+                    service.approver("owner", "wallets_opne", url, own.passphrase)
                 assert service.approver("owner", "wallets_open", url, own.passphrase)
             of_device = service.approver("owner", "wallets_derive", url, "m/44'/60'/0'/0/0")
             for signer in (account, of_device):

@@ -178,9 +178,9 @@ struct Inner {
     slow: FairLimits,
     calls: CallBook,
     long_polls: LongPolls,
-    /// A filter by [`name_bit`]: the bits of all methods that took secrets since the start. It rules out most other
-    /// names without a look-up.
-    secret_names: AtomicU64,
+    /// The [`initial_bit`]s of all methods that took secrets since the start. It rules out most other names without a
+    /// look-up.
+    secret_initials: AtomicU64,
 }
 
 /// Finds the plugin of a method and calls it on the caller's task. Clones share the same routes.
@@ -224,7 +224,7 @@ impl Router {
                 },
                 calls: CallBook::default(),
                 long_polls: LongPolls::new(),
-                secret_names: AtomicU64::new(0),
+                secret_initials: AtomicU64::new(0),
             }),
         }
     }
@@ -235,9 +235,9 @@ impl Router {
         self.inner.aliases.iter().for_each(|alias| routes.add_alias(alias));
         routes.number_routes();
         let secret = routes.methods.iter().filter(|(_, route)| route.takes_secrets);
-        let names = secret.fold(0, |names, (name, _)| names | name_bit(name.as_bytes()));
+        let initials = secret.fold(0, |initials, (name, _)| initials | initial_bit(name.as_bytes()));
         // Before the routes are visible: no call may find a route whose bit is missing.
-        self.inner.secret_names.fetch_or(names, Ordering::Release);
+        self.inner.secret_initials.fetch_or(initials, Ordering::Release);
         self.inner.routes.store(Arc::new(routes));
     }
 
@@ -366,13 +366,14 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// Whether this method takes passwords or keys: the text of its call is wiped.
+    /// Whether a call of this method may hold passwords or keys: the text of the call is wiped. An unknown method counts
+    /// if it begins like one that takes secrets: it may be one that is misspelt, or whose plugin is disabled.
     pub fn takes_secrets(&self, method: &[u8]) -> bool {
-        if self.inner.secret_names.load(Ordering::Acquire) & name_bit(method) == 0 {
+        if self.inner.secret_initials.load(Ordering::Acquire) & initial_bit(method) == 0 {
             return false;
         }
-        let Ok(method) = std::str::from_utf8(method) else { return false };
-        self.inner.routes.load().methods.get(method).is_some_and(|route| route.takes_secrets)
+        let Ok(method) = std::str::from_utf8(method) else { return true };
+        self.inner.routes.load().methods.get(method).is_none_or(|route| route.takes_secrets)
     }
 
     /// Whether a plugin wants to receive many calls of this method together before the first of them runs.
@@ -558,11 +559,10 @@ impl fmt::Debug for Router {
     }
 }
 
-/// One of 64 bits, by first byte and length of a method's name. The factor separates the names of `personal` from those
-/// of `eth`.
-fn name_bit(method: &[u8]) -> u64 {
-    let first = method.first().copied().map_or(0, usize::from);
-    1 << ((first * 26 + method.len()) % 64)
+/// One of 64 bits, by the first byte of a method's name without regard to case: a filter for the names of `personal`.
+fn initial_bit(method: &[u8]) -> u64 {
+    let first = method.first().map_or(0, u8::to_ascii_lowercase);
+    1 << (first % 64)
 }
 
 /// The method that opens the subscriptions of a namespace.

@@ -1,4 +1,4 @@
-//! The limit of open files, and its distribution.
+//! The limit of open files: of a node and its distribution, and of the signing service.
 //!
 //! If connections use the last descriptor, the database can't begin its next log, and refuses every later write until a
 //! restart. So the limit is raised as far as the system allows, and the settings' maximum numbers of clients and tables
@@ -29,6 +29,20 @@ fn raised() -> Option<u64> {
             tracing::warn!(%error, current, maximum, "the limit of open files can't be raised");
             current
         }
+    }
+}
+
+/// Raises the limit of open files for a process that needs `wanted`.
+///
+/// # Errors
+/// [`Stop::Failure`] when the system allows fewer.
+pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
+    match raised() {
+        Some(most) if most < wanted => Err(Stop::Failure(format!(
+            "this process may have {most} files open, and needs {wanted} with these settings; raise the limit (`ulimit -n \
+             {wanted}`, LimitNOFILE= of systemd)"
+        ))),
+        _ => Ok(()),
     }
 }
 

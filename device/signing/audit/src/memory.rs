@@ -7,8 +7,10 @@ use tenon_signing_policy::{History, Kind, Spent};
 
 use crate::{Line, Step, nonces::Nonces};
 
-/// Entries of a rule's windows. A rule that let more through within its window counts the oldest of them for ever.
-const MAX_WINDOW_ENTRIES: usize = 100_000;
+/// Entries of a rule's windows. Beyond it neighbours are merged.
+const MAX_ENTRIES_OF_RULE: usize = 20_000;
+/// Entries of all rules' windows, some 70 MB. Beyond it neighbours of the rule with the most entries are merged.
+const MAX_ENTRIES: usize = 500_000;
 /// Longest window of a policy, seconds.
 const MAX_WINDOW: u64 = 366 * 86_400;
 
@@ -38,7 +40,7 @@ pub enum GuardRefusal {
 /// What the entries so far mean.
 #[derive(Debug, Default)]
 pub struct Memory {
-    windows: HashMap<String, Window>,
+    windows: Windows,
     nonces: Nonces,
     /// By account and kind, and not by chain: what is signed for a round names none.
     rounds: HashMap<(Address, Kind), SignedRound>,
@@ -63,31 +65,72 @@ impl SignedRound {
     }
 }
 
+/// What all rules let through.
+#[derive(Debug)]
+struct Windows {
+    by_rule: HashMap<String, Window>,
+    /// The number of entries of all rules.
+    entries: usize,
+    /// Most entries of a rule, and of all.
+    bounds: (usize, usize),
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self { by_rule: HashMap::new(), entries: 0, bounds: (MAX_ENTRIES_OF_RULE, MAX_ENTRIES) }
+    }
+}
+
+impl Windows {
+    fn add(&mut self, rule: &str, time: u64, value: U256, fee: U256) {
+        let window = match self.by_rule.get_mut(rule) {
+            Some(window) => window,
+            None => self.by_rule.entry(rule.to_owned()).or_default(),
+        };
+        let before = window.entries.len();
+        window.add(time, value, fee);
+        window.forget(time);
+        let (of_rule, of_all) = self.bounds;
+        if window.entries.len() > of_rule {
+            window.merge_neighbours();
+        }
+        self.entries = (self.entries + window.entries.len()).saturating_sub(before);
+        if self.entries > of_all
+            && let Some(largest) = self.by_rule.values_mut().max_by_key(|window| window.entries.len())
+        {
+            self.entries -= largest.merge_neighbours();
+        }
+    }
+
+    fn spent(&self, rule: &str, after: u64) -> Spent {
+        self.by_rule.get(rule).map(|window| window.spent(after)).unwrap_or_default()
+    }
+}
+
 /// What a rule let through, oldest first.
 #[derive(Debug, Default)]
 struct Window {
     entries: VecDeque<Entry>,
     /// Sums of everything before the first of `entries`.
     before: Sums,
-    /// Sums of entries that were dropped within the longest window.
-    dropped: Spent,
 }
 
-/// A signature that a rule let through. It carries running sums, so that the sum of a window is a difference and its cost does not
-/// grow with the window.
+/// Signatures that a rule let through: one, or several that were merged. It carries running sums, so that the sum of a window is
+/// a difference and its cost does not grow with the window.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Seconds since 1970.
+    /// Time of the last of them, seconds since 1970.
     time: u64,
     /// Sums up to and with this entry.
     until: Sums,
 }
 
-/// Sums of values and fees in wei. 512 bits hold 2^256 amounts of 256 bits.
+/// Sums of values and fees in wei, and the number of signatures. 512 bits hold 2^256 amounts of 256 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     value: U512,
     fee: U512,
+    requests: u64,
 }
 
 impl Window {
@@ -98,27 +141,43 @@ impl Window {
 
     fn add(&mut self, time: u64, value: U256, fee: U256) {
         let total = self.total();
-        let until = Sums { value: total.value + U512::from(value), fee: total.fee + U512::from(fee) };
+        let until = Sums {
+            value: total.value + U512::from(value),
+            fee: total.fee + U512::from(fee),
+            requests: total.requests + 1,
+        };
         self.entries.push_back(Entry { time, until });
     }
 
-    /// Takes the oldest entry out, and returns its value and fee.
-    fn remove_oldest(&mut self) -> Option<(U256, U256)> {
-        let Entry { until, .. } = self.entries.pop_front()?;
-        let before = std::mem::replace(&mut self.before, until);
-        Some((difference(until.value, before.value), difference(until.fee, before.fee)))
+    /// Drops what is older than the longest window.
+    fn forget(&mut self, now: u64) {
+        while let Some(first) = self.entries.pop_front_if(|first| first.time.saturating_add(MAX_WINDOW) < now) {
+            self.before = first.until;
+        }
     }
 
-    /// What was let through after a time, and what was dropped.
+    /// Merges each two neighbours into one entry at the later time, so that nothing leaves a window too early. Returns how many
+    /// entries were saved.
+    fn merge_neighbours(&mut self) -> usize {
+        let (before, mut at) = (self.entries.len(), 0);
+        // Of an odd number the newest entry stays alone.
+        self.entries.retain(|_| {
+            at += 1;
+            at % 2 == 0 || at == before
+        });
+        before - self.entries.len()
+    }
+
+    /// What was let through after a time.
     fn spent(&self, after: u64) -> Spent {
         let first = self.entries.partition_point(|entry| entry.time <= after);
         let before =
             first.checked_sub(1).and_then(|last| self.entries.get(last)).map_or(self.before, |entry| entry.until);
         let total = self.total();
         Spent {
-            value: self.dropped.value.saturating_add(difference(total.value, before.value)),
-            fee: self.dropped.fee.saturating_add(difference(total.fee, before.fee)),
-            requests: self.dropped.requests + (self.entries.len() - first) as u64,
+            value: difference(total.value, before.value),
+            fee: difference(total.fee, before.fee),
+            requests: total.requests - before.requests,
         }
     }
 }
@@ -138,12 +197,12 @@ impl Memory {
                 // A chain takes a transaction once, however often its signature was asked for.
                 let is_again = self.signed_for_nonce(*chain_id, *account, *nonce) == Some(*hash);
                 let (value, fee) = if is_again { (U256::ZERO, U256::ZERO) } else { (*value, *fee) };
-                self.count(rule, line.time, value, fee);
+                self.windows.add(rule, line.time, value, fee);
                 self.nonces.add(rule, (*chain_id, *account), *nonce, *hash);
             }
-            Step::Signed { rule, .. } => self.count(rule, line.time, U256::ZERO, U256::ZERO),
+            Step::Signed { rule, .. } => self.windows.add(rule, line.time, U256::ZERO, U256::ZERO),
             Step::SignedForConsensus { rule, account, kind, round, hash, .. } => {
-                self.count(rule, line.time, U256::ZERO, U256::ZERO);
+                self.windows.add(rule, line.time, U256::ZERO, U256::ZERO);
                 self.rounds.insert((*account, *kind), SignedRound { round: *round, hash: *hash, time: line.time });
             }
             _ => {}
@@ -177,30 +236,11 @@ impl Memory {
             _ => Ok(()),
         }
     }
-
-    fn count(&mut self, rule: &str, time: u64, value: U256, fee: U256) {
-        let window = match self.windows.get_mut(rule) {
-            Some(window) => window,
-            None => self.windows.entry(rule.to_owned()).or_default(),
-        };
-        window.add(time, value, fee);
-        while window.entries.front().is_some_and(|first| first.time.saturating_add(MAX_WINDOW) < time) {
-            window.remove_oldest();
-        }
-        if window.entries.len() > MAX_WINDOW_ENTRIES
-            && let Some((value, fee)) = window.remove_oldest()
-        {
-            let dropped = &mut window.dropped;
-            dropped.value = dropped.value.saturating_add(value);
-            dropped.fee = dropped.fee.saturating_add(fee);
-            dropped.requests += 1;
-        }
-    }
 }
 
 impl History for Memory {
     fn spent(&self, rule: &str, after: u64) -> Spent {
-        self.windows.get(rule).map(|window| window.spent(after)).unwrap_or_default()
+        self.windows.spent(rule, after)
     }
 
     fn latest(&self) -> u64 {
@@ -226,7 +266,6 @@ mod tests {
         #[test]
         fn a_window_is_the_sum_of_its_entries(
             entries in prop::collection::vec((0_u64..20, amount(), amount()), 0..60),
-            removed in 0_usize..60,
             after in 0_u64..500,
         ) {
             let (mut window, mut all, mut time) = (Window::default(), Vec::new(), 0);
@@ -235,18 +274,52 @@ mod tests {
                 window.add(time, value, fee);
                 all.push((time, value, fee));
             }
-            let kept = all.split_off(removed.min(all.len()));
-            for (_, value, fee) in all {
-                prop_assert_eq!(window.remove_oldest(), Some((value, fee)));
-            }
 
             let spent = window.spent(after);
 
-            let within = kept.iter().filter(|(time, ..)| *time > after);
+            let within = all.iter().filter(|(time, ..)| *time > after);
             let sum = |amounts: Vec<U256>| amounts.into_iter().fold(U256::ZERO, U256::saturating_add);
             prop_assert_eq!(spent.value, sum(within.clone().map(|(_, value, _)| *value).collect()));
             prop_assert_eq!(spent.fee, sum(within.clone().map(|(_, _, fee)| *fee).collect()));
             prop_assert_eq!(spent.requests, within.count() as u64);
         }
+
+        #[test]
+        fn windows_in_bounded_memory_leave_nothing_out(
+            given in prop::collection::vec((0..4_usize, 0_u64..20, 0_u64..1000), 0..300),
+            after in 0_u64..2000,
+        ) {
+            let rules = ["a", "b", "c", "d"];
+            let mut windows = Windows { bounds: (16, 40), ..Windows::default() };
+            let (mut all, mut time) = (Vec::new(), 0);
+            for (rule, wait, value) in given {
+                time += wait;
+                windows.add(rules[rule], time, U256::from(value), U256::ZERO);
+                all.push((rule, time, value));
+
+                let sizes = windows.by_rule.values().map(|window| window.entries.len());
+                prop_assert_eq!(windows.entries, sizes.clone().sum::<usize>());
+                prop_assert!(windows.entries <= 40 && sizes.max().unwrap_or_default() <= 16);
+            }
+            for (rule, name) in rules.iter().enumerate() {
+                let spent = windows.spent(name, after);
+                let of_rule = all.iter().filter(|each| each.0 == rule);
+                let within: Vec<_> = of_rule.clone().filter(|each| each.1 > after).collect();
+                prop_assert!(spent.requests >= within.len() as u64);
+                prop_assert!(spent.value >= U256::from(within.iter().map(|each| each.2).sum::<u64>()));
+                prop_assert!(spent.requests <= of_rule.count() as u64);
+                prop_assert_eq!(windows.spent(name, time).requests, 0, "merged entries leave a window, too");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_older_than_the_longest_window_are_dropped() {
+        let mut windows = Windows::default();
+        windows.add("rule", 10, U256::from(3), U256::ZERO);
+        windows.add("rule", 11 + MAX_WINDOW, U256::from(4), U256::ZERO);
+
+        assert_eq!(windows.entries, 1);
+        assert_eq!(windows.spent("rule", 0).value, U256::from(4));
     }
 }

@@ -8,10 +8,22 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-/// Connections whose peer has proved nothing yet. Beyond it the oldest of the address with the most of them is closed.
-const MAX_UNPROVED: usize = 64;
+use crate::{ClientSocket, Settings};
+
+/// Connections whose peer has proved nothing yet. Beyond it the oldest of the address with the most of them is closed. A client
+/// whose address others flood must prove itself before so many newer ones come.
+const MAX_UNPROVED: usize = 256;
 /// Connections of a client that has proved who it is.
 const MAX_OF_CLIENT: usize = 32;
+
+/// Most connections that a service with these settings has open at the same time.
+pub fn max_connections(settings: &Settings) -> u64 {
+    let of_socket = ClientSocket::limits(settings.approval_time()).connections;
+    let sockets = settings.clients.values().filter(|client| client.socket.is_some()).count() + settings.approvers.len();
+    let over_http = settings.http.as_ref().map_or(0, |_| MAX_UNPROVED + MAX_OF_CLIENT * settings.clients.len());
+    let of_page = settings.page.as_ref().map_or(0, |_| MAX_UNPROVED + MAX_OF_CLIENT);
+    (sockets * of_socket + over_http + of_page) as u64
+}
 
 /// All connections of one port.
 #[derive(Debug, Default)]
@@ -138,7 +150,7 @@ mod tests {
             let _place = place;
             pending().await
         });
-        for _ in 0..500 {
+        for _ in 0..2 * MAX_UNPROVED {
             connections.spawn(flood, |place| async move {
                 let _place = place;
                 pending().await

@@ -36,6 +36,7 @@ mod turns;
 pub use approvals::{Approvals, ApproveError, WaitingRequest};
 pub use approver::ApproverSocket;
 pub use client::{ClientSocket, Named};
+pub use connections::max_connections;
 pub use http::{HttpFrontEnd, HttpStartError};
 pub use methods::DISCOVERY;
 pub use page::Page;

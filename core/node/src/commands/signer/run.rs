@@ -21,6 +21,7 @@ use tenon_ipc::{RpcService, Servers, SocketSettings};
 use tenon_sandbox::{Gap, Kept, confine};
 use tenon_signing_service::{
     ApproverSocket, ClientSocket, HttpFrontEnd, Named, Page, Program, ProgramHelper, Service, ServiceError, Settings,
+    max_connections,
 };
 use tenon_supervisor::Supervisor;
 use tokio::net::TcpListener;
@@ -28,6 +29,7 @@ use tokio::net::TcpListener;
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::logging;
+use crate::open_files;
 use crate::passwords::Passwords;
 
 /// The argument of the process that runs the approving program.
@@ -36,6 +38,8 @@ const HELPER: &str = "signer-program-helper";
 const REQUEST_BYTES: usize = 128 << 20;
 /// Memory for deriving keys from passwords.
 const KEY_MEMORY: u64 = 512 << 20;
+/// Open files besides connections: the log and its checkpoint, devices, listeners, what the policy names.
+const OWN_FILES: u64 = 128;
 /// Time that running calls have at the end.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -69,6 +73,8 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let path = matches.get_one::<PathBuf>("settings").cloned().unwrap_or_default();
     let settings = Settings::read(&path).map_err(|error| Stop::Usage(error.to_string()))?;
     logging::start(&LogSettings::default())?;
+    // Connections must not take the last one: a line that can't be written ends signing.
+    open_files::require(OWN_FILES + max_connections(&settings))?;
     // Before the process gives up starting others.
     let program = program(&settings)?;
     let keys = Keys::open(&settings)?;
