@@ -43,8 +43,7 @@ impl SocketClient {
     /// # Errors
     /// [`Stop::Failure`] when no node listens there.
     pub(crate) fn connect(path: &Path) -> Result<Self, Stop> {
-        let connected = UnixStream::connect(path).and_then(|stream| Ok((stream.try_clone()?, stream)));
-        let (reading, stream) = connected.map_err(|error| {
+        Self::open(path).map_err(|error| {
             let reason = match error.kind() {
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused => "no node listens there".to_owned(),
                 _ => error.to_string(),
@@ -53,7 +52,16 @@ impl SocketClient {
                 "{}: {reason}; name the node's folder with --datadir, or its socket with --ipcpath",
                 path.display()
             ))
-        })?;
+        })
+    }
+
+    /// Connects to a socket.
+    ///
+    /// # Errors
+    /// If nothing listens there.
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        let reading = stream.try_clone()?;
         Ok(Self { stream, answers: Deserializer::from_reader(reading).into_iter(), last_id: 0 })
     }
 

@@ -4,6 +4,7 @@ mod chain_data;
 pub(super) mod chain_file;
 mod placed;
 mod progress;
+mod reference;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,18 +15,21 @@ use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
-use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock, Importer, ReferenceBlock};
+use tenon_execution::{
+    Explanation, ImportError, ImportObserver, ImportSummary, ImportedBlock, Importer, ReferenceBlock,
+};
 
 use self::chain_data::ChainData;
 use self::chain_file::ChainFile;
 use self::placed::{Placed, Places};
 use self::progress::Progress;
+use self::reference::{OtherNode, Reference};
 use crate::command_line::{self, is_database_setting};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::new_folder::NewFolder;
 use crate::opened_chain::{OpenedChain, chosen_genesis};
-use crate::{bounded_file, logging, shutdown};
+use crate::{logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +37,8 @@ Examples:
   tenon import part1.rlp.gz part2.rlp.gz          further files; blocks that are there are skipped
   tenon import --chaindata ~/.XDC/XDC/chaindata   blocks of a stopped reference node, whose folder is only read
   curl -s https://example.org/chain.rlp | tenon import -
-  tenon import --explain chain.rlp                what a block that fails did, and where it differs from its header";
+  tenon import --explain chain.rlp                results of a block that fails, and how they differ from its header
+  tenon import --explain=http://127.0.0.1:8545 chain.rlp   and from what another node has for it";
 
 pub(crate) fn definition() -> Command {
     let command = Command::new("import")
@@ -62,8 +67,9 @@ pub(crate) fn definition() -> Command {
                 .require_equals(true)
                 .default_missing_value("")
                 .help(
-                    "When a block fails, say all that it did and what differs; also against REFERENCE, a JSON file with \
-                     another node's `receipts` (as eth_getBlockReceipts gives them) and `accounts` of that block",
+                    "When a block fails, print its results and what differs, also from another node's: REFERENCE is the \
+                     node's http:// address or its socket, or a JSON file with `receipts` (as eth_getBlockReceipts returns \
+                     them) and `accounts` of that block",
                 ),
         );
     tenon_config::add_flags(
@@ -79,7 +85,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     logging::start(&resolved.settings.log)?;
     // Before anything is made in the data folder: a name that is mistyped should leave no trace.
     let source = Source::named(matches)?;
-    let reference = matches.get_one::<String>("explain").map(|path| reference_block(path)).transpose()?;
+    let reference = Reference::named(matches)?;
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
@@ -102,22 +108,36 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     flushed.map_err(Stop::from)
 }
 
-/// Another node's data about the block that will fail; none without a path.
-fn reference_block(path: &str) -> Result<ReferenceBlock, Stop> {
-    if path.is_empty() {
-        return Ok(ReferenceBlock::default());
-    }
-    let wrong = |error: &dyn std::fmt::Display| Stop::Usage(format!("--explain {path}: {error}"));
-    let text = bounded_file::reference(path.as_ref()).map_err(|error| wrong(&error))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(&error))
+/// Prints why the last block failed, when the operator asked for it.
+fn explain(importer: &Importer, reference: Option<&Reference>) -> Result<(), Stop> {
+    let Some((explained, notes)) = reference.and_then(|reference| explanation(importer, reference)) else {
+        return Ok(());
+    };
+    let text = match explained {
+        Ok(explanation) => format!("{notes}{explanation}"),
+        Err(error) => format!("the block cannot be explained: {error}\n"),
+    };
+    super::print(text.as_bytes())
 }
 
-/// Prints why the last block failed, when the operator asked for it.
-fn explain(importer: &Importer, reference: Option<&ReferenceBlock>) -> Result<(), Stop> {
-    match reference.and_then(|reference| importer.explain_failure(reference)) {
-        None => Ok(()),
-        Some(Ok(explanation)) => super::print(explanation.to_string().as_bytes()),
-        Some(Err(error)) => super::print(format!("the block cannot be explained: {error}\n").as_bytes()),
+/// The results of the block that failed, compared with the reference, and what could not be compared. `None` if no block
+/// failed in execution.
+fn explanation(importer: &Importer, reference: &Reference) -> Option<(Result<Explanation, ImportError>, String)> {
+    let address = match reference {
+        Reference::File(block) => return importer.explain_failure(block).map(|explained| (explained, String::new())),
+        Reference::Node(address) => address,
+    };
+    let alone = match importer.explain_failure(&ReferenceBlock::default())? {
+        Ok(alone) => alone,
+        Err(error) => return Some((Err(error), String::new())),
+    };
+    let asked = OtherNode::connect(address).and_then(|mut node| Ok((node.results(&alone)?, node.gaps)));
+    match asked {
+        Ok((block, gaps)) => {
+            let notes = gaps.iter().map(|gap| format!("not compared with {address}: {gap}\n")).collect();
+            importer.explain_failure(&block).map(|explained| (explained, notes))
+        }
+        Err(error) => Some((Ok(alone), format!("not compared with {address}: {error}\n"))),
     }
 }
 
@@ -175,7 +195,7 @@ fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) ->
 struct Import<'a> {
     importer: Importer,
     watcher: Watcher,
-    reference: Option<&'a ReferenceBlock>,
+    reference: Option<&'a Reference>,
 }
 
 impl Import<'_> {
@@ -218,7 +238,7 @@ fn import_all(
     chain: &OpenedChain,
     source: Source,
     is_interrupted: &Arc<AtomicBool>,
-    reference: Option<&ReferenceBlock>,
+    reference: Option<&Reference>,
 ) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
     let importer =

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use alloy_primitives::{Address, B256, Bloom, BloomInput, Bytes, U256};
 use serde::Deserialize;
 use tenon_api::{
-    AccountChange, ChainReader, ConsensusEngine, Log, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader,
-    WholeBalance,
+    AccountChange, BlockNumber, ChainReader, ConsensusEngine, Log, Receipt, ReceiptOutcome, RecoveredBlock,
+    SealedHeader, WholeBalance,
 };
 
 use super::{executor::Executor, executor::StateChanges};
@@ -63,6 +63,10 @@ pub struct ReferenceAccount {
 /// The results of executing a block. `Display` prints a report, the first difference first.
 #[derive(Clone, Debug)]
 pub struct Explanation {
+    /// Number of the block.
+    pub number: BlockNumber,
+    /// Its hash.
+    pub hash: B256,
     /// All differences, in order of occurrence.
     pub differences: Vec<String>,
     /// Receipts of the transactions executed.
@@ -89,6 +93,8 @@ impl Executor {
         let origin = BlockOrigin::Whole { chain, engine, block, parent };
         let mut execution = self.begin(chain, engine, &block.header, parent, origin)?;
         let mut explanation = Explanation {
+            number: block.number(),
+            hash: block.hash(),
             differences: Vec::new(),
             receipts: Vec::new(),
             accounts: Vec::new(),
