@@ -26,17 +26,20 @@ pub(crate) enum Passwords {
         last: SecretText,
     },
     /// Asked for at the terminal.
-    Terminal,
+    Terminal {
+        /// What to do where there is no terminal, such as "give --password FILE".
+        otherwise: &'static str,
+    },
 }
 
 impl Passwords {
-    /// The lines of a file.
+    /// The lines of a file, which the setting or flag `name` names.
     ///
     /// # Errors
-    /// [`Stop::Usage`] naming the file.
-    pub(crate) fn from_file(path: &Path) -> Result<Self, Stop> {
+    /// [`Stop::Usage`] naming both.
+    pub(crate) fn from_file(name: &str, path: &Path) -> Result<Self, Stop> {
         let text = bounded_file::secret_text(path)
-            .map_err(|error| Stop::Usage(format!("accounts.password: {}: {error}", path.display())))?;
+            .map_err(|error| Stop::Usage(format!("{name}: {}: {error}", path.display())))?;
         let mut left: Vec<_> = text.lines().map(SecretText::from).collect();
         left.reverse();
         Ok(Self::Lines { left, last: SecretText::default() })
@@ -47,7 +50,7 @@ impl Passwords {
     /// # Errors
     /// [`Stop::Usage`] naming the descriptor.
     pub(crate) fn from_descriptor(number: u32) -> Result<Self, Stop> {
-        Self::from_file(&PathBuf::from(format!("/dev/fd/{number}")))
+        Self::from_file("--password-fd", &PathBuf::from(format!("/dev/fd/{number}")))
     }
 
     /// The next password; the terminal is asked in these words.
@@ -62,7 +65,7 @@ impl Passwords {
                 }
                 Ok(last.clone())
             }
-            Self::Terminal => ask(words),
+            Self::Terminal { otherwise } => ask(words, otherwise),
         }
     }
 
@@ -72,7 +75,9 @@ impl Passwords {
     /// [`Stop::Usage`] when there is no terminal, or the two differ.
     pub(crate) fn next_new(&mut self, words: &str) -> Result<SecretText, Stop> {
         let password = self.next(words)?;
-        if matches!(self, Self::Terminal) && ask("The same again: ")? != password {
+        if let Self::Terminal { otherwise } = self
+            && ask("The same again: ", otherwise)? != password
+        {
             return Err(Stop::Usage("the two passwords differ; nothing was done".into()));
         }
         Ok(password)
@@ -80,11 +85,10 @@ impl Passwords {
 }
 
 /// Asks at the terminal, without showing what is typed.
-fn ask(words: &str) -> Result<SecretText, Stop> {
+fn ask(words: &str, otherwise: &str) -> Result<SecretText, Stop> {
     let no_terminal = |error: std::io::Error| {
-        Stop::Usage(format!(
-            "no terminal to ask for a password ({error}); give --password FILE or --password-fd NUMBER"
-        ))
+        let question = words.trim_end_matches([':', ' ']);
+        Stop::Usage(format!("there is no terminal to ask at ({error}): {question}; {otherwise}"))
     };
     let mut terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(no_terminal)?;
     terminal.write_all(words.as_bytes()).map_err(no_terminal)?;
@@ -140,7 +144,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
         std::fs::write(&path, "one\r\n\ntwo words \n").unwrap();
-        let mut passwords = Passwords::from_file(&path).unwrap();
+        let mut passwords = Passwords::from_file("--password", &path).unwrap();
 
         let taken: Vec<_> = (0..4).map(|_| passwords.next("").unwrap().expose().to_owned()).collect();
 
@@ -153,6 +157,6 @@ mod tests {
         let path = folder.path().join("passwords");
         std::fs::write(&path, "").unwrap();
 
-        assert_eq!(Passwords::from_file(&path).unwrap().next("").unwrap().expose(), "");
+        assert_eq!(Passwords::from_file("--password", &path).unwrap().next("").unwrap().expose(), "");
     }
 }

@@ -109,7 +109,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
             "accounts.unlock: give the passwords in a file, as accounts.password (--password)".into(),
         ));
     };
-    let mut passwords = Passwords::from_file(path)?;
+    let mut passwords = Passwords::from_file("accounts.password", path)?;
     for word in words {
         let usage = |error: &dyn std::fmt::Display| Stop::Usage(format!("accounts.unlock: {word}: {error}"));
         let account = directory

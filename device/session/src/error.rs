@@ -48,7 +48,9 @@ pub enum Unsupported {
     #[error("typed data is not supported by this device")]
     TypedData,
     /// A path that the device does not store.
-    #[error("a path of {length} elements is not supported by this device: {max} are the most")]
+    #[error(
+        "a path of {length} elements is not supported by this device: {max} are the most; a path from the root begins with m/"
+    )]
     PathLength {
         /// Elements of the path.
         length: usize,

@@ -44,6 +44,11 @@ impl Model {
         }
     }
 
+    /// Whether its PIN is typed on the host, by positions of a keypad that the device shows.
+    pub fn has_keypad(self) -> bool {
+        self.line() == Line::One
+    }
+
     /// Whether the firmware is younger than the registry.
     pub(crate) const fn is_later(self) -> bool {
         matches!(self, Self::OneLater | Self::TLater)

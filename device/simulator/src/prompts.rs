@@ -128,9 +128,11 @@ impl Device {
         let mut matrix = *b"123456789";
         matrix.shuffle(&mut rand::rng());
         self.pin_matrix = Some(matrix);
+        self.shared.show(Some(keypad(&matrix, self.storage.pin.as_ref())));
         self.send(&PinMatrixRequest { r#type: Some(kind as i32) }).await;
         let answer = self.hear_pin().await;
         self.pin_matrix = None;
+        self.shared.show(None);
         let positions = answer?;
         let digit = |position: u8| match position {
             b'1'..=b'9' => Some(char::from(matrix[usize::from(position - b'1')])),
@@ -302,6 +304,22 @@ impl Device {
             }
         }
     }
+}
+
+/// The keypad that the device shows, and the positions of the PIN where it has one. Position 7 is on the top left.
+fn keypad(matrix: &[u8; 9], pin: Option<&Zeroizing<String>>) -> String {
+    let row = |first: usize| {
+        let digits = matrix.iter().skip(first).take(3).map(|digit| char::from(*digit).to_string());
+        digits.collect::<Vec<_>>().join(" ")
+    };
+    let mut text =
+        format!("the device shows:  {}\n                   {}\n                   {}\n", row(6), row(3), row(0));
+    if let Some(pin) = pin {
+        let position = |digit: u8| matrix.iter().zip("123456789".chars()).find(|(shown, _)| **shown == digit);
+        let positions: String = pin.bytes().filter_map(position).map(|(_, position)| position).collect();
+        text += &format!("its PIN is at the positions {positions}\n");
+    }
+    text
 }
 
 fn check_length(passphrase: Zeroizing<String>) -> Flow<Zeroizing<String>> {

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     observed: Mutex<Observed>,
     fault: Mutex<Option<FaultPlan>>,
     device_id: Mutex<String>,
+    /// What a person reads on the device and types elsewhere.
+    screen: watch::Sender<Option<String>>,
 }
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -42,6 +44,10 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     pub(crate) fn observe(&self, change: impl FnOnce(&mut Observed)) {
         change(&mut lock(&self.observed));
+    }
+
+    pub(crate) fn show(&self, text: Option<String>) {
+        self.screen.send_replace(text);
     }
 
     pub(crate) fn set_device_id(&self, id: String) {
@@ -100,6 +106,12 @@ impl Simulator {
     /// What happened so far.
     pub fn observed(&self) -> Observed {
         lock(&self.shared.observed).clone()
+    }
+
+    /// What the device shows and a person types elsewhere: the keypad of a PIN, with the positions of the right one. `None` while
+    /// it shows nothing of the kind.
+    pub fn screens(&self) -> watch::Receiver<Option<String>> {
+        self.shared.screen.subscribe()
     }
 
     /// The device's id, which a wipe changes.

@@ -163,7 +163,10 @@ fn log_opening(url: &str, opened: Result<(), DeviceError>) {
         // A call was faster.
         Ok(()) | Err(DeviceError::AlreadyOpen) => {}
         Err(error @ (DeviceError::PinNeeded | DeviceError::PassphraseNeeded)) => {
-            tracing::info!(url, "New wallet appeared, {error}: personal_openWallet brings it");
+            tracing::info!(
+                url,
+                "New wallet appeared, {error}: open it with `personal_openWallet`, or `tenon signer open` at a signing service"
+            );
         }
         Err(error) => tracing::warn!(url, %error, "New wallet appeared, failed to open"),
     }

@@ -122,8 +122,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Stop> {
     match (matches.get_one::<u32>("password-fd"), &settings.accounts.password) {
         (Some(number), _) => Passwords::from_descriptor(*number),
-        (None, Some(path)) => Passwords::from_file(path),
-        (None, None) => Ok(Passwords::Terminal),
+        (None, Some(path)) => Passwords::from_file("--password", path),
+        (None, None) => Ok(Passwords::Terminal { otherwise: "give --password FILE or --password-fd NUMBER" }),
     }
 }
 

@@ -15,12 +15,12 @@ use crate::exit::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon signer new ./signer                            settings and a policy to begin with
-  tenon signer run ./signer/signer.toml                the service, until Ctrl-C
-  tenon signer requests --socket ./signer/owner.sock   what waits for an approval
-  tenon signer approve 17 --socket ./signer/owner.sock shows it, and asks
-  tenon signer login --socket ./signer/owner.sock      the same in a browser
-  tenon signer audit verify ./signer/log               the log, unchanged or not";
+  tenon signer new ./signer                            # settings and a policy to begin with
+  tenon signer run ./signer/signer.toml                # the service, until Ctrl-C
+  tenon signer requests --socket ./signer/owner.sock   # what waits for an approval
+  tenon signer approve 17 --socket ./signer/owner.sock # shows it, and asks
+  tenon signer login --socket ./signer/owner.sock      # the same in a browser
+  tenon signer audit verify ./signer/log               # the log, unchanged or not";
 
 pub(crate) fn definition() -> Command {
     Command::new("signer")

@@ -42,6 +42,14 @@ pub enum AuditError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// The folder has no entries and no checkpoint.
+    #[error("{}: {}", .folder.display(), missing_log(*.has_key))]
+    NoLog {
+        /// The folder.
+        folder: PathBuf,
+        /// Whether it has a log's key.
+        has_key: bool,
+    },
     /// A log can't be checked without the key that its checkpoints are signed with.
     #[error(
         "{}: whether it is signed with the log's key can't be known: audit.key is not beside it; give the public key with \
@@ -65,6 +73,14 @@ pub enum AuditError {
     /// An entry is too long for a line.
     #[error("an entry of {0} bytes is too long for the log")]
     TooLong(usize),
+}
+
+fn missing_log(has_key: bool) -> &'static str {
+    if has_key {
+        "the log's key is here, and neither entries nor a checkpoint: the log was removed, or the service never started"
+    } else {
+        "no audit log is here (audit-….jsonl, checkpoint.json): give the folder that `log` in the service's settings names"
+    }
 }
 
 impl AuditError {

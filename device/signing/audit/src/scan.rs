@@ -49,10 +49,13 @@ pub(crate) struct End {
 /// given: with any other one, a person who can write the files could have written all of them anew.
 ///
 /// # Errors
-/// [`AuditError`]: a line was changed, removed, swapped or added, the end was cut off, the checkpoint is signed with
+/// [`AuditError`]: there is no log, a line was changed, removed, swapped or added, the end was cut off, the checkpoint is signed with
 /// another key, no key is given and the folder has none, or a file can't be read.
 pub fn verify(folder: &Path, key: Option<&Bytes>, take: impl FnMut(&Line)) -> Result<Report, AuditError> {
     let (report, _) = scan(folder, take)?;
+    if report.files == 0 && report.key.is_none() {
+        return Err(AuditError::NoLog { folder: folder.to_owned(), has_key: public_key(folder)?.is_some() });
+    }
     let Some(signer) = &report.key else { return Ok(report) };
     let own = match key {
         Some(key) => Some(key.clone()),

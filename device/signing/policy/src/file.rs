@@ -7,6 +7,26 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::{Kind, parse_amount};
 
+/// An address. One in mixed case must have the checksum of EIP-55: a digit that was mistyped would otherwise change who is paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenAddress(pub(crate) Address);
+
+impl<'de> Deserialize<'de> for WrittenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = |reason: &str| de::Error::custom(format!("`{text}` {reason}"));
+        let digits = text.strip_prefix("0x").unwrap_or(&text);
+        let address: Address =
+            text.parse().map_err(|_| wrong("is no address: it has 40 hexadecimal digits after 0x"))?;
+        let has = |is_case: fn(&u8) -> bool| digits.as_bytes().iter().any(is_case);
+        let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+        if is_mixed && address.to_checksum(None).strip_prefix("0x") != Some(digits) {
+            return Err(wrong("has a wrong checksum: a digit is mistyped, or its letters have the wrong case"));
+        }
+        Ok(Self(address))
+    }
+}
+
 /// A policy file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -28,7 +48,7 @@ pub(crate) struct InterfaceEntry {
     /// File with the JSON, relative to the policy's folder.
     pub(crate) file: PathBuf,
     /// The contracts that have it; missing: any.
-    pub(crate) contracts: Option<Vec<Address>>,
+    pub(crate) contracts: Option<Vec<WrittenAddress>>,
 }
 
 /// What a rule does with a request that meets its conditions.
@@ -48,10 +68,10 @@ pub(crate) struct RuleEntry {
     pub(crate) outcome: OutcomeEntry,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) clients: Option<Choice<String>>,
-    pub(crate) accounts: Option<Choice<Address>>,
+    pub(crate) accounts: Option<Choice<WrittenAddress>>,
     pub(crate) chains: Option<Choice<u64>>,
     /// Of transactions: addresses, `any`, or `creation`.
-    pub(crate) recipients: Option<Choice<Address>>,
+    pub(crate) recipients: Option<Choice<WrittenAddress>>,
     /// Of transactions: `none` (no data), `any`, or functions such as `erc20.transfer` and selectors such as `0xa9059cbb`.
     pub(crate) functions: Option<Choice<String>>,
     #[serde(default)]
@@ -96,7 +116,7 @@ pub(crate) struct ArgumentEntry {
 pub(crate) struct DomainEntry {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
-    pub(crate) contract: Option<Address>,
+    pub(crate) contract: Option<WrittenAddress>,
 }
 
 /// One word (`any`, `none`, `creation`), or a list.
@@ -195,6 +215,18 @@ fn parse_window(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_in_mixed_case_has_its_checksum() {
+        let read = |text: &str| WrittenAddress::deserialize(toml::Value::from(text)).map_err(|error| error.to_string());
+        let right = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+        let address = right.parse().unwrap();
+        for text in [right, &right.to_lowercase(), &format!("0x{}", right[2..].to_uppercase())] {
+            assert_eq!(read(text), Ok(WrittenAddress(address)), "{text}");
+        }
+        assert!(read(&right.replace("79C8", "79c8")).unwrap_err().contains("wrong checksum"));
+        assert!(read(&right[..41]).unwrap_err().contains("40 hexadecimal digits"));
+    }
 
     #[test]
     fn windows_are_read_in_their_unit() {

@@ -15,22 +15,22 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// The rule is about other kinds of requests.
-    #[error("it is about another kind of request")]
+    #[error("the rule is about other kinds of requests")]
     Kind,
     /// About other clients.
-    #[error("it does not name the client")]
+    #[error("the client is not among its `clients`")]
     Client,
     /// About other accounts.
-    #[error("it does not name the account")]
+    #[error("the account is not among its `accounts`")]
     Account,
     /// About other chains.
-    #[error("it does not name the chain")]
+    #[error("the chain is not among its `chains`")]
     Chain,
     /// About other recipients.
-    #[error("it does not name the recipient")]
+    #[error("the recipient is not among its `recipients`")]
     Recipient,
     /// About other functions, or the data are no call of one.
-    #[error("it does not name the function, or the data are no well-formed call of it")]
+    #[error("the function is not among its `functions`, or the data are no well-formed call of it")]
     Function,
     /// An argument is beyond its bound.
     #[error("an argument is not among its values, or above its maximum")]
@@ -57,14 +57,31 @@ pub enum Mismatch {
     #[error("the transaction delegates the code of accounts, and the rule has no `delegations = true`")]
     Delegation,
     /// About other domains of typed data.
-    #[error("it does not name the domain")]
+    #[error("the domain is not among its `domains`")]
     Domain,
     /// About other structures of typed data.
-    #[error("it does not name the primary type")]
+    #[error("the primary type is not among its `primary-types`")]
     PrimaryType,
     /// About other messages.
     #[error("the message does not begin with one of `prefixes`, or is no text")]
     Prefix,
+}
+
+impl Mismatch {
+    /// Whether the rule is about such requests, and only a bound or a guard stops this one.
+    pub(crate) const fn is_bound(self) -> bool {
+        matches!(
+            self,
+            Self::Argument
+                | Self::Value
+                | Self::Fee
+                | Self::ValueInWindow
+                | Self::FeeInWindow
+                | Self::RequestsInWindow
+                | Self::Replacement
+                | Self::Delegation
+        )
+    }
 }
 
 /// What a request is matched with besides the rule.
@@ -197,7 +214,7 @@ fn is_domain(wanted: &DomainEntry, data: &TypedMessage) -> bool {
     let DomainEntry { name, version, contract } = wanted;
     (name.is_none() || *name == data.domain.name)
         && (version.is_none() || *version == data.domain.version)
-        && (contract.is_none() || *contract == data.domain.contract)
+        && (contract.is_none() || contract.map(|written| written.0) == data.domain.contract)
 }
 
 /// Whether all arguments of that name are within the bound; false if there is none.

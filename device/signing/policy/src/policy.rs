@@ -122,7 +122,9 @@ impl Policy {
         for (name, entry) in &file.interfaces {
             let json = read(&entry.file)?;
             add_to_hash(&mut hasher, &json);
-            interfaces.add(name, &json, entry.contracts.as_deref())?;
+            let contracts =
+                entry.contracts.as_ref().map(|written| written.iter().map(|each| each.0).collect::<Vec<_>>());
+            interfaces.add(name, &json, contracts.as_deref())?;
         }
         let rules = file.rules.into_iter().map(|entry| Rule::new(entry, &interfaces));
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
@@ -143,6 +145,17 @@ impl Policy {
     /// The interfaces that it names.
     pub const fn interfaces(&self) -> &Interfaces {
         &self.interfaces
+    }
+
+    /// Names of clients that a rule has, and that `is_known` does not know, each with its rule.
+    pub fn unknown_clients(&self, is_known: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
+        let mut unknown = Vec::new();
+        for rule in &self.rules {
+            let Set::Of(names) = &rule.clients else { continue };
+            let names = names.iter().filter(|name| !is_known(name));
+            unknown.extend(names.map(|name| (rule.name.as_str(), name.as_str())));
+        }
+        unknown
     }
 
     /// Number of rules.
@@ -169,19 +182,27 @@ impl Policy {
         let calls = self.calls_of(request);
         let against = Against { history, now: now.max(history.latest()), calls: &calls };
         let candidates = self.index.candidates(request);
-        let mut decided = None;
+        let (mut decided, mut closest) = (None, None);
         for rule in candidates.iter().filter_map(|position| self.rules.get(*position)) {
             if decided.is_some() && rule.outcome != Outcome::Deny {
                 continue;
             }
-            if rule.matches(request, &against).is_ok() {
-                decided = Some(rule);
-                if rule.outcome == Outcome::Deny {
-                    break;
+            match rule.matches(request, &against) {
+                Ok(()) => {
+                    decided = Some(rule);
+                    if rule.outcome == Outcome::Deny {
+                        break;
+                    }
                 }
+                Err(mismatch) if mismatch.is_bound() && closest.is_none() => closest = Some((rule, mismatch)),
+                Err(_) => {}
             }
         }
-        decided.map_or_else(|| denied("no rule allows it"), Rule::decision)
+        match (decided, closest) {
+            (Some(rule), _) => rule.decision(),
+            (None, Some((rule, mismatch))) => denied(&format!("no rule allows it; rule \"{}\": {mismatch}", rule.name)),
+            (None, None) => denied("no rule allows it"),
+        }
     }
 
     /// The decision, and how every rule of the request's kind stands to it.

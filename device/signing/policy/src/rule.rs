@@ -7,7 +7,7 @@ use alloy_primitives::{Address, Selector, U256};
 
 use crate::{
     Interfaces, Kind, Outcome, PolicyError,
-    file::{Amount, ArgumentEntry, Choice, DomainEntry, OutcomeEntry, RuleEntry},
+    file::{Amount, ArgumentEntry, Choice, DomainEntry, OutcomeEntry, RuleEntry, WrittenAddress},
 };
 
 /// Maximum length of a rule's name, characters.
@@ -106,6 +106,7 @@ impl Rule {
         if entry.kinds.is_empty() {
             return Err("`kinds` is empty: name at least one, such as \"transaction\"".to_owned());
         }
+        check_words(&entry)?;
         check_keys(&entry)?;
         let is_required = entry.outcome != OutcomeEntry::Deny;
         let has = |kind| entry.kinds.contains(&kind);
@@ -115,9 +116,9 @@ impl Rule {
         check_arguments(&entry.arguments, &functions, interfaces)?;
         Ok(Self {
             clients: set("clients", entry.clients, is_required)?,
-            accounts: set("accounts", entry.accounts, is_required)?,
+            accounts: set("accounts", entry.accounts.map(addresses), is_required)?,
             chains: set("chains", entry.chains, is_required && needs_chains)?,
-            recipients: recipients(entry.recipients, is_required && has(Kind::Transaction))?,
+            recipients: recipients(entry.recipients.map(addresses), is_required && has(Kind::Transaction))?,
             functions,
             arguments: entry.arguments,
             max_value: entry.max_value.map(|Amount(wei)| wei),
@@ -142,6 +143,20 @@ impl Rule {
 /// A name in an error: bounded, on one line.
 fn shown_name(name: &str) -> String {
     name.chars().filter(|character| !character.is_control()).take(MAX_NAME).collect()
+}
+
+/// Words that are written like names in a list.
+fn check_words(entry: &RuleEntry) -> Result<(), String> {
+    let has = |choice: &Option<Choice<String>>, word: &str| matches!(choice, Some(Choice::List(names)) if names.iter().any(|name| name == word));
+    let lists = [
+        ("clients", &entry.clients, "any"),
+        ("functions", &entry.functions, "any"),
+        ("functions", &entry.functions, "none"),
+    ];
+    match lists.iter().find(|(_, choice, word)| has(choice, word)) {
+        Some((key, _, word)) => Err(format!("`{key}`: write \"{word}\" without brackets")),
+        None => Ok(()),
+    }
 }
 
 /// Keys that mean nothing for the rule's kinds or outcome.
@@ -223,6 +238,13 @@ fn list<T>(key: &str, choice: Option<Choice<T>>, is_required: bool) -> Result<Op
     }
 }
 
+fn addresses(written: Choice<WrittenAddress>) -> Choice<Address> {
+    match written {
+        Choice::Word(word) => Choice::Word(word),
+        Choice::List(list) => Choice::List(list.into_iter().map(|written| written.0).collect()),
+    }
+}
+
 fn recipients(choice: Option<Choice<Address>>, is_required: bool) -> Result<Recipients, String> {
     match choice {
         Some(Choice::Word(word)) if word == "creation" => Ok(Recipients::Creation),
@@ -245,7 +267,9 @@ fn named_function(name: String, interfaces: &Interfaces) -> Result<NamedFunction
     }
     let selectors: Vec<Selector> = interfaces.selectors(&name).collect();
     match selectors.is_empty() {
-        true => Err(format!("`functions`: no interface has \"{name}\"; write INTERFACE.FUNCTION, or a selector")),
+        true => Err(format!(
+            "`functions`: no interface has \"{name}\"; write INTERFACE.FUNCTION, such as erc20.transfer, or a selector, such as 0xa9059cbb"
+        )),
         false => Ok(NamedFunction::Known { name, selectors }),
     }
 }

@@ -78,7 +78,7 @@ impl ApproverSocket {
                     WalletAnswer::Done | WalletAnswer::Mnemonic(_) => Ok(json!(true)),
                 }
             }
-            _ => Err(methods::unknown_method(method)),
+            _ => Err(methods::unknown_to_approvers(method)),
         }
     }
 }
@@ -134,6 +134,6 @@ impl RpcService for ApproverSocket {
         _params: Option<&str>,
         _caller: &Caller,
     ) -> Result<Self::Notifications, Failure> {
-        Err(methods::unknown_method(&format!("{namespace}_subscribe")))
+        Err(methods::unknown_to_approvers(&format!("{namespace}_subscribe")))
     }
 }

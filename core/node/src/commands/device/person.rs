@@ -47,7 +47,9 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     match prompt {
         Prompt::Pin(_) => {
             log_output::say(KEYPAD.trim_end());
-            Passwords::Terminal.next("PIN: ").map(|text| Answer::Pin(secret(text)))
+            Passwords::Terminal { otherwise: "run this command in one" }
+                .next("PIN: ")
+                .map(|text| Answer::Pin(secret(text)))
         }
         Prompt::Passphrase { can_be_typed_on_device } => {
             let words = if can_be_typed_on_device {
@@ -55,7 +57,10 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
             } else {
                 "Passphrase (empty: the standard wallet): "
             };
-            let mut source = passphrase.map_or(Ok(Passwords::Terminal), |path| Passwords::from_file(&path))?;
+            let mut source = match passphrase {
+                Some(path) => Passwords::from_file("--passphrase", &path)?,
+                None => Passwords::Terminal { otherwise: "give --passphrase FILE" },
+            };
             let text = secret(source.next(words)?);
             let is_on_device = can_be_typed_on_device && text.as_str() == "-";
             Ok(if is_on_device { Answer::OnDevice } else { Answer::Passphrase(text) })

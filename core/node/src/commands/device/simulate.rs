@@ -87,6 +87,11 @@ fn settings(matches: &ArgMatches) -> Result<SimulatorSettings, Stop> {
     }
     settings.label = text("label").map(str::to_owned);
     settings.pin = text("pin").map(|pin| Zeroizing::new(pin.to_owned()));
+    if settings.pin.is_some() && !model.has_keypad() {
+        return Err(Stop::Usage(format!(
+            "--pin is for the models one and one-later: on {model} a person types the PIN on the device itself"
+        )));
+    }
     settings.has_passphrase_protection = matches.get_flag("passphrase");
     settings.passphrase_source = match text("passphrase-source") {
         Some("device") => PassphraseSource::Device,
@@ -112,6 +117,7 @@ pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let address = sockets.address().map_err(Stop::failure)?;
     let model = settings.model;
     let simulator = Arc::new(Simulator::start(settings));
+    let mut screens = simulator.screens();
     if let Some(plan) = matches.get_one::<FaultPlan>("fault") {
         simulator.plan_fault(*plan);
     }
@@ -119,7 +125,21 @@ pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     tokio::select! {
         served = udp::serve(simulator.clone(), sockets) => served.map_err(Stop::failure),
         () = plug_in_again(&simulator) => Ok(()),
+        stopped = show(&mut screens) => stopped,
         _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+/// Prints what a person would see on the device and has to type elsewhere.
+async fn show(screens: &mut tokio::sync::watch::Receiver<Option<String>>) -> Result<(), Stop> {
+    loop {
+        let shown = screens.borrow_and_update().clone();
+        if let Some(text) = shown {
+            print(text.as_bytes())?;
+        }
+        if screens.changed().await.is_err() {
+            return Ok(());
+        }
     }
 }
 

@@ -8,6 +8,13 @@ use tenon_typed_data::Hashes;
 /// Reads typed data.
 pub(crate) fn read(text: &str) -> Result<TypedData, String> {
     let data = tenon_typed_data::read(Value::String(text.to_owned())).map_err(|error| error.to_string())?;
+    for member in ["types", "primaryType", "domain", "message"] {
+        if data.get(member).is_none() {
+            return Err(format!(
+                "typed data has `types`, `primaryType`, `domain` and `message`: `{member}` is missing"
+            ));
+        }
+    }
     let text = data.to_string();
     let Hashes { domain, message } = tenon_typed_data::hash(data).map_err(|error| error.to_string())?;
     read_typed_data(&text, domain, message).map_err(|error| error.to_string())
@@ -48,7 +55,9 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong() {
-        for (text, expected) in [("{", "EOF"), (&MAIL.replace("uint256", "uint7"), "uint7")] {
+        for (text, expected) in
+            [("{", "EOF"), (&MAIL.replace("uint256", "uint7"), "uint7"), ("{\"nonce\": 1}", "`types` is missing")]
+        {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }

@@ -13,13 +13,13 @@ use crate::exit::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon signer audit verify ./signer
-  tenon signer audit show ./signer --request 17
-  tenon signer audit export ./signer > audit.jsonl";
+  tenon signer audit verify ./signer/log
+  tenon signer audit show ./signer/log --request 17
+  tenon signer audit export ./signer/log > audit.jsonl";
 
 pub(super) fn definition() -> Command {
     let folder = Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf));
-    let folder = folder.help("The folder of the log");
+    let folder = folder.help("The folder of the log, as `log` in the settings names it");
     let key = Arg::new("key").long("key").value_name("PUBLIC_KEY").value_parser(public_key);
     let key = key.help("The log's public key (33 bytes, hexadecimal), where audit.key is not in the folder");
     let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(value_parser!(u64));
@@ -79,9 +79,9 @@ fn stop(error: AuditError) -> Stop {
 fn check(matches: &ArgMatches) -> Result<(), Stop> {
     let report = verify(folder(matches), key(matches), |_| {}).map_err(stop)?;
     let mut text = format!(
-        "{} entries in {} files, unchanged; the last has the hash {}\n",
-        report.entries,
-        report.files,
+        "{} in {}, unchanged; the last has the hash {}\n",
+        counted(report.entries, "entry", "entries"),
+        counted(report.files as u64, "file", "files"),
         hex::encode_prefixed(report.last_hash)
     );
     if let Some(key) = &report.key {
@@ -93,6 +93,10 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
         );
     }
     print(text.as_bytes())
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 fn show(matches: &ArgMatches) -> Result<(), Stop> {

@@ -1,7 +1,7 @@
 //! `tenon signer new`: a folder to begin with.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,12 @@ pub(super) fn definition() -> Command {
 pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let folder = matches.get_one::<PathBuf>("folder").map_or(Path::new(""), PathBuf::as_path);
     let failed = |path: &Path, error: std::io::Error| Stop::Usage(format!("{}: {error}", path.display()));
-    fs::DirBuilder::new().mode(0o700).create(folder).map_err(|error| failed(folder, error))?;
+    fs::DirBuilder::new().mode(0o700).create(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Stop::Usage(format!("{} exists already; `tenon signer new` makes a folder of its own", folder.display()))
+        }
+        _ => failed(folder, error),
+    })?;
     let keystore = folder.join("keystore");
     fs::DirBuilder::new().mode(0o700).create(&keystore).map_err(|error| failed(&keystore, error))?;
     for (name, text) in [("signer.toml", SETTINGS), ("policy.toml", POLICY)] {

@@ -20,6 +20,7 @@ use crate::commands::device::{read_transaction, read_typed_data};
 use crate::commands::print;
 use crate::commands::signer::requests::{self, SOCKET_VARIABLE};
 use crate::exit::Stop;
+use crate::log_output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,6 +117,9 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     let written = beside.write_all(text.as_bytes()).and_then(|()| beside.as_file().sync_all());
     written.map_err(|error| Stop::failure(format!("{}: {error}", beside.path().display())))?;
     let policy = Policy::read(beside.path()).map_err(|error| wrong(path("policy"), &error.to_string()))?;
+    for (rule, client) in policy.unknown_clients(|name| settings.clients.contains_key(name)) {
+        log_output::say(&format!("rule \"{rule}\" names the client \"{client}\", which the settings do not have"));
+    }
     let mut client = requests::connect(path("socket"))?;
     beside
         .persist(&settings.policy)

@@ -1,6 +1,6 @@
 //! `tenon signer requests | show | approve | deny | login | reload`: what an approver does.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -63,7 +63,10 @@ pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
             print(text.as_bytes())
         }
         "approve" => approve(&mut client, number(), matches.get_one::<String>("hash").map(String::as_str)),
-        "deny" => client.call("approvals_deny", &json!([number()])).map(drop),
+        "deny" => {
+            client.call("approvals_deny", &json!([number()]))?;
+            print(b"refused\n")
+        }
         "login" => {
             let url = client.call("approvals_login", &json!([]))?;
             print(format!("{}\n", url.as_str().unwrap_or_default()).as_bytes())
@@ -76,8 +79,16 @@ pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
 }
 
 pub(super) fn connect(path: &Path) -> Result<SocketClient, Stop> {
-    SocketClient::connect(path).map_err(|_| {
-        Stop::Failure(format!("{}: no signing service listens there, or the file is not yours", path.display()))
+    SocketClient::open(path).map_err(|error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => {
+                "there is no such socket; `tenon signer run` makes it where the settings say".to_owned()
+            }
+            ErrorKind::ConnectionRefused => "no signing service listens there; start `tenon signer run`".to_owned(),
+            ErrorKind::PermissionDenied => "the socket is another user's".to_owned(),
+            _ => error.to_string(),
+        };
+        Stop::Failure(format!("{}: {reason}", path.display()))
     })
 }
 
@@ -106,6 +117,9 @@ fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
             seconds_left(waiting),
         ),
     };
+    if all.is_empty() && !is_json {
+        return print(b"no request waits\n");
+    }
     print(all.iter().map(line).collect::<String>().as_bytes())
 }
 

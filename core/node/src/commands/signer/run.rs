@@ -81,6 +81,9 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let opened = Service::open(&settings, keys.directory.clone(), program);
     let (service, opened) = opened.map_err(|error| stop(&settings, error))?;
     tracing::info!(entries = opened.report.entries, policy = %service.policy().hash(), "the log is whole");
+    for (rule, client) in service.policy().unknown_clients(|name| settings.clients.contains_key(name)) {
+        tracing::warn!(rule, client, "the settings have no such client: the rule never matches its requests");
+    }
     if service.policy().is_empty() {
         tracing::warn!("the policy has no rule: every request is denied");
     }
@@ -152,9 +155,9 @@ async fn unlock(settings: &Settings, directory: &WalletDirectory) -> Result<(), 
     let mut passwords = match &settings.passwords {
         Some(path) => {
             check_private(path)?;
-            Passwords::from_file(path)?
+            Passwords::from_file("passwords", path)?
         }
-        None => Passwords::Terminal,
+        None => Passwords::Terminal { otherwise: "name a file with `passwords` in the settings" },
     };
     for account in &settings.unlock {
         let password = passwords.next(&format!("Password of {account}: "))?;

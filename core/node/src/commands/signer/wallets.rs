@@ -53,6 +53,9 @@ fn list(wallets: &Value) -> Result<(), Stop> {
             text += &format!("  {account}\n");
         }
     }
+    if text.is_empty() {
+        text += "no wallets: `keystore`, `devices` and `udp` in the service's settings say where they are\n";
+    }
     print(text.as_bytes())
 }
 
@@ -71,7 +74,7 @@ fn open(socket: &Path, url: &str) -> Result<(), Stop> {
         if question.starts_with("PIN") {
             log_output::say(KEYPAD.trim_end());
         }
-        secret = Passwords::Terminal.next(question)?;
+        secret = Passwords::Terminal { otherwise: "run this command in one" }.next(question)?;
     }
     Err(Stop::Failure("the device asks again and again".to_owned()))
 }

@@ -112,9 +112,30 @@ pub(crate) fn only_reads(method: &str) -> bool {
     matches!(method, "eth_accounts" | "account_list" | "account_version" | "rpc_discover")
 }
 
-/// The failure for a method that is not there.
+/// The failure for a method that clients don't have.
 pub(crate) fn unknown_method(method: &str) -> Failure {
-    let mut failure = Failure::server(format!("the method {method} does not exist/is not available"));
+    match method.split_once('_') {
+        Some(("approvals" | "policy" | "wallets", _)) => {
+            no_method(method, "is for approvers, who have sockets of their own")
+        }
+        _ => no_method(method, UNKNOWN),
+    }
+}
+
+/// The failure for a method that approvers don't have.
+pub(crate) fn unknown_to_approvers(method: &str) -> Failure {
+    match method.split_once('_') {
+        Some(("eth" | "account" | "consensus", _)) => {
+            no_method(method, "is for clients, which have sockets of their own")
+        }
+        _ => no_method(method, UNKNOWN),
+    }
+}
+
+const UNKNOWN: &str = "does not exist/is not available";
+
+fn no_method(method: &str, words: &str) -> Failure {
+    let mut failure = Failure::server(format!("the method {method} {words}"));
     failure.code = FailureCode::METHOD_NOT_FOUND;
     failure
 }
