@@ -1,11 +1,12 @@
-//! Whom devices of the node ask: nobody is at hand, so that events say what is needed, and a later call brings it.
+//! The [`Person`] for devices of a node. Nobody can be asked directly, so it publishes an event for each prompt, and a
+//! later call brings the answer.
 
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{WalletPrompt, WalletPrompted};
 use tenon_bus::Bus;
 use tenon_device_session::{Answer, Person, Prompt};
 
-/// Publishes what a wallet asks ([`WalletPrompted`]).
+/// Publishes the prompts of a wallet ([`WalletPrompted`]).
 pub(crate) struct EventPerson {
     bus: Bus,
     url: String,
