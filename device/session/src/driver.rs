@@ -138,7 +138,7 @@ impl Driver {
         operation: O,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<O::Output, DeviceError> {
-        self.come_into_step().await?;
+        self.ensure_in_step().await?;
         let within = self.timeouts.answer;
         let outcome = timeout(within, self.run(operation, &mut crate::NoPerson, cancel)).await;
         match outcome {
@@ -149,7 +149,7 @@ impl Driver {
 
     /// Resynchronises unless host and device are in step. Unread data, such as a duplicate response, counts as out of
     /// step, because it would be taken for the next response.
-    async fn come_into_step(&mut self) -> Result<(), DeviceError> {
+    async fn ensure_in_step(&mut self) -> Result<(), DeviceError> {
         if !self.is_in_step || timeout(STALE, self.link.receive()).await.is_ok() {
             self.resynchronise().await?;
         }
@@ -163,7 +163,7 @@ impl Driver {
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<Outcome<O>, DeviceError> {
-        self.come_into_step().await?;
+        self.ensure_in_step().await?;
         let can_type_on_device = self.info.as_ref().is_some_and(|info| info.has_passphrase_entry);
         let mut exchange = Exchange::new(operation, can_type_on_device);
         let request = exchange.begin();
@@ -246,23 +246,23 @@ impl Driver {
         self.is_in_step = false;
         self.state = None;
         let within = self.timeouts.resynchronise;
-        timeout(within, self.resynchronise_at_length()).await.map_err(|_| DeviceError::AnswerTimeout)??;
+        timeout(within, self.resynchronise_without_limit()).await.map_err(|_| DeviceError::AnswerTimeout)??;
         self.is_in_step = true;
         Ok(())
     }
 
-    async fn resynchronise_at_length(&mut self) -> Result<(), DeviceError> {
+    async fn resynchronise_without_limit(&mut self) -> Result<(), DeviceError> {
         self.reader.reset();
         self.complete_own_message().await?;
         self.discard().await?;
-        self.insist(&Outgoing::new(&Cancel {}), |message| message.id == Failure::ID).await?;
+        self.repeat_until(&Outgoing::new(&Cancel {}), |message| message.id == Failure::ID).await?;
         let text: String = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
         let mut ping = Ping { text: Some(text.clone()), ..Ping::default() };
         let is_echo = |message: &Message| {
             tenon_proto::decode::<Success>(message.id, &message.body)
                 .is_ok_and(|success| success.message() == text.as_bytes())
         };
-        self.insist(&ping.request(), is_echo).await?;
+        self.repeat_until(&ping.request(), is_echo).await?;
         let mut initialize = Initialize { state: None };
         self.send(&initialize.request()).await?;
         let message = self.drain(|message| initialize.expected().contains(&message.id)).await?;
@@ -278,7 +278,11 @@ impl Driver {
 
     /// Repeats a message until the wanted response arrives. A device that was computing responds late, and a Model T
     /// takes a `Cancel` as consent when it requests a session state (`docs/spec/device.md 6.5`).
-    async fn insist(&mut self, message: &Outgoing, is_wanted: impl Fn(&Message) -> bool) -> Result<(), DeviceError> {
+    async fn repeat_until(
+        &mut self,
+        message: &Outgoing,
+        is_wanted: impl Fn(&Message) -> bool,
+    ) -> Result<(), DeviceError> {
         loop {
             self.send(message).await?;
             if let Ok(answer) = timeout(REPEAT, self.drain(&is_wanted)).await {

@@ -28,10 +28,10 @@ const ACTORS: [&str; 8] =
 const WAITING_REQUESTS: usize = 64;
 
 /// Interval at which the hub lists devices.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LIST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Time limit for a device's response to a heartbeat.
-const BEAT_LIMIT: Duration = Duration::from_secs(5);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for the actor of a departed device to end. Its link has already failed by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -112,7 +112,7 @@ impl Hub {
 
     /// Lists devices twice a second, and sends a heartbeat to open, idle wallets. Never returns.
     pub async fn follow(&self) {
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = interval(LIST_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Heartbeats run concurrently, so that a slow device delays neither the listing nor other devices.
         let (mut asking, mut asked) = (FuturesUnordered::new(), BTreeSet::new());
@@ -122,7 +122,7 @@ impl Hub {
                     self.look().await;
                     for (url, handle) in self.wallets() {
                         if handle.is_open() && !handle.is_busy() && asked.insert(url.clone()) {
-                            asking.push(beat(url, handle));
+                            asking.push(send_heartbeat(url, handle));
                         }
                     }
                 }
@@ -239,9 +239,9 @@ impl Hub {
 
 /// Sends a heartbeat to a wallet and returns its URL. The result is in the wallet's status. Dropping the future cancels
 /// the heartbeat.
-fn beat(url: String, handle: WalletHandle) -> BoxFuture<'static, String> {
+fn send_heartbeat(url: String, handle: WalletHandle) -> BoxFuture<'static, String> {
     Box::pin(async move {
-        let _ = timeout(BEAT_LIMIT, handle.heartbeat(Instant::now() + LOOK_EVERY)).await;
+        let _ = timeout(HEARTBEAT_TIMEOUT, handle.heartbeat(Instant::now() + LIST_INTERVAL)).await;
         url
     })
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 /// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 enum Flow {
@@ -102,7 +102,7 @@ async fn confirm_up_to(
 async fn confirmed(shared: &Shared, flow: Flow) {
     let (buttons, mut shown) = watch::channel(0);
     let mut running = begin(shared, flow, Counts { buttons, panics_at: None });
-    let is_left = timeout(PATIENCE, confirm_up_to(shared, u32::MAX, &mut shown, &mut running)).await;
+    let is_left = timeout(STEP_TIMEOUT, confirm_up_to(shared, u32::MAX, &mut shown, &mut running)).await;
     assert_eq!(is_left, Ok(false), "{flow:?}");
 }
 
@@ -119,7 +119,7 @@ async fn a_caller_may_leave_at_any_button() {
                 let before = shared.simulator.observed().signatures;
                 let (buttons, mut shown) = watch::channel(0);
                 let mut running = begin(&shared, flow, Counts { buttons, panics_at: None });
-                let is_there = timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await;
+                let is_there = timeout(STEP_TIMEOUT, confirm_up_to(&shared, number, &mut shown, &mut running)).await;
                 if !is_there.expect("the flow hangs") {
                     assert!(number > 1, "{model}, {flow:?}: it shows nothing");
                     break;
@@ -150,7 +150,7 @@ async fn panics_at_each_button(model: Model, flow: Flow) {
         let (buttons, mut shown) = watch::channel(0);
         let panics = Counts { buttons, panics_at: Some(number) };
         let mut running = begin(&shared, flow, panics);
-        if !timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap() {
+        if !timeout(STEP_TIMEOUT, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap() {
             assert!(number > 1, "{model}, {flow:?}: it shows nothing");
             return;
         }
@@ -168,7 +168,7 @@ async fn panics_at_each_button(model: Model, flow: Flow) {
 async fn closes(shared: &Shared) {
     let mut status = shared.handle.watch_status();
     let closed = status.wait_for(|status| status.state == OpenState::Closed);
-    timeout(PATIENCE, closed).await.expect("it stays open").unwrap();
+    timeout(STEP_TIMEOUT, closed).await.expect("it stays open").unwrap();
 }
 
 /// How an opening is interrupted at a prompt.
@@ -235,7 +235,7 @@ async fn an_opening_may_be_interrupted_at_any_prompt() {
                     let reached = async { asked.wait_for(|count| *count >= number).await.map(drop) };
                     tokio::select! {
                         opened = opening => panic!("{model}, prompt {number}: {opened:?}"),
-                        reached = timeout(PATIENCE, reached) => reached.expect("no prompt").unwrap(),
+                        reached = timeout(STEP_TIMEOUT, reached) => reached.expect("no prompt").unwrap(),
                     }
                 }
             }

@@ -30,7 +30,7 @@ const PATH_PREFIX: &str = "udp:";
 const PONG_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Silence on a link after which a [`PING`] checks whether the simulator is still running.
-const PING_EVERY: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time without a response to such pings after which the link counts as lost. A simulator is also silent while it
 /// derives a seed.
@@ -280,7 +280,7 @@ impl Link for UdpLink {
             let socket = &self.line.socket;
             let mut unanswered = None;
             loop {
-                let Ok(received) = timeout(PING_EVERY, receive(socket)).await else {
+                let Ok(received) = timeout(PING_INTERVAL, receive(socket)).await else {
                     if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
                         return Err(LinkError::lost("nothing answers any more"));
                     }

@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use crate::running::{Running, warn_of_second};
 
 /// Minimum interval between searches of one wallet.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of discovered accounts; further ones are derived on request.
 const MAX_FOUND: u32 = 1000;
 
 /// Time for which a search waits for a busy device before it gives up until the next one.
-const TURN_LIMIT: Duration = Duration::from_secs(2);
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The searches, by URL of the wallet.
 #[derive(Clone, Default)]
@@ -50,7 +50,7 @@ impl Discoveries {
     pub(crate) fn turn(&self, url: &str) -> Option<Turn> {
         let mut searches = self.lock();
         let search = searches.entry(url.to_owned()).or_default();
-        if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_EVERY) {
+        if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_INTERVAL) {
             return None;
         }
         search.is_running = true;
@@ -80,7 +80,7 @@ impl Turn {
             let address = match self.search.candidate {
                 Some(address) => address,
                 None => {
-                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_LIMIT);
+                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_TIMEOUT);
                     let address = handle.derive(path, true, false, Box::new(NoPerson), deadline).await?;
                     warn_of_second(&running.hub, url, address);
                     address

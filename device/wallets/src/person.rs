@@ -17,14 +17,14 @@ impl EventPerson {
         Box::new(Self { bus: bus.clone(), url: url.to_owned() })
     }
 
-    fn tell(&self, prompt: WalletPrompt) {
+    fn publish_prompt(&self, prompt: WalletPrompt) {
         self.bus.publish(WalletPrompted { url: self.url.clone(), prompt });
     }
 }
 
 impl Person for EventPerson {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        self.tell(match prompt {
+        self.publish_prompt(match prompt {
             Prompt::Pin(_) => WalletPrompt::Pin,
             Prompt::Passphrase { .. } => WalletPrompt::Passphrase,
         });
@@ -32,6 +32,6 @@ impl Person for EventPerson {
     }
 
     fn button(&mut self) {
-        self.tell(WalletPrompt::Button);
+        self.publish_prompt(WalletPrompt::Button);
     }
 }

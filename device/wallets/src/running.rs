@@ -95,7 +95,7 @@ impl Running {
         let running = Arc::clone(self);
         self.runtime.spawn(async move {
             let caller = running.caller(&CallContext::new());
-            let telling = running.tell_states(&url, handle.clone());
+            let telling = running.publish_states(&url, handle.clone());
             // Like the reference, opens each device on arrival, so that an unprotected one needs no call (10.3).
             let person = EventPerson::boxed(&running.bus, &url);
             let opening = caller.wait(handle.open(None, person, caller.deadline));
@@ -104,7 +104,7 @@ impl Running {
     }
 
     /// Publishes when a wallet opens and closes, and discovers its accounts, until the wallet is gone.
-    async fn tell_states(self: &Arc<Self>, url: &str, handle: WalletHandle) {
+    async fn publish_states(self: &Arc<Self>, url: &str, handle: WalletHandle) {
         let caller = self.caller(&CallContext::new());
         let mut status = handle.watch_status();
         let mut was_open = false;

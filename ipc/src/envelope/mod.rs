@@ -231,7 +231,8 @@ impl<S: RpcService> Dispatcher<S> {
         self.caller_within(exposure, context.from_origin(origin))
     }
 
-    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every message.
+    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every
+    /// message.
     pub(crate) fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
         Caller::new(
             exposure,

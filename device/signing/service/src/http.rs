@@ -33,8 +33,8 @@ use crate::{
     methods, tls,
 };
 
-/// Time limit for a request's head, and for its body.
-const READ_TIME: Duration = Duration::from_secs(10);
+/// Time limit for each of the TLS handshake, a request's head and its body.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Shortest token, bytes.
 const MIN_TOKEN: usize = 32;
 /// Longest token, bytes.
@@ -164,7 +164,7 @@ impl HttpFrontEnd {
 /// Completes the TLS handshake, then serves the connection.
 async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<Place>) {
     // An error means that the client has no valid certificate or did not send TLS.
-    let Ok(Ok(stream)) = tokio::time::timeout(READ_TIME, tls.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(READ_TIMEOUT, tls.accept(stream)).await else { return };
     let proved = stream.get_ref().1.peer_certificates().and_then(|certificates| certificates.first());
     let client = proved.and_then(|proved| state.clients.by_certificate.get(&sha256(proved)).cloned());
     serve(state, stream, client, place).await;
@@ -183,7 +183,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(READ_TIME)
+        .header_read_timeout(READ_TIMEOUT)
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), answering);
     // An error means that the client left or did not send HTTP.
@@ -261,7 +261,7 @@ fn token_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
 /// Reads the body of a request. The error is the response if the body is too long or too slow.
 async fn body_of(request: Request<Incoming>) -> Result<bytes::Bytes, Answer> {
     let reading = Limited::new(request.into_body(), MAX_MESSAGE).collect();
-    match tokio::time::timeout(READ_TIME, reading).await {
+    match tokio::time::timeout(READ_TIMEOUT, reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             Err(text(StatusCode::PAYLOAD_TOO_LARGE, &format!("at most {MAX_MESSAGE} bytes")))

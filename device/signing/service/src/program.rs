@@ -23,7 +23,7 @@ const REFUSES: i32 = 1;
 /// Maximum length of a line between the processes, bytes.
 const MAX_LINE: usize = 8 << 20;
 /// Interval at which the helper checks whether the program has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A task for the helper.
 #[derive(Serialize, Deserialize)]
@@ -197,6 +197,6 @@ fn run(command: &[String], seconds: u64, input: &str) -> io::Result<Option<i32>>
             child.wait()?;
             return Ok(None);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

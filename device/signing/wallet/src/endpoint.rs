@@ -15,7 +15,7 @@ use tokio::{
 /// Maximum length of a response, bytes.
 const MAX_ANSWER: usize = 4 << 20;
 /// Time limit for connecting.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a call to the service failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Endpoint {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let text = match &self.0 {
             Place::Socket(path) => {
-                let connecting = tokio::time::timeout(CONNECT_TIME, UnixStream::connect(path)).await;
+                let connecting = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
                 let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
                 self.over_socket(stream.map_err(|error| self.unreachable(error))?, &request).await?
             }
@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     async fn over_http(&self, address: SocketAddr, token: &str, request: &Value) -> Result<Vec<u8>, EndpointError> {
-        let connecting = tokio::time::timeout(CONNECT_TIME, TcpStream::connect(address)).await;
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
         let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
         let stream = TokioIo::new(stream.map_err(|error| self.unreachable(error))?);
         let handshake = hyper::client::conn::http1::handshake(stream).await;

@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use crate::{Endpoint, EndpointError};
 
 /// Interval at which the list of accounts is refreshed.
-const ASK_EVERY: Duration = Duration::from_secs(5);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// Time limit for a refresh.
-const LIST_TIME: Duration = Duration::from_secs(5);
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of accounts that are listed.
 const MAX_ACCOUNTS: usize = 10_000;
 /// Time limit for a signature if the caller has no deadline.
-const SIGN_TIME: Duration = Duration::from_secs(900);
+const SIGN_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The last known state of the service.
 #[derive(Debug, Default)]
@@ -51,13 +51,13 @@ impl ServiceWallet {
     pub async fn follow(self) {
         loop {
             self.look().await;
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(REFRESH_INTERVAL).await;
         }
     }
 
     /// Refreshes the accounts once.
     pub async fn look(&self) {
-        let asked = tokio::time::timeout(LIST_TIME, self.ask()).await;
+        let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.ask()).await;
         let before = self.known.load_full();
         let now = match asked {
             Ok(Ok(now)) => now,
@@ -131,7 +131,7 @@ impl WalletBackend for ServiceWallet {
         address: Address,
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIME, Instant::from_std);
+        let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIMEOUT, Instant::from_std);
         let signer = ServiceSigner { endpoint: self.endpoint.clone(), account: address, until };
         std::future::ready(Ok(Box::new(signer) as Box<dyn Signer>)).boxed()
     }

@@ -27,7 +27,7 @@ pub(crate) const THIRD: &str = "0x574BbB36871bA6b78E27f4B4dCFb76eA0091880B";
 /// Account 0 behind the passphrase `trezor`.
 pub(crate) const HIDDEN: &str = "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9";
 /// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn address(text: &str) -> Address {
     text.parse().unwrap()
@@ -80,7 +80,7 @@ impl Node {
             sent,
             used,
             transport: Arc::new(UdpTransport::new([address]).unwrap()),
-            timeouts: Timeouts { quiet: quick, prompt: PATIENCE, ..Timeouts::default() },
+            timeouts: Timeouts { quiet: quick, prompt: STEP_TIMEOUT, ..Timeouts::default() },
             supervisor: Arc::new(Supervisor::new().unwrap()),
         }
     }
@@ -117,7 +117,7 @@ impl Node {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the wallet does not change");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet does not change");
     }
 
     /// Waits until the device shows a prompt.
@@ -130,7 +130,7 @@ impl Node {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the device does not ask");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the device does not ask");
     }
 
     /// Waits until the wallet's status ends with `end`.
@@ -145,11 +145,11 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the wallet never says so");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet never says so");
     }
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
-        let context = CallContext::with_timeout(PATIENCE);
+        let context = CallContext::with_timeout(STEP_TIMEOUT);
         self.bus.call(request, &context).await.map_err(|failure: Failure| failure.message)
     }
 

@@ -24,7 +24,7 @@ use crate::{
 use sessions::{LoggedIn, Session, Sessions};
 
 /// Time limit for a request's head, and for its body.
-const READ_TIME: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a form, bytes.
 const MAX_FORM: usize = 4 << 10;
 /// Client name under which the connections of all approvers are counted together, because a browser may reuse one for
@@ -88,7 +88,7 @@ impl Page {
                     async move { Ok::<_, Infallible>(page.answer(request, &place).await) }
                 });
                 let mut server = http1::Builder::new();
-                server.timer(TokioTimer::new()).header_read_timeout(READ_TIME).max_buf_size(16 << 10);
+                server.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(16 << 10);
                 // An error means that the browser left or did not send HTTP.
                 let _ = server.serve_connection(TokioIo::new(stream), answering).await;
             });
@@ -159,7 +159,7 @@ impl Page {
             return message(StatusCode::FORBIDDEN, "Another page sent this form; nothing was done.");
         }
         let reading = Limited::new(request.into_body(), MAX_FORM).collect();
-        let Ok(Ok(body)) = tokio::time::timeout(READ_TIME, reading).await else {
+        let Ok(Ok(body)) = tokio::time::timeout(READ_TIMEOUT, reading).await else {
             return message(StatusCode::BAD_REQUEST, "The form did not arrive.");
         };
         let body = body.to_bytes();
