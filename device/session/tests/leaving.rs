@@ -168,7 +168,7 @@ async fn panics_at_each_button(model: Model, flow: Flow) {
 async fn closes(shared: &Shared) {
     let mut status = shared.handle.watch_status();
     let closed = status.wait_for(|status| status.state == OpenState::Closed);
-    timeout(STEP_TIMEOUT, closed).await.expect("it stays open").unwrap();
+    timeout(STEP_TIMEOUT, closed).await.expect("the wallet stays open").unwrap();
 }
 
 /// How an opening is interrupted at a prompt.

@@ -33,7 +33,7 @@ async fn confirm<T>(shared: &Shared, request: impl Future<Output = T>) -> T {
     };
     tokio::select! {
         result = request => result,
-        () = pressing => unreachable!("it presses for ever"),
+        () = pressing => unreachable!("pressing never ends"),
     }
 }
 
@@ -139,7 +139,7 @@ async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
         assert_eq!(failed, Err(DeviceError::SessionFailed), "{model}");
         let mut status = shared.handle.watch_status();
         let closed = status.wait_for(|status| status.state == OpenState::Closed);
-        timeout(Duration::from_secs(5), closed).await.expect("it stays open").unwrap();
+        timeout(Duration::from_secs(5), closed).await.expect("the wallet stays open").unwrap();
         // The device still shows the transaction of the exchange that panicked; opening cancels it.
         shared.reopen().await;
         let signing = sign(&shared, Box::new(NoPerson));

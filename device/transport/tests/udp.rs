@@ -205,7 +205,7 @@ async fn a_simulator_that_is_gone_is_noticed_while_its_response_is_pending() {
     let (received, ()) = tokio::join!(link.receive(), answers_once);
     assert_eq!(received.unwrap().as_bytes(), [9; 64]);
 
-    let lost = timeout(Duration::from_secs(60), link.receive()).await.expect("it is waited for").err();
+    let lost = timeout(Duration::from_secs(60), link.receive()).await.expect("the loss is not noticed").err();
 
     assert!(matches!(lost, Some(LinkError::Lost { .. })), "{lost:?}");
 }

@@ -76,7 +76,7 @@ async fn until(bus: &Bus, url: &str, wanted: Option<usize>) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(30), waiting).await.expect("the wallet never stands so");
+    timeout(Duration::from_secs(30), waiting).await.expect("the wallet never reaches this state");
 }
 
 async fn sign(bus: &Bus) -> Result<(), String> {

@@ -120,7 +120,7 @@ async fn used_accounts_are_found_up_to_the_first_unused_one() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), found).await.expect("they are not found");
+    tokio::time::timeout(std::time::Duration::from_secs(30), found).await.expect("the accounts are not found");
 
     let urls: Vec<_> = node.wallets().await.remove(0).accounts.into_iter().map(|account| account.url).collect();
     assert_eq!(urls, [0, 1, 2].map(|index| format!("{}/m/44'/60'/0'/0/{index}", node.url)));

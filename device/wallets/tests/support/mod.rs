@@ -145,7 +145,7 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet never says so");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet never has this status");
     }
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
@@ -215,7 +215,7 @@ impl Node {
         };
         tokio::select! {
             result = request => result,
-            () = pressing => unreachable!("it presses for ever"),
+            () = pressing => unreachable!("pressing never ends"),
         }
     }
 }
