@@ -4,7 +4,7 @@
 //! [`HidProbe`]), and the limits on what a device may send ([`Wire`]).
 //!
 //! What must always hold: the crate does no I/O, reads no clock and never waits; the transports and the session do.
-//! Memory for a message is never allocated before its bytes have arrived. Buffers that may contain a PIN or a
+//! Memory grows with the received bytes, never with the announced length. Buffers that may contain a PIN or a
 //! passphrase are wiped on drop, and neither `Debug` nor errors show a body. The crate knows no message by name.
 //!
 //! ```

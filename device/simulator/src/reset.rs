@@ -67,8 +67,8 @@ impl Device {
         Ok(())
     }
 
-    /// Asks the host for entropy. According to its source, Model One handles other requests in the meantime; here they
-    /// end the flow.
+    /// Asks the host for entropy. A real Model One would also handle other requests in the meantime; here they end the
+    /// flow.
     async fn ask_entropy(&mut self) -> Flow<EntropyAck> {
         self.send(&EntropyRequest {}).await;
         loop {

@@ -16,8 +16,8 @@ pub struct AmountError(String);
 /// Reads an amount such as `1.5 ether`, `20 gwei` or `21000` (wei). Returns wei.
 ///
 /// # Errors
-/// [`AmountError`] if the text is not a number, is negative, has an unknown unit, is finer than a wei or is above 2^256
-/// - 1.
+/// [`AmountError`] if the text is not a number, is negative, has an unknown unit, is finer than a wei or exceeds
+/// `U256::MAX`.
 pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
     let error = || AmountError(text.chars().take(80).collect());
     let (number, (unit, most_decimals)) = match text.trim().split_once(' ') {

@@ -322,7 +322,7 @@ async fn sign(state: &State, client: &str, account: Address, request: Request<In
     }
 }
 
-/// The known public keys: those of unlocked key files. Devices reveal public keys only per account.
+/// The known public keys: those of unlocked key files. Devices are not asked for theirs, so they are missing.
 async fn public_keys(service: &Service) -> Vec<String> {
     let mut keys = Vec::new();
     for account in service.accounts() {
