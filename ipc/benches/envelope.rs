@@ -1,5 +1,5 @@
-//! What does one envelope cost: from the bytes of a request to the bytes of its answer, the method being a
-//! constant. Transport excluded; `examples/constant_server.rs` is for that.
+//! What does one envelope cost, from the bytes of a request to the bytes of its answer, with a constant method?
+//! Excludes the transport, which `examples/constant_server.rs` measures.
 
 mod constant;
 
@@ -10,7 +10,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::FutureExt as _;
 use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits};
 
-/// What a general parser alone needs for the same request, to compare with.
+/// The members that a general parser reads from the same request, for comparison.
 #[derive(serde::Deserialize)]
 struct General<'a> {
     #[serde(borrow)]

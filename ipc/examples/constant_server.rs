@@ -1,5 +1,5 @@
-//! What do the front-ends cost? A constant stands behind them here; `tenon-bench limit` is hyper with a constant answer
-//! and nothing else, to compare with. Prints its addresses and serves until it is killed:
+//! What do the front-ends cost? Serves a constant answer over them. Compare with `tenon-bench limit`, which is only
+//! hyper with a constant answer. Prints its addresses and serves until it is killed:
 //!
 //! ```text
 //! tenon-bench load --http ADDRESS --body '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}'

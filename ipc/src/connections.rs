@@ -34,7 +34,7 @@ pub(crate) const FEW_CONNECTIONS: usize = 16;
 pub(crate) trait Activity: Send + Sync {
     /// A number that changes with every activity on the connection.
     fn turns(&self) -> u32;
-    /// Whether closing it costs its client nothing: between two HTTP requests, which clients repeat on another
+    /// Whether closing it costs its client nothing: it is between two HTTP requests, which clients repeat on another
     /// connection.
     fn is_disposable(&self) -> bool;
 }
@@ -94,7 +94,7 @@ struct Open {
 /// Result of [`Connections::admit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// There was a free place.
+    /// There is a free place.
     Free,
     /// There is a place now: a connection of this address was closed.
     GaveWay(ClientId),
@@ -112,7 +112,7 @@ impl Connections {
         self.open.len()
     }
 
-    /// Waits for the end of a connection; none if there are no connections.
+    /// Waits for the end of a connection; `None` if there are no connections.
     pub(crate) async fn ended(&mut self) -> Option<()> {
         let ended = self.tasks.join_next_with_id().await?;
         self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));

@@ -18,7 +18,7 @@ use crate::{
     websocket::OriginRules,
 };
 
-/// Maximum token lifetime with a timer. A later expiry is ignored: no connection lasts so long.
+/// Maximum token lifetime with a timer. A later expiry is ignored, because no connection lasts that long.
 const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Exposure of a TCP port, computed from the settings by the crate that opens the port. By default it exposes nothing.
@@ -26,7 +26,7 @@ const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct PortExposure {
     /// Without a token.
     pub open: Exposure,
-    /// With one.
+    /// With a token.
     pub with_token: Exposure,
 }
 
@@ -87,7 +87,7 @@ impl Gatekeeper {
     }
 }
 
-/// The instant of a Unix time. None if it is too far in the future to matter.
+/// The instant of a Unix time; `None` if it is too far in the future to matter.
 fn instant_of(seconds: u64) -> Option<Instant> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_secs(seconds).saturating_sub(now);

@@ -18,7 +18,7 @@ use crate::{
 /// An event of the WebSocket decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketEvent {
-    /// The event, in words.
+    /// The event as text.
     pub what: String,
     /// Bytes of the message or control frame.
     pub length: usize,
@@ -49,7 +49,7 @@ pub fn websocket(bytes: &[u8], piece: usize, most: usize) -> Vec<WebSocketEvent>
     events
 }
 
-/// Scans a JSON-RPC message that arrives `piece` bytes at a time; returns the result in words.
+/// Scans a JSON-RPC message that arrives `piece` bytes at a time; returns the result as text.
 pub fn scan(bytes: &[u8], piece: usize) -> String {
     let mut scanner = Scanner::new(50);
     let mut arrived = 0;
@@ -93,7 +93,7 @@ pub struct Judgement {
     pub readers: Option<String>,
     /// The headers of the answer to a preflight.
     pub preflight: Vec<(String, String)>,
-    /// `Sec-WebSocket-Accept` of the answer, or the refusal's status; none if no WebSocket was requested.
+    /// `Sec-WebSocket-Accept` of the answer, or the refusal's status; `None` if no WebSocket was requested.
     pub upgrade: Option<Result<String, u16>>,
 }
 

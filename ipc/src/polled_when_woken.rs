@@ -12,9 +12,9 @@ use std::{
 
 /// A future that is polled only after it has woken its task.
 ///
-/// The task of a connection waits for the end of its front-end beside its bytes. The end comes once, the bytes wake the
-/// task for every message, and each poll of the end's token would take two locks: 1.4 % of a small request on the
-/// socket.
+/// The task of a connection waits for the end of its front-end as well as for bytes. The end occurs once, the bytes
+/// wake the task for every message, and each poll of the end's token would take two locks: 1.4 % of a small request on
+/// the socket.
 pub(crate) struct PolledWhenWoken<F> {
     future: F,
     wake_flag: Arc<WakeFlag>,
@@ -32,7 +32,7 @@ struct WakeFlag {
 }
 
 impl<F: Future + Unpin> PolledWhenWoken<F> {
-    /// Creates it. The first poll polls `future`.
+    /// Wraps `future`, which the first poll polls.
     pub(crate) fn new(future: F) -> Self {
         let wake_flag = Arc::new(WakeFlag { is_woken: AtomicBool::new(true), task: Mutex::default() });
         Self { future, waker: Waker::from(Arc::clone(&wake_flag)), wake_flag, task: None }
@@ -45,14 +45,14 @@ impl<F: Future + Unpin> Future for PolledWhenWoken<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let is_known = self.task.as_ref().is_some_and(|task| task.will_wake(context.waker()));
         if !is_known {
-            // Before the flag is checked: a wake in between wakes this task.
+            // Before the flag is checked, so that a wake in between wakes this task.
             *self.wake_flag.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
             self.task = Some(context.waker().clone());
         }
         if !self.wake_flag.is_woken.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // Before the future is polled, because it may wake again meanwhile.
+        // Before the future is polled, because it may wake again during the poll.
         self.wake_flag.is_woken.store(false, Ordering::Release);
         let Self { future, waker, wake_flag, .. } = &mut *self;
         let output = ready!(Pin::new(future).poll(&mut Context::from_waker(waker)));
@@ -150,7 +150,7 @@ mod tests {
                     stopped.poll_unpin(context)
                 })
                 .await;
-                // And while asleep.
+                // The end also occurs while the task sleeps.
                 PolledWhenWoken::new(Box::pin(stopping.cancelled())).await;
             });
             tokio::task::yield_now().await;

@@ -13,7 +13,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of addresses that are counted separately. Refusals of further ones are counted together.
 const MAX_ADDRESSES: usize = 256;
 
-/// Refusals that are not logged yet, by address; those without address are of all addresses beyond the maximum.
+/// Refusals that are not logged yet, by address. `None` stands for all addresses beyond the maximum.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     counts: HashMap<Option<ClientId>, Count>,
@@ -30,7 +30,7 @@ struct Count {
 /// A log line's content for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// None for all that were not counted separately.
+    /// `None` for all addresses that were not counted separately.
     pub(crate) address: Option<ClientId>,
     /// Refused connections from there.
     pub(crate) refused: u64,
@@ -44,7 +44,7 @@ impl Refusals {
         self.count(address, now).refused += 1;
     }
 
-    /// Counts a connection that was closed for one from this address.
+    /// Counts a connection from this address that was closed for another one.
     pub(crate) fn give_way(&mut self, address: ClientId, now: Instant) {
         self.count(address, now).gave_way += 1;
     }

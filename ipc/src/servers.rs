@@ -1,4 +1,4 @@
-//! All front-ends together. HTTP and WebSocket are opened and closed separately, also while the others serve.
+//! All front-ends together. HTTP and WebSocket can be opened and closed separately while the others serve.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -45,9 +45,9 @@ struct OpenPort<S> {
     closed: CancellationToken,
 }
 
-/// What is open.
+/// The open ports and the socket.
 struct Open<S> {
-    /// Every port has at least one service; no service is on two.
+    /// Every port has at least one service; no service is on two ports.
     ports: Vec<OpenPort<S>>,
     socket: Option<PathBuf>,
     /// Listeners with their connections. They end by themselves once they are closed and drained.
@@ -63,7 +63,7 @@ pub struct Servers<S: RpcService> {
     memory: MemoryBudget,
     /// Schedules clients' long tasks on the threads, across transports.
     turns: TaskTurns,
-    /// Nothing awaits under the lock.
+    /// Not locked across an await.
     open: Mutex<Open<S>>,
     /// Held while a port is opened or closed.
     operation: tokio::sync::Mutex<()>,
@@ -113,10 +113,10 @@ impl<S: RpcService> Servers<S> {
     }
 
     /// Serves HTTP, on WebSocket's port if that is the same. `token_secret` is the file with the secret of bearer
-    /// tokens, read again; without it no token is accepted.
+    /// tokens, which is read again; without it no token is accepted.
     ///
     /// # Errors
-    /// [`StartError`]: the front-end is not open, or unchanged.
+    /// [`StartError`]; the front-end stays as it was.
     pub async fn open_http(
         &self,
         settings: HttpSettings,
@@ -138,7 +138,7 @@ impl<S: RpcService> Servers<S> {
     /// Serves WebSocket, on HTTP's port if that is the same. `token_secret` as for [`Servers::open_http`].
     ///
     /// # Errors
-    /// [`StartError`]: the front-end is not open, or unchanged.
+    /// [`StartError`]; the front-end stays as it was.
     pub async fn open_websocket(
         &self,
         settings: WebSocketSettings,
@@ -157,11 +157,11 @@ impl<S: RpcService> Servers<S> {
         Ok(address)
     }
 
-    /// Replaces HTTP's rules, for every further request, also of open connections. `token_secret` as for
-    /// [`Servers::open_http`]. Returns false if it is not open.
+    /// Replaces HTTP's rules for all further requests, including those of open connections. `token_secret` as for
+    /// [`Servers::open_http`]. Returns false if HTTP is not open.
     ///
     /// # Errors
-    /// [`StartError::TokenSecret`]: the rules apply, and no token is accepted.
+    /// [`StartError::TokenSecret`]; the rules apply nevertheless, and no token is accepted.
     pub async fn change_http(&self, rules: &HttpRules, token_secret: Option<&Path>) -> Result<bool, StartError> {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.http.clone());
@@ -172,11 +172,11 @@ impl<S: RpcService> Servers<S> {
         outcome.map(|()| true)
     }
 
-    /// Replaces WebSocket's rules, for every further message and notification, also of open connections. `token_secret`
-    /// as for [`Servers::open_http`]. Returns false if it is not open.
+    /// Replaces WebSocket's rules for all further messages and notifications, including those of open connections.
+    /// `token_secret` as for [`Servers::open_http`]. Returns false if WebSocket is not open.
     ///
     /// # Errors
-    /// [`StartError::TokenSecret`]: the rules apply, and no token is accepted.
+    /// [`StartError::TokenSecret`]; the rules apply nevertheless, and no token is accepted.
     pub async fn change_websocket(
         &self,
         rules: &WebSocketRules,
@@ -208,8 +208,8 @@ impl<S: RpcService> Servers<S> {
         Ok(())
     }
 
-    /// Closes HTTP: its port is free when this returns, unless WebSocket is served on it too. Requests of its
-    /// connections are answered in the background, for as long as `grace`. Returns false if it was not open.
+    /// Closes HTTP. Its port is free when this returns, unless WebSocket is served on it too. Pending requests of its
+    /// connections are answered in the background, for up to `grace`. Returns false if it was not open.
     pub async fn close_http(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.http.clone());
@@ -220,8 +220,8 @@ impl<S: RpcService> Servers<S> {
         true
     }
 
-    /// Closes WebSocket: its port is free when this returns, unless HTTP is served on it too. Its connections receive
-    /// the close code 1001 once their requests are answered, in the background, and within `grace`. Returns false if it
+    /// Closes WebSocket. Its port is free when this returns, unless HTTP is served on it too. Its connections receive
+    /// the close code 1001 once their requests are answered, in the background and within `grace`. Returns false if it
     /// was not open.
     pub async fn close_websocket(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
@@ -233,7 +233,7 @@ impl<S: RpcService> Servers<S> {
         true
     }
 
-    /// Their addresses.
+    /// The addresses of the open front-ends.
     pub fn endpoints(&self) -> Endpoints {
         let open = self.open();
         let address = |is_there: fn(&Port<S>) -> bool| {
@@ -246,7 +246,7 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    /// Their traffic counts.
+    /// The traffic counts of the front-ends.
     pub const fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -291,7 +291,7 @@ impl<S: RpcService> Servers<S> {
         listener.map(Some).map_err(|source| StartError::Listen { address, source })
     }
 
-    /// Adds a service to the port of a listener, or without one to the open port.
+    /// Adds a service to the port of a new listener, or to the open port if there is no listener.
     fn serve(
         &self,
         address: SocketAddr,
@@ -371,7 +371,7 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
     }
 }
 
-/// The token check; none if its secret can't be used.
+/// The token check; `None` if there is no secret or it can't be used.
 fn tokens_of(secret: Option<&Path>) -> (Option<TokenCheck>, Result<(), StartError>) {
     match secret.map(TokenCheck::from_file).transpose() {
         Ok(tokens) => (tokens, Ok(())),

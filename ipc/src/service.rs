@@ -7,7 +7,7 @@ use tenon_api::Failure;
 pub use tenon_bus::{ClientId, Origin, Transport};
 pub use tenon_host::{Caller, Exposure, RawCall};
 
-/// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests use their own.
+/// Answers calls and opens subscriptions. The node uses `tenon_host::Router`; tests use their own.
 ///
 /// Dropping a future that one of these methods returned cancels the work behind it.
 pub trait RpcService: Clone + Send + Sync + 'static {
@@ -52,7 +52,8 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     }
 
     /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of the arguments after the kind, `None`
-    /// if there are none. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
+    /// if there are none. An unknown kind or namespace fails with `-32601`, for which the envelope writes the error
+    /// text.
     fn subscribe(
         &self,
         namespace: &str,

@@ -18,7 +18,7 @@ use crate::{
 pub struct Settings {
     /// HTTP.
     pub http: Option<HttpSettings>,
-    /// WebSocket; on the same address and port as HTTP they share it.
+    /// WebSocket. With HTTP's address and port, both share the port.
     pub websocket: Option<WebSocketSettings>,
     /// The local socket, which exposes every namespace.
     pub socket: Option<SocketSettings>,
@@ -154,7 +154,7 @@ pub enum StartError {
         /// The requested path.
         path: PathBuf,
     },
-    /// A file that is not a socket exists at the path; it is not touched.
+    /// A file that is not a socket exists at the path; it is left unchanged.
     #[error("{path} exists and is not a socket; remove it or choose another path")]
     NotASocket {
         /// The requested path.

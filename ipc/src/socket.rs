@@ -75,8 +75,8 @@ impl SocketLimits {
     }
 }
 
-/// Opens the socket at `path` with mode 0600. A file left by a dead process is replaced; one at which a process listens
-/// is not.
+/// Opens the socket at `path` with mode 0600. Replaces the file of a process that no longer runs, but not one at which
+/// a process listens.
 pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;
@@ -135,7 +135,7 @@ impl<S: RpcService> SocketServer<S> {
                     self.take(UnixStream::from(stream), &stopping, &mut connections, &mut refusals);
                 }
                 Err(error) => {
-                    // Mostly because no descriptors are left: give the running connections time to end.
+                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
                     tracing::warn!(%error, "accepting a socket connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -184,7 +184,7 @@ impl<S: RpcService> SocketServer<S> {
     }
 }
 
-/// The process at the other end. All processes whose number the system does not report count as one client.
+/// The process at the other end. All processes whose id the system does not report count as one client.
 fn origin_of(stream: &UnixStream) -> Origin {
     let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
     Origin::new(Transport::Socket, ClientId::of_process(process.unwrap_or_default()))
@@ -225,7 +225,7 @@ impl<S: RpcService> Framing for Values<S> {
                 let text = buffer.split_to(message.end.min(buffer.len()));
                 let text = self.dispatcher.sealed_text(text, &message);
                 self.scanner = self.dispatcher.scanner();
-                // Mostly only the end of the line follows.
+                // Usually only the end of the line follows.
                 if buffer[..] == *b"\n" {
                     buffer.clear();
                 }

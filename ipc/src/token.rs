@@ -1,5 +1,5 @@
-//! Bearer tokens, as in Ethereum's engine API: JWT, HS256, a 32 byte secret in a file, `iat` at most a minute off when
-//! a connection or, over HTTP, a request begins. `exp` and `nbf` apply if a token has them.
+//! Bearer tokens, as in Ethereum's engine API: JWT with HS256 and a 32 byte secret in a file. `iat` may differ by at
+//! most a minute when a connection or, over HTTP, a request begins. `exp` and `nbf` apply if a token has them.
 //!
 //! Hand-written instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library would
 //! add RSA and elliptic curves.
@@ -72,7 +72,7 @@ struct Claims {
     iat: u64,
     exp: Option<u64>,
     nbf: Option<u64>,
-    /// The client of the token. Ethereum's engine API calls it `id`, everything else `sub`.
+    /// The client of the token. Ethereum's engine API names this claim `id`, all others `sub`.
     sub: Option<String>,
     id: Option<String>,
 }
@@ -87,7 +87,7 @@ impl TokenCheck {
         Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
     }
 
-    /// Never `None` with 32 bytes; the hash takes keys of any length.
+    /// Always `Some` with 32 bytes; the hash takes keys of any length.
     pub(crate) fn new(secret: &[u8; 32]) -> Option<Self> {
         Some(Self { hash: Hmac::new_from_slice(secret).ok()? })
     }
@@ -148,7 +148,7 @@ pub(crate) fn secret_in(text: &str) -> Option<Zeroizing<[u8; 32]>> {
 
 fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
     let text = URL_SAFE_NO_PAD.decode(part).ok()?;
-    // serde would read a list as the members in their order.
+    // serde would also accept a list of the members' values in order.
     text.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(&text).ok())?
 }
 

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Bytes that a connection counts locally before it adds them to its transport's sum: all connections share that sum,
-/// and a small answer must not pay for its cache line.
+/// Number of bytes that a connection counts locally before it adds them to its transport's sum. All connections share
+/// that sum, and a small answer should not cost an access to its cache line.
 const FLUSH_AT: u64 = 4 << 10;
 
 /// The sums of all transports. Clones share them.

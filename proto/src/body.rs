@@ -1,34 +1,34 @@
-//! Bodies as bytes.
+//! Encoding and decoding of message bodies.
 
 use prost::Message;
 use zeroize::Zeroizing;
 
 use crate::{Entry, registry};
 
-/// A message that has a number on the wire. Implemented for each entry of the registry and each younger message, by the
-/// generator.
+/// A message with an id in the wire format. The generator implements it for every registry entry and every later
+/// message.
 pub trait WireMessage: Message + Default {
-    /// Its number on the wire.
+    /// The message's id.
     const ID: u16;
 }
 
-/// Why a body was not read. Says nothing of what stands in it.
+/// Why a body could not be decoded. The error contains nothing of the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// The message is another than the one that is read.
+    /// The message has another type.
     #[error("the device sent message {got} ({}) where {expected} ({}) was to come", name(*.got), name(*.expected))]
     OtherMessage {
-        /// The number that came.
+        /// Id of the received message.
         got: u16,
-        /// The number of the type that is read.
+        /// Id of the expected type.
         expected: u16,
     },
-    /// The bytes are no such body.
+    /// The bytes are not a body of this type.
     #[error("the body of message {id} ({}), {length} bytes, does not decode", name(*.id))]
     Malformed {
-        /// The number of the type that was read.
+        /// Id of the expected type.
         id: u16,
-        /// The body's length, bytes.
+        /// Length of the body, bytes.
         length: usize,
     },
 }
@@ -37,25 +37,25 @@ fn name(id: u16) -> &'static str {
     registry::known(id).map_or("not in the registry", |entry: &Entry| entry.name)
 }
 
-/// The number and the body of a message. The body is wiped when it is dropped.
+/// Encodes a message; returns its id and its body, which is wiped on drop.
 pub fn encode<M: WireMessage>(message: &M) -> (u16, Zeroizing<Vec<u8>>) {
-    // One allocation of the right length: growing would leave copies behind that are not wiped.
+    // A single allocation of the right size: growing the buffer would leave copies behind that are not wiped.
     (M::ID, Zeroizing::new(message.encode_to_vec()))
 }
 
-/// Reads the body of a message whose number is `id`. Unknown fields are skipped, unknown values of enumerations kept.
+/// Decodes the body of a message with this id. Skips unknown fields, and keeps unknown enum values.
 ///
 /// # Errors
-/// [`BodyError::OtherMessage`] when `id` is not the number of `M`, [`BodyError::Malformed`] when the bytes don't decode.
+/// [`BodyError::OtherMessage`] if `id` is not that of `M`; [`BodyError::Malformed`] if the bytes can't be decoded.
 pub fn decode<M: WireMessage>(id: u16, body: &[u8]) -> Result<M, BodyError> {
     if id != M::ID {
         return Err(BodyError::OtherMessage { got: id, expected: M::ID });
     }
-    // The decoder's own words are left out: they may quote what stands in the body.
+    // The decoder's error text is omitted, because it may quote the body.
     M::decode(body).map_err(|_| BodyError::Malformed { id, length: body.len() })
 }
 
-/// What [`Entry::canonical`] does for entries of type `M`.
+/// Implements [`Entry::canonical`] for entries of type `M`.
 pub(crate) fn canonical<M: WireMessage>(body: &[u8]) -> Result<Zeroizing<Vec<u8>>, BodyError> {
     decode::<M>(M::ID, body).map(|message| encode(&message).1)
 }

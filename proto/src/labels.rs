@@ -1,12 +1,12 @@
-//! Names of the registry's document: it writes `<F1>` to `<F12>` where the public names have the name of a chain.
+//! Names in the registry's document, which writes `<F1>` to `<F12>` in place of the chain names in the public names.
 
 use std::borrow::Cow;
 
 /// A chain family.
 pub(crate) struct Family {
-    /// As the document writes it.
+    /// The label in the document.
     pub(crate) label: &'static str,
-    /// As the public names begin.
+    /// The prefix of the public names.
     prefix: &'static str,
 }
 
@@ -29,8 +29,7 @@ const FAMILIES: [Family; 12] = [
     family_named("F12", "Binance"),
 ];
 
-/// What stands behind the family's name in public and in the document, where the two differ
-/// (`docs/spec/device.md 2.1`).
+/// The part after the family's name, in public and in the document, where the two differ (`docs/spec/device.md 2.1`).
 const OTHER_SUFFIXES: [(&str, &str); 6] = [
     ("SignWithdrawOng", "SignWithdraw"),
     ("SignedWithdrawOng", "SignedWithdraw"),
@@ -40,13 +39,13 @@ const OTHER_SUFFIXES: [(&str, &str); 6] = [
     ("SignedOntIdAddAttributes", "SignedIdAddAttributes"),
 ];
 
-/// In front of every name.
+/// Prefix of all names.
 const ENUMERATION: &str = "MessageType_";
 
-/// The two messages of family F10 that help to find faults begin so.
+/// Prefix of the two debugging messages of family F10.
 const DEBUG: &str = "Debug";
 
-/// Splits a full public name at the family's own: what stands in front of it, the family, what follows.
+/// Splits a full public name at the family's name into the part before it, the family and the part after it.
 fn split(name: &str) -> Option<(&str, &'static Family, &str)> {
     let own = name.strip_prefix(ENUMERATION)?;
     FAMILIES.iter().find_map(|family| {
@@ -62,7 +61,7 @@ pub(crate) fn family(name: &str) -> Option<&'static Family> {
     split(name).map(|(_, family, _)| family)
 }
 
-/// A full public name as the document writes it.
+/// The document's form of a full public name.
 pub(crate) fn document_name(name: &'static str) -> Cow<'static, str> {
     let Some((front, family, suffix)) = split(name) else { return Cow::Borrowed(name) };
     let other = OTHER_SUFFIXES.iter().find(|(public, _)| *public == suffix);

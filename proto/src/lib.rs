@@ -1,13 +1,13 @@
-//! The messages of hardware wallets: the registry that gives each type its number on the wire, and the bodies.
+//! The messages of hardware wallets: their bodies, and the registry that assigns an id to each type.
 //!
-//! It owns the definitions (`definitions/*.proto`), what is generated from them (`src/generated`), and the names by
-//! which the registry's document knows the chain families ([`Entry::document_name`]). The definitions are the one place
-//! where a number, a name, a flag or a field stands; the test `generated` makes the rest and proves it fresh.
+//! It owns the definitions (`definitions/*.proto`), the code generated from them (`src/generated`), and the names of
+//! chain families in the registry's document ([`Entry::document_name`]). The definitions are the only source of ids,
+//! names, flags and fields; the test `generated` creates the code and checks that it is up to date.
 //!
-//! What must always hold: a body that a device may send is read whatever else stands in it (unknown fields, unknown
-//! values of enumerations, packed or unpacked numbers). A message with a secret is wiped when it is dropped and shows
-//! nothing but its name. Nothing is routed or refused by a flag of direction: the registry has wrong ones, and keeps
-//! them (`docs/spec/device.md 2.3`). It does no I/O and knows no flow.
+//! What must always hold: a body from a device is decoded regardless of unknown fields, unknown enum values, and packed
+//! or unpacked numbers. A message with a secret is wiped on drop, and `Debug` shows only its name. Direction flags are
+//! not used to route or reject messages, because some of the registry's are wrong and are kept so (`docs/spec/device.md
+//! 2.3`). The crate does no I/O and knows no flow.
 //!
 //! ```
 //! use tenon_proto::{MessageType, decode, encode, ethereum::EthereumGetAddress, registry};

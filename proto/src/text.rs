@@ -1,13 +1,13 @@
-//! Texts that a device chose, made fit to be shown.
+//! Makes texts from a device safe to show.
 
-/// The longest text of a device that is shown, bytes (`docs/spec/device.md 11`).
+/// Maximum length of a shown text from a device, bytes (`docs/spec/device.md 11`).
 pub const MAX_SHOWN_TEXT: usize = 256;
 
-/// A label or the text of a failure, fit for logs, terminals and answers: what is not UTF-8 is replaced, control and
-/// direction characters are left out, and the text is cut at a letter to [`MAX_SHOWN_TEXT`] bytes.
+/// Makes a label or failure text safe for logs, terminals and responses: replaces invalid UTF-8, removes control and
+/// directional characters, and cuts the text between characters to [`MAX_SHOWN_TEXT`] bytes.
 pub fn shown_text(text: &[u8]) -> String {
-    // Cut before decoding as well, so that the work is bounded; a letter takes four bytes at most, and one that is left
-    // out leaves room for another.
+    // Cut before decoding too, so that the work is bounded. A character has at most four bytes, and a removed one makes
+    // room for another.
     let mut shown = String::new();
     for letter in String::from_utf8_lossy(&text[..text.len().min(4 * MAX_SHOWN_TEXT)]).chars() {
         if letter.is_control() || is_direction(letter) {
@@ -21,7 +21,8 @@ pub fn shown_text(text: &[u8]) -> String {
     shown
 }
 
-/// Characters that change the order in which others are shown, so that a text can look like another, and line separators.
+/// Whether a character changes the order in which others are shown, so that a text could look like another, or
+/// separates lines.
 fn is_direction(letter: char) -> bool {
     matches!(
         letter,

@@ -1,7 +1,7 @@
-//! Every body decodes what it encoded. The values are made from the definitions and encoded by another implementation
-//! (messages without generated types), so that the generated types can't agree with themselves only.
+//! Encoding and decoding of every body. The values are generated from the definitions and encoded by another
+//! implementation (messages without generated types), so that an error in the generated types can't cancel itself out.
 //!
-//! `PROPTEST_RNG_SEED` replays a run, `PROPTEST_CASES` says how many values a message gets.
+//! `PROPTEST_RNG_SEED` replays a run, and `PROPTEST_CASES` sets the number of values per message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -16,12 +16,12 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use protox::prost_reflect::{DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, Value};
 use tenon_proto::{BodyError, registry};
 
-/// How deep messages lie in one another.
+/// Maximum nesting of messages.
 const MAX_DEPTH: usize = 5;
 
 fn enumeration(of: &EnumDescriptor) -> BoxedStrategy<Value> {
     let known: Vec<i32> = of.values().map(|value| value.number()).collect();
-    // Unknown values are kept: later firmware has more of them.
+    // Unknown values are kept, because later firmware has more of them.
     prop_oneof![3 => proptest::sample::select(known), 1 => any::<i32>()].prop_map(Value::EnumNumber).boxed()
 }
 
@@ -40,12 +40,12 @@ fn value(of: &FieldDescriptor, depth: usize) -> BoxedStrategy<Value> {
     }
 }
 
-/// A message in which each field is absent, or has a value, or some.
+/// A message in which each field is absent, has a value or, if repeated, several values.
 fn message(of: &MessageDescriptor) -> BoxedStrategy<DynamicMessage> {
     message_within(of, 0)
 }
 
-/// The same inside `depth` others. One message can hold itself, so values end at a depth.
+/// Like `message`, inside `depth` other messages. A message can contain itself, so the depth is limited.
 fn message_within(of: &MessageDescriptor, depth: usize) -> BoxedStrategy<DynamicMessage> {
     let of = of.clone();
     let fields: Vec<BoxedStrategy<Option<Value>>> = of
@@ -75,7 +75,7 @@ fn message_within(of: &MessageDescriptor, depth: usize) -> BoxedStrategy<Dynamic
         .boxed()
 }
 
-/// Prints its seed, so that a failure can be run again.
+/// Creates a test runner and prints its seed, so that a failure can be replayed.
 fn runner(cases: u32) -> TestRunner {
     let mut config = Config { failure_persistence: None, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
@@ -111,7 +111,7 @@ fn every_body_decodes_what_it_encoded() {
 }
 
 #[test]
-fn every_body_tolerates_fields_that_it_does_not_know() {
+fn every_body_tolerates_unknown_fields() {
     let pool = support::pool();
     for entry in registry::entries().iter().chain(registry::later()) {
         let descriptor = support::body(&pool, entry.name);
@@ -132,7 +132,7 @@ fn every_body_tolerates_fields_that_it_does_not_know() {
     }
 }
 
-/// One of each kind, with numbers that no definition uses.
+/// Appends a field of each wire type, with numbers that no definition uses.
 fn unknown_fields(body: &mut Vec<u8>) {
     encode_key(9001, WireType::Varint, body);
     encode_varint(u64::MAX, body);
@@ -156,7 +156,7 @@ fn repeated_numbers_are_sent_unpacked_and_read_in_both_forms() {
 }
 
 #[test]
-fn no_body_panics_or_accepts_a_broken_end() {
+fn truncated_bodies_are_rejected_and_damaged_ones_do_not_panic() {
     let pool = support::pool();
     for entry in registry::entries().iter().chain(registry::later()) {
         let descriptor = support::body(&pool, entry.name);

@@ -1,4 +1,4 @@
-//! The registry against its document (`tests/data/device-wire-registry.md`).
+//! Compares the registry with its document (`tests/data/device-wire-registry.md`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -8,7 +8,7 @@ use tenon_proto::{Entry, Flag, LimitKind, MessageType, registry};
 
 const DOCUMENT: &str = include_str!("data/device-wire-registry.md");
 
-/// The document's letters for the flags.
+/// The document's letters for a flag.
 fn letters(flag: Flag) -> &'static str {
     match flag {
         Flag::WireIn => "I",
@@ -21,7 +21,7 @@ fn letters(flag: Flag) -> &'static str {
     }
 }
 
-/// `MessageType_Name=id [flags]`, as the document would write an entry in full.
+/// The full form of an entry in the document: `MessageType_Name=id [flags]`.
 fn line(entry: &Entry) -> String {
     let flags: Vec<_> = entry.flags.iter().map(|flag| letters(*flag)).collect();
     format!("{}={} [{}]", entry.document_name(), entry.id, flags.join(","))
@@ -90,7 +90,7 @@ fn has_the_documents_option_numbers() {
 }
 
 #[test]
-fn leaves_what_is_not_assigned_without_an_entry() {
+fn unassigned_ids_have_no_entry() {
     for id in [219, 300, 301, 302, 16, 999, u16::MAX] {
         assert!(registry::by_id(id).is_none(), "{id}");
         assert!(MessageType::try_from(i32::from(id)).is_err(), "{id}");
@@ -119,7 +119,7 @@ fn keeps_the_flags_that_name_the_wrong_direction() {
 }
 
 #[test]
-fn keeps_younger_messages_apart_from_the_registry() {
+fn keeps_later_messages_apart_from_the_registry() {
     let numbers: Vec<u16> = registry::later().iter().map(|entry| entry.id).collect();
 
     assert_eq!(numbers, [452, 464, 465, 466, 467, 468, 469, 470]);
@@ -131,7 +131,7 @@ fn keeps_younger_messages_apart_from_the_registry() {
 }
 
 #[test]
-fn knows_what_model_one_stores_of_a_field() {
+fn knows_the_limits_of_model_one_on_a_field() {
     let limits = registry::by_id(64).unwrap().limits;
 
     assert_eq!(limits.len(), 2);

@@ -1,4 +1,4 @@
-//! Messages with secrets are wiped, and show nothing.
+//! Messages with secrets are wiped on drop, and `Debug` shows only their names.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use tenon_proto::ethereum::EthereumPublicKey;
 use tenon_proto::management::{Entropy, EntropyAck, Features, Initialize, LoadDevice, WordAck};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Wiping leaves an empty message, and `Debug` shows the name.
+/// Asserts that wiping leaves an empty message and that `Debug` shows only the name.
 fn assert_hidden<M: Debug + Default + PartialEq + Zeroize + ZeroizeOnDrop>(mut message: M) {
     let name = type_name::<M>().rsplit("::").next().unwrap().to_lowercase();
     assert_eq!(format!("{message:?}").to_lowercase(), format!("{name} {{ .. }}"));
@@ -41,7 +41,7 @@ macro_rules! assert_all_hidden {
 }
 
 #[test]
-fn what_may_never_be_logged_is_wiped_and_not_shown() {
+fn messages_with_secrets_are_wiped_and_not_shown() {
     assert_all_hidden! {
         PinMatrixAck { pin: "1234" }
         PassphraseAck { passphrase: "secret" }

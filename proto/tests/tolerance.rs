@@ -1,4 +1,4 @@
-//! What firmware of other years sends, and what may not be lost by it (`docs/spec/device.md 9`).
+//! Messages of earlier and later firmware, which must be decoded without loss (`docs/spec/device.md 9`).
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ fn reads_a_button_request_of_either_year() {
 }
 
 #[test]
-fn keeps_values_that_an_enumeration_does_not_have() {
+fn keeps_unknown_enum_values() {
     let failure: Failure = read(b"\x08\x11");
     let question: PinMatrixRequest = read(b"\x08\x05");
 
@@ -38,7 +38,7 @@ fn keeps_values_that_an_enumeration_does_not_have() {
 }
 
 #[test]
-fn reads_numbers_where_the_era_had_booleans() {
+fn reads_numbers_in_place_of_earlier_booleans() {
     let features: Features = read(b"\x98\x01\x02");
     let decision: DebugLinkDecision = read(b"\x08\x02");
 
@@ -47,7 +47,7 @@ fn reads_numbers_where_the_era_had_booleans() {
 }
 
 #[test]
-fn reads_features_of_today() {
+fn reads_features_of_current_firmware() {
     let body = b"\x0a\x09trezor.io\xf0\x01\x11\xf0\x01\x02\x9a\x02\x02id\xe2\x02\x04T3T1";
 
     let features: Features = read(body);
@@ -77,7 +77,7 @@ fn reads_addresses_as_text_and_as_bytes() {
 }
 
 #[test]
-fn sends_what_is_set_and_nothing_else() {
+fn encodes_only_fields_that_are_set() {
     let empty = PassphraseAck::default();
     let mut standard = PassphraseAck::default();
     standard.passphrase = Some(String::new());
@@ -89,7 +89,7 @@ fn sends_what_is_set_and_nothing_else() {
 }
 
 #[test]
-fn says_which_message_came_in_place_of_another() {
+fn reports_which_message_arrived_in_place_of_another() {
     let error = decode::<EthereumAddress>(3, b"").unwrap_err();
 
     assert_eq!(error, BodyError::OtherMessage { got: 3, expected: 57 });

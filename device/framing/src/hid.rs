@@ -1,8 +1,8 @@
-//! How a HID device is written to: with or without the number of a report in front.
+//! Writing to a HID device, with or without a report number before the packet.
 //!
-//! Firmware up to 1.3.5 declares numbered reports, and the mark of a packet is the number of its report. Later firmware
-//! has none, and the library below wants a zero in their place (`docs/spec/device.md 3.5`). Reading is the same for
-//! both.
+//! Firmware up to 1.3.5 declares numbered reports, and a packet's first byte is the report number. Later firmware
+//! declares none, and the HID library then requires a zero in that place (`docs/spec/device.md 3.5`). Reading is the
+//! same for both.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::packet::{MARK, PACKET_LENGTH, Packet};
 /// How the reports of a HID device are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HidVersion {
-    /// Numbered: 64 bytes are written, of which the first, the packet's mark, is the number.
+    /// Numbered: 64 bytes are written. The first one, the packet's mark, is the report number.
     One,
-    /// Not numbered: 65 bytes are written, of which the first is a zero.
+    /// Not numbered: 65 bytes are written. The first one is zero.
     Two,
 }
 
 impl HidVersion {
-    /// The bytes to write for a packet. A write of fewer bytes is an error.
+    /// The bytes to write for a packet. Writing fewer bytes is an error.
     pub fn report(self, packet: &Packet) -> HidReport {
         HidReport::new(self, packet.as_bytes())
     }
 }
 
-/// What is written to a HID device at once. Wiped when it is dropped; `Debug` shows its length only.
+/// A report to write to a HID device. It is wiped on drop, and `Debug` shows only its length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HidReport {
     bytes: Zeroizing<[u8; PACKET_LENGTH + 1]>,
@@ -55,26 +55,26 @@ impl fmt::Debug for HidReport {
     }
 }
 
-/// Finds out which [`HidVersion`] a device has, once after it was opened: by how many bytes of a report are taken. No
-/// message begins like the reports that it writes, so the device drops them.
+/// Determines the [`HidVersion`] of a device after it was opened, by the number of bytes that a write accepts. The
+/// probe reports are not the beginning of a message, so the device drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HidProbe {
     asked: HidVersion,
 }
 
-/// What a write has told.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeStep {
-    /// The version is known.
+    /// The version is determined.
     Known(HidVersion),
-    /// The next report is to be written.
+    /// Another report must be written.
     Ask(HidProbe),
-    /// Neither: no device of this kind, or a fault of the transport.
+    /// Neither version works: this is not such a device, or the transport has failed.
     Unknown,
 }
 
 impl HidProbe {
-    /// A probe; it asks for [`HidVersion::Two`] first.
+    /// Creates a probe, which tries [`HidVersion::Two`] first.
     pub const fn new() -> Self {
         Self { asked: HidVersion::Two }
     }
@@ -86,7 +86,7 @@ impl HidProbe {
         HidReport::new(self.asked, &packet)
     }
 
-    /// What it means that `written` bytes of the report were taken; `None` when the write failed.
+    /// Interprets the number of bytes that the write accepted; `None` if it failed.
     pub fn written(self, written: Option<usize>) -> ProbeStep {
         let is_whole = written == Some(self.report().as_bytes().len());
         match self.asked {

@@ -1,12 +1,11 @@
-//! Packets of hardware wallets, protocol version 1: a message is cut into packets of 64 bytes and joined again.
+//! Packets of hardware wallets, protocol version 1: splits a message into packets of 64 bytes, and joins them again.
 //!
-//! It owns the layout of packets ([`Packets`], [`Reader`]), the rule by which a HID device is written to
-//! ([`HidVersion`], [`HidProbe`]), and the bounds on what a device may send ([`Wire`]).
+//! It owns the packet layout ([`Packets`], [`Reader`]), the rules for writing to a HID device ([`HidVersion`],
+//! [`HidProbe`]), and the limits on what a device may send ([`Wire`]).
 //!
-//! What must always hold: it does no input and no output, looks at no clock and waits for nothing; the transports and
-//! the session do. What a message announces is never set aside before its bytes have come. Buffers that may hold a PIN or
-//! a passphrase are wiped when they are dropped, and nothing here shows a body: neither `Debug` nor an error. It knows no
-//! message by name.
+//! What must always hold: the crate does no I/O, reads no clock and never waits; the transports and the session do.
+//! Memory grows with the received bytes, never with the announced length. Buffers that may contain a PIN or a
+//! passphrase are wiped on drop, and neither `Debug` nor errors show a body. The crate knows no message by name.
 //!
 //! ```
 //! use tenon_device_framing::{Packets, Reader, Wire};

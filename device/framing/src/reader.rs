@@ -1,4 +1,4 @@
-//! Packets joined to messages, as the host reads them.
+//! Joining packets to messages, on the host's side.
 
 use std::fmt;
 use std::mem;
@@ -7,17 +7,18 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::packet::{HEADER, MAGIC, MARK, PACKET_LENGTH};
 
-/// Which of a device's interfaces is read: each has its own bound on messages.
+/// An interface of a device. Each has its own limit on the length of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// What the node talks to.
+    /// The interface that the node uses.
     Main,
     /// The debug link of debug builds, for tests.
     Debug,
 }
 
 impl Wire {
-    /// The longest body of an answer, bytes. Answers about Ethereum stay below 1 KiB, those of a Model One below 3 KiB.
+    /// Maximum length of a received body, bytes. Responses about Ethereum stay below 1 KiB, those of a Model One below
+    /// 3 KiB.
     pub const fn max_body(self) -> u32 {
         match self {
             Self::Main => 64 << 10,
@@ -26,12 +27,12 @@ impl Wire {
     }
 }
 
-/// A message. Its body is wiped when it is dropped; `Debug` shows id and length only.
+/// A message. Its body is wiped on drop, and `Debug` shows only id and length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The number of its type.
+    /// Message type.
     pub id: u16,
-    /// The body, encoded.
+    /// The encoded body.
     pub body: Zeroizing<Vec<u8>>,
 }
 
@@ -41,42 +42,42 @@ impl fmt::Debug for Message {
     }
 }
 
-/// Why packets are no message. After any of these the two sides may have lost step: the session resynchronises
-/// (`docs/spec/device.md 8.4`). The reader is empty then and takes the next packet as a first one.
+/// Why packets do not form a message. Host and device may then be out of step, and the session resynchronises
+/// (`docs/spec/device.md 8.4`). After an error the reader is empty and expects the first packet of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Too short or too long.
+    /// The packet is too short or too long.
     #[error("the device sent a packet of {length} bytes; all have {PACKET_LENGTH}")]
     PacketLength {
-        /// The length that came, bytes.
+        /// Received length, bytes.
         length: usize,
     },
-    /// No message begins like this.
+    /// The packet does not begin a message.
     #[error("the device sent a packet that begins no message where one was to begin")]
     NoBeginning,
-    /// A message broke off.
+    /// A message was broken off.
     #[error("the device broke off message {id} after {received} of {length} bytes")]
     NoContinuation {
-        /// The number of the message's type.
+        /// Message type.
         id: u16,
-        /// Bytes of the body that had come.
+        /// Number of body bytes received so far.
         received: usize,
-        /// Bytes of the body that were announced.
+        /// Announced length of the body, bytes.
         length: u32,
     },
-    /// A message that no device has reason to send.
+    /// The message is longer than any that a device has a reason to send.
     #[error("the device announced message {id} with {length} bytes; {max} are the most")]
     MessageLength {
-        /// The number of the message's type.
+        /// Message type.
         id: u16,
-        /// The length that was announced, bytes.
+        /// Announced length, bytes.
         length: u32,
-        /// The bound, bytes.
+        /// Maximum length, bytes.
         max: u32,
     },
 }
 
-/// A message of which a part has come.
+/// A partly received message.
 struct Begun {
     id: u16,
     length: u32,
@@ -85,31 +86,31 @@ struct Begun {
 
 /// Joins packets to messages.
 ///
-/// It grows with what comes, not with what is announced, and holds one message at a time: [`Wire::max_body`] bytes at most,
-/// in twice as much memory.
+/// Its memory grows with the received bytes, not with the announced length. It holds one message at a time: up to
+/// [`Wire::max_body`] bytes, with up to twice that capacity.
 pub struct Reader {
     wire: Wire,
     begun: Option<Begun>,
 }
 
 impl Reader {
-    /// An empty reader.
+    /// Creates an empty reader.
     pub const fn new(wire: Wire) -> Self {
         Self { wire, begun: None }
     }
 
-    /// Whether a part of a message has come: the next packet is to follow within seconds (`docs/spec/device.md 8.2`),
-    /// the first of a message may take as long as its user does.
+    /// Whether a message was partly received. Its next packet must arrive within seconds (`docs/spec/device.md 8.2`),
+    /// whereas the first packet of a message may take as long as a person does.
     pub const fn is_within_message(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Forgets a message of which a part has come, and wipes it.
+    /// Drops and wipes a partly received message.
     pub fn reset(&mut self) {
         self.begun = None;
     }
 
-    /// Takes a packet; gives the message that it ends, if it ends one.
+    /// Adds a packet; returns the message if it is complete.
     ///
     /// # Errors
     /// [`FrameError`], after which the reader is empty.
@@ -126,7 +127,7 @@ impl Reader {
             None if *mark != MARK => return Err(FrameError::NoBeginning),
             None => (self.begin(piece)?, &piece[HEADER..]),
         };
-        // What follows the announced length is padding and may be anything.
+        // Bytes beyond the announced length are padding and may have any value.
         let missing = message.length as usize - message.body.len();
         append(&mut message.body, &piece[..missing.min(piece.len())]);
         if message.body.len() == message.length as usize {
@@ -160,7 +161,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// Appends, and wipes what a growing vector would leave behind.
+/// Appends a piece. Wipes the old buffer when it has to grow.
 fn append(body: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
     if body.capacity() - body.len() < piece.len() {
         let mut larger = Vec::with_capacity((2 * body.len()).max(PACKET_LENGTH) + piece.len());

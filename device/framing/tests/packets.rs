@@ -1,4 +1,4 @@
-//! Messages through packets, whole, broken and hostile.
+//! Splitting and joining of complete, broken and hostile messages.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ fn read(reader: &mut Reader, packets: &[Packet]) -> Option<Message> {
     message
 }
 
-/// A packet that begins a message of this length.
+/// The first packet of a message of this length.
 fn beginning(length: u32) -> [u8; PACKET_LENGTH] {
     let mut packet = [7; PACKET_LENGTH];
     packet[..5].copy_from_slice(b"?##\0\x11");
@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_cut_is_joined(id: u16, body in prop::collection::vec(any::<u8>(), 0..2000), padding: u8) {
+    fn a_split_message_is_joined_again(id: u16, body in prop::collection::vec(any::<u8>(), 0..2000), padding: u8) {
         let mut sent = packets(id, &body);
         prop_assert_eq!(sent.len(), packet_count(body.len() as u32) as usize);
         prop_assert!(sent.iter().all(|packet| packet.as_bytes()[0] == b'?'));
@@ -51,7 +51,7 @@ proptest! {
         prop_assert_eq!((message.id, message.body.as_slice()), (id, body.as_slice()));
         prop_assert!(!reader.is_within_message());
 
-        // What follows the announced length may be anything.
+        // Bytes beyond the announced length may have any value.
         let mut last = *sent.pop().unwrap().as_bytes();
         let used = if sent.is_empty() { 9 + body.len() } else { 1 + (body.len() - 55 - 1) % 63 + 1 };
         last[used..].fill(padding);
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn an_abandoned_message_is_whole_for_the_device(length in 56usize..1000, sent in 1usize..20) {
+    fn an_abandoned_message_is_complete_for_the_device(length in 56usize..1000, sent in 1usize..20) {
         let body = vec![1; length];
         let mut cut = Packets::new(9, &body).unwrap();
         let mut out: Vec<Packet> = cut.by_ref().take(sent).collect();
@@ -164,7 +164,7 @@ fn a_reset_reader_waits_for_a_beginning() {
 }
 
 #[test]
-fn nothing_is_filled_up_that_was_not_begun_or_is_out() {
+fn abandoning_an_unsent_or_complete_message_sends_nothing() {
     let body = [1; 100];
     assert_eq!(Packets::new(1, &body).unwrap().abandon().count(), 0);
     let mut sent = Packets::new(1, &body).unwrap();
@@ -173,7 +173,7 @@ fn nothing_is_filled_up_that_was_not_begun_or_is_out() {
 }
 
 #[test]
-fn a_report_has_a_zero_in_front_where_reports_have_no_numbers() {
+fn an_unnumbered_report_begins_with_zero() {
     let packet = &packets(0, b"")[0];
 
     let (one, two) = (HidVersion::One.report(packet), HidVersion::Two.report(packet));
@@ -183,7 +183,7 @@ fn a_report_has_a_zero_in_front_where_reports_have_no_numbers() {
 }
 
 #[test]
-fn the_probe_knows_a_device_by_how_much_it_takes() {
+fn the_probe_determines_the_version_by_the_accepted_length() {
     let first = HidProbe::new();
     let mut expected = vec![0xff; 65];
     expected[..2].copy_from_slice(b"\0?");

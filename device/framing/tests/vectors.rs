@@ -1,4 +1,4 @@
-//! Frames measured on devices (`docs/spec/device.md 12.2`), bit for bit: from messages to packets and back.
+//! Frames measured on devices (`docs/spec/device.md 12.2`), converted bit for bit from messages to packets and back.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -12,7 +12,7 @@ use tenon_proto::{WireMessage, decode, encode};
 const PATH: [u32; 5] = [44 | HARDENED, 60 | HARDENED, HARDENED, 0, 0];
 const HARDENED: u32 = 1 << 31;
 
-/// Packets written in hexadecimal digits, each without the zeros at its end.
+/// Parses packets in hexadecimal, each without its trailing zeros.
 fn frames(lines: &[&str]) -> Vec<[u8; PACKET_LENGTH]> {
     let frame = |line: &&str| {
         let bytes = hex::decode(line.replace(' ', "")).unwrap();
@@ -23,7 +23,7 @@ fn frames(lines: &[&str]) -> Vec<[u8; PACKET_LENGTH]> {
     lines.iter().map(frame).collect()
 }
 
-/// The message as packets is these frames, and these frames as a message is the message.
+/// Asserts that the message is split into these frames and that joining them returns the message.
 fn assert_frames<M: WireMessage + PartialEq>(message: &M, lines: &[&str]) {
     let expected = frames(lines);
 
@@ -39,7 +39,7 @@ fn assert_frames<M: WireMessage + PartialEq>(message: &M, lines: &[&str]) {
 }
 
 #[test]
-fn a_question_for_an_address_and_its_answer() {
+fn an_address_request_and_its_response() {
     let question = EthereumGetAddress { address_n: PATH.to_vec(), show_display: None };
     assert_frames(&question, &["3f2323 0038 00000016 08ac80808008 08bc80808008 088080808008 0800 0800"]);
 
@@ -95,7 +95,7 @@ fn a_transaction_to_sign_and_its_signature() {
 }
 
 #[test]
-fn another_message_in_the_same_frames_is_not_taken_for_it() {
+fn another_message_with_the_same_frames_is_told_apart() {
     let mut reader = Reader::new(Wire::Main);
     let message = reader.push(&frames(&["3f2323001a000000020808"])[0]).unwrap().unwrap();
 

@@ -1,4 +1,4 @@
-//! The actor that owns a wallet, and the handle by which many callers use it.
+//! The actor that owns a wallet, and the handle through which callers share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::{
     DerivationPath, DeviceError, Given, OpenState, Person, Signature, Transaction, TypedData, Wallet, WalletStatus,
 };
 
-/// Where an answer goes. Dropping the other end cancels the request.
+/// Sender of a response. Dropping the receiver cancels the request.
 type Reply<T> = oneshot::Sender<Result<T, DeviceError>>;
 
-/// What a wallet is asked.
+/// A request to the wallet.
 enum Command {
     Open(Option<Given>, Reply<()>),
     Derive { path: DerivationPath, is_pinned: bool, is_shown: bool, reply: Reply<Address> },
@@ -33,37 +33,37 @@ enum Command {
 pub struct Request {
     command: Command,
     person: Box<dyn Person>,
-    /// After this it is not begun any more.
+    /// A request that is not started by then fails.
     deadline: Instant,
     is_begun: Arc<AtomicBool>,
 }
 
-/// Owns a wallet: one request at a time. A panic closes the wallet, and the supervisor builds it again.
+/// Owns a wallet and runs one request at a time. A panic closes the wallet, and the supervisor restarts the actor.
 pub struct WalletActor {
-    /// Taken while a request runs; gone after a panic.
+    /// `None` while a request runs, and after a panic.
     wallet: Option<Wallet>,
-    /// Where exchanges run: the actor's own thread waits for them.
+    /// Runs the exchanges; the actor's own thread waits for them.
     runtime: Handle,
 }
 
 impl WalletActor {
-    /// An actor for a wallet, whose exchanges run on `runtime`.
+    /// Creates an actor for a wallet, whose exchanges run on `runtime`.
     pub fn new(wallet: Wallet, runtime: Handle) -> Self {
         Self { wallet: Some(wallet), runtime }
     }
 
-    /// Runs work on the runtime and waits for it.
+    /// Runs work on the runtime and blocks until it has finished.
     fn run(&mut self, work: impl FnOnce(Wallet) -> BoxFuture<'static, Wallet>) {
         let Some(wallet) = self.wallet.take() else { return };
         let (done, is_done) = mpsc::channel();
         let work = work(wallet);
         self.runtime.spawn(async move {
-            // This thread waits just below.
+            // The receiver exists until the `recv` below returns.
             let _ = done.send(work.await);
         });
         match is_done.recv() {
             Ok(wallet) => self.wallet = Some(wallet),
-            // The work panicked, and the wallet with its link is gone: let the supervisor see it.
+            // The work panicked and dropped the wallet with its link. Propagates the panic to the supervisor.
             Err(mpsc::RecvError) => std::panic::resume_unwind(Box::new("the exchange with the device panicked")),
         }
     }
@@ -97,7 +97,7 @@ impl Actor for WalletActor {
     }
 }
 
-/// Runs an exchange whose caller may leave; answers.
+/// Runs an exchange that ends early if the receiver of its response is dropped, then responds.
 macro_rules! answer {
     ($reply:ident, $cancel:ident => $work:expr) => {{
         let mut reply = $reply;
@@ -108,7 +108,7 @@ macro_rules! answer {
             let mut $cancel: BoxFuture<'_, ()> = Box::pin(reply.closed());
             $work.await
         };
-        // A caller that left needs no answer.
+        // The receiver may be gone.
         let _ = reply.send(result);
     }};
 }
@@ -139,7 +139,7 @@ impl Command {
     }
 
     fn refuse(self, error: DeviceError) {
-        // A caller that left needs no answer.
+        // The receivers may be gone.
         match self {
             Self::Open(_, reply) | Self::Heartbeat(reply) | Self::Close(reply) => drop(reply.send(Err(error))),
             Self::Derive { reply, .. } => drop(reply.send(Err(error))),
@@ -150,8 +150,8 @@ impl Command {
     }
 }
 
-/// A wallet as callers see it. Reading its status waits for nothing; everything else waits for its turn. A caller that
-/// drops a future cancels its request, also while the device asks.
+/// A wallet shared between callers. Reading its status never waits; all other calls wait for their turn. Dropping the
+/// future of a call cancels the request, even while the device shows a prompt.
 #[derive(Clone)]
 pub struct WalletHandle {
     mailbox: Mailbox<Request>,
@@ -159,37 +159,37 @@ pub struct WalletHandle {
 }
 
 impl WalletHandle {
-    /// The handle of an actor whose wallet writes `status`.
+    /// Creates the handle of an actor whose wallet writes `status`.
     pub const fn new(mailbox: Mailbox<Request>, status: watch::Receiver<WalletStatus>) -> Self {
         Self { mailbox, status }
     }
 
-    /// What is known of the wallet.
+    /// The last known status of the wallet.
     pub fn status(&self) -> WalletStatus {
         self.status.borrow().clone()
     }
 
-    /// Whether a request runs.
+    /// Whether a request is running.
     pub fn is_busy(&self) -> bool {
         self.status.borrow().is_busy
     }
 
-    /// Whether it derives and signs.
+    /// Whether the wallet is open, so that it can derive and sign.
     pub fn is_open(&self) -> bool {
         self.status.borrow().state == OpenState::Open
     }
 
-    /// Whether an account is among the wallet's.
+    /// Whether the account belongs to the wallet.
     pub fn has_account(&self, address: Address) -> bool {
         self.status.borrow().accounts.contains_key(&address)
     }
 
-    /// When an account became the wallet's ([`WalletStatus::since`]), if it is among its accounts.
+    /// When the account was added to the wallet ([`WalletStatus::since`]); `None` if it does not belong to it.
     pub fn account_since(&self, address: Address) -> Option<u64> {
         self.status.borrow().since.get(&address).copied()
     }
 
-    /// Changes of the status, for those who wait for them.
+    /// Returns a receiver that changes with the status.
     pub fn watch_status(&self) -> watch::Receiver<WalletStatus> {
         self.status.clone()
     }
@@ -212,14 +212,15 @@ impl WalletHandle {
         if !is_begun.load(Ordering::Acquire) {
             return Err(DeviceError::DeadlineWhileWaiting);
         }
-        // It has the device now, and has as long as its prompts have.
+        // The request has started, so its limits are now those of its prompts.
         answer.await.map_err(gone)?
     }
 
-    /// As [`Wallet::open`].
+    /// See [`Wallet::open`].
     ///
     /// # Errors
-    /// As [`Wallet::open`]; [`DeviceError::Busy`] and [`DeviceError::DeadlineWhileWaiting`] when others hold the device.
+    /// Those of [`Wallet::open`]; [`DeviceError::Busy`] and [`DeviceError::DeadlineWhileWaiting`] while other requests
+    /// use the device.
     pub async fn open(
         &self,
         given: Option<Given>,
@@ -229,10 +230,10 @@ impl WalletHandle {
         self.ask(deadline, person, |reply| Command::Open(given, reply)).await
     }
 
-    /// As [`Wallet::derive`].
+    /// See [`Wallet::derive`].
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// Those of [`Wallet::derive`] and [`WalletHandle::open`].
     pub async fn derive(
         &self,
         path: DerivationPath,
@@ -244,10 +245,10 @@ impl WalletHandle {
         self.ask(deadline, person, |reply| Command::Derive { path, is_pinned, is_shown, reply }).await
     }
 
-    /// As [`Wallet::sign_transaction`].
+    /// See [`Wallet::sign_transaction`].
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// Those of [`Wallet::sign_transaction`] and [`WalletHandle::open`].
     pub async fn sign_transaction(
         &self,
         account: Address,
@@ -258,10 +259,10 @@ impl WalletHandle {
         self.ask(deadline, person, |reply| Command::SignTransaction(account, Box::new(transaction), reply)).await
     }
 
-    /// As [`Wallet::sign_message`].
+    /// See [`Wallet::sign_message`].
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// Those of [`Wallet::sign_message`] and [`WalletHandle::open`].
     pub async fn sign_message(
         &self,
         account: Address,
@@ -272,10 +273,10 @@ impl WalletHandle {
         self.ask(deadline, person, |reply| Command::SignMessage(account, message, reply)).await
     }
 
-    /// As [`Wallet::sign_typed_data`].
+    /// See [`Wallet::sign_typed_data`].
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// Those of [`Wallet::sign_typed_data`] and [`WalletHandle::open`].
     pub async fn sign_typed_data(
         &self,
         account: Address,
@@ -286,18 +287,18 @@ impl WalletHandle {
         self.ask(deadline, person, |reply| Command::SignTypedData(account, Box::new(data), reply)).await
     }
 
-    /// As [`Wallet::heartbeat`]. Leave it out while requests run.
+    /// See [`Wallet::heartbeat`]. Not needed while requests run.
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// Those of [`Wallet::heartbeat`] and [`WalletHandle::open`].
     pub async fn heartbeat(&self, deadline: Instant) -> Result<(), DeviceError> {
         self.ask(deadline, Box::new(crate::NoPerson), Command::Heartbeat).await
     }
 
-    /// As [`Wallet::close`], in its turn. To interrupt a request, drop its future first.
+    /// Like [`Wallet::close`], after the requests ahead of it. To interrupt a running request, drop its future first.
     ///
     /// # Errors
-    /// As [`WalletHandle::open`].
+    /// [`DeviceError::Busy`] and [`DeviceError::DeadlineWhileWaiting`] while other requests use the device.
     pub async fn close(&self, deadline: Instant) -> Result<(), DeviceError> {
         self.ask(deadline, Box::new(crate::NoPerson), Command::Close).await
     }

@@ -1,4 +1,4 @@
-//! What an answer must be before it is believed.
+//! Checks of signatures and addresses that a device returns.
 
 use alloy_primitives::{Address, B256, keccak256};
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
@@ -6,22 +6,22 @@ use secp256k1::{Message, SECP256K1};
 
 use crate::DeviceError;
 
-/// Half of the curve's order, the largest s of a signature that Ethereum takes.
+/// Half of the curve's order, the largest s that Ethereum accepts in a signature.
 const HALF_ORDER: [u8; 32] = alloy_primitives::hex!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
 
-/// A signature that was checked: it is by the account that was asked for, over the hash that was computed here.
+/// A checked signature: it is by the requested account, over the hash that was computed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// r, big endian.
+    /// r, big-endian.
     pub r: [u8; 32],
-    /// s, big endian, in the lower half.
+    /// s, big-endian, in the lower half.
     pub s: [u8; 32],
     /// The parity of the nonce's point.
     pub is_odd: bool,
 }
 
 impl Signature {
-    /// `r ‖ s ‖ 27 + parity`, as messages are signed.
+    /// Encodes as `r ‖ s ‖ 27 + parity`, the format of message signatures.
     pub fn to_bytes(self) -> [u8; 65] {
         let mut bytes = [0; 65];
         bytes[..32].copy_from_slice(&self.r);
@@ -31,7 +31,7 @@ impl Signature {
     }
 }
 
-/// Checks the parts of a signature and whose it is.
+/// Checks the parts of a signature and its signer.
 pub(crate) fn signature(r: &[u8], s: &[u8], bit: u64, hash: B256, expected: Address) -> Result<Signature, DeviceError> {
     let invalid = DeviceError::InvalidSignature;
     let r: [u8; 32] = r.try_into().map_err(|_| invalid.clone())?;
@@ -42,7 +42,7 @@ pub(crate) fn signature(r: &[u8], s: &[u8], bit: u64, hash: B256, expected: Addr
     let mut compact = [0; 64];
     compact[..32].copy_from_slice(&r);
     compact[32..].copy_from_slice(&s);
-    // Refuses zero and what is not below the order.
+    // Rejects zero and values that are not below the order.
     let id = RecoveryId::try_from(bit as i32).map_err(|_| invalid.clone())?;
     let recoverable = RecoverableSignature::from_compact(&compact, id).map_err(|_| invalid.clone())?;
     let key = SECP256K1.recover_ecdsa(Message::from_digest(hash.0), &recoverable).map_err(|_| invalid)?;
@@ -72,7 +72,7 @@ pub(crate) fn signature_of_65(
     signature(r, s, u64::from(bit), hash, expected)
 }
 
-/// An address as old firmware gives it, 20 bytes, or as text with or without `0x`.
+/// Parses an address: 20 bytes from old firmware, or a text with or without `0x`.
 pub(crate) fn address(binary: &[u8], text: &str) -> Result<Address, DeviceError> {
     if !binary.is_empty() {
         return Address::try_from(binary).map_err(|_| DeviceError::InvalidAddress);

@@ -1,4 +1,4 @@
-//! Runs exchanges over a link, and brings the two sides into step again after anything unexpected.
+//! Runs exchanges over a link, and resynchronises with the device after anything unexpected.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::exchange::refused;
 use crate::operations::{Initialize, Ping};
 use crate::{Answer, DeviceError, DeviceInfo, Exchange, Operation, Outgoing, Person, Question, Step, Wait};
 
-/// How long a device, and a person at it, may take.
+/// Time limits for the device and for a person who uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the first packet of an answer that needs no person. A Model One derives a seed for seconds.
+    /// Limit for the first packet of a response that needs no person. A Model One takes seconds to derive a seed.
     pub answer: Duration,
-    /// Between packets of one message, and for sending one.
+    /// Limit between packets of one message, and for sending one.
     pub packet: Duration,
-    /// For a person at a prompt.
+    /// Limit for a person at a prompt.
     pub prompt: Duration,
-    /// Silence after which nothing more of a broken exchange is expected.
+    /// Silence after which no further packet of a broken exchange is expected.
     pub quiet: Duration,
-    /// For bringing the two sides into step again.
+    /// Limit for resynchronising with the device.
     pub resynchronise: Duration,
 }
 
@@ -45,59 +45,59 @@ impl Default for Timeouts {
     }
 }
 
-/// Messages that are read while the two sides are brought into step. A sound device sends two.
+/// Maximum number of messages that are read while resynchronising. A working device sends two.
 const MAX_DRAINED: usize = 256;
 
-/// How long a stale packet has to be found before a request: it has come long ago.
+/// Time to look for a stale packet before a request. Such a packet arrived long ago.
 const STALE: Duration = Duration::from_millis(1);
 
-/// After how long a message is sent again while the two sides are brought into step.
+/// Interval at which a message is repeated while resynchronising.
 const REPEAT: Duration = Duration::from_secs(2);
 
-/// The longest that a device holds back what a PIN leads to: after the fifteenth wrong one; the sixteenth wipes it
-/// (`docs/spec/device.md 6.4`).
+/// The longest time for which a device delays its response to a PIN: after the fifteenth wrong PIN. The sixteenth wipes
+/// the device (`docs/spec/device.md 6.4`).
 const MAX_BACK_OFF: Duration = Duration::from_secs((1 << 15) - 1);
 
-/// What an exchange came to.
+/// Result of an exchange.
 #[derive(Debug)]
 pub(crate) enum Outcome<O: Operation> {
     /// The result.
     Done(O::Output),
-    /// It waits for an answer that nobody could give now; the device shows its question.
+    /// The exchange waits for an answer that no person could give. The device still shows its prompt.
     Suspended(Exchange<O>),
 }
 
-/// Runs exchanges over one open link. It remembers whether the two sides are in step: a future that was dropped in the
-/// middle leaves them out of step, and the next exchange begins with [`Driver::resynchronise`].
+/// Runs exchanges over one open link. It tracks whether host and device are in step: a future dropped in the middle of
+/// an exchange leaves them out of step, and the next exchange then begins with [`Driver::resynchronise`].
 pub struct Driver {
     link: Box<dyn Link>,
     reader: Reader,
     timeouts: Timeouts,
     is_in_step: bool,
-    /// Packets of our own last message that were not sent.
+    /// Number of packets of the last message that were not sent.
     unsent: usize,
     info: Option<DeviceInfo>,
-    /// What `Initialize` gives the device, so that it keeps the passphrase.
+    /// Session state to pass to the device in `Initialize`, so that it keeps the passphrase.
     state: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Driver {
-    /// A driver of a link that was just opened. The device may be in the middle of another host's exchange, so the first
-    /// thing is to bring it into step.
+    /// Creates a driver for a link that was just opened. The device may be in the middle of another host's exchange, so
+    /// the first exchange resynchronises.
     pub fn new(link: Box<dyn Link>, timeouts: Timeouts) -> Self {
         let reader = Reader::new(Wire::Main);
         Self { link, reader, timeouts, is_in_step: false, unsent: 0, info: None, state: None }
     }
 
-    /// What the device said of itself at the last `Initialize`.
+    /// The device's features at the last `Initialize`.
     pub fn info(&self) -> Option<&DeviceInfo> {
         self.info.as_ref()
     }
 
-    /// Initializes the session: first thing after opening.
+    /// Initializes the session. Must be called first after opening.
     ///
     /// # Errors
-    /// As [`Driver::run_alone`].
+    /// Those of [`Driver::run_alone`].
     pub async fn initialize(&mut self, cancel: &mut BoxFuture<'_, ()>) -> Result<DeviceInfo, DeviceError> {
         let operation = Initialize { state: self.state.clone() };
         let (info, session) = self.run_alone(operation, cancel).await?;
@@ -108,11 +108,11 @@ impl Driver {
         Ok(info)
     }
 
-    /// Runs an operation to its end. `cancel` ends it early: the device is told.
+    /// Runs an operation to completion. When `cancel` resolves, the operation is cancelled on the device too.
     ///
     /// # Errors
-    /// The device's failure; a prompt that `person` could not be asked; anything that went wrong, after which the two
-    /// sides were brought into step again if that was possible.
+    /// The device's failure, a prompt for which `person` gave no answer, or any other error, after which host and
+    /// device are resynchronised if possible.
     pub async fn run<O: Operation>(
         &mut self,
         operation: O,
@@ -128,17 +128,17 @@ impl Driver {
         }
     }
 
-    /// Runs an operation that needs no person, within the time that the device has for an answer, however many messages and packets it
-    /// sends meanwhile.
+    /// Runs an operation that needs no person. The limit for a device's response applies to the whole operation,
+    /// regardless of the number of messages and packets.
     ///
     /// # Errors
-    /// As [`Driver::run`]; [`DeviceError::AnswerTimeout`].
+    /// Those of [`Driver::run`], and [`DeviceError::AnswerTimeout`].
     pub async fn run_alone<O: Operation>(
         &mut self,
         operation: O,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<O::Output, DeviceError> {
-        self.come_into_step().await?;
+        self.ensure_in_step().await?;
         let within = self.timeouts.answer;
         let outcome = timeout(within, self.run(operation, &mut crate::NoPerson, cancel)).await;
         match outcome {
@@ -147,30 +147,30 @@ impl Driver {
         }
     }
 
-    /// Brings the two sides into step unless they are. A device that said something unasked, such as an answer twice, would have it
-    /// taken for the next answer.
-    async fn come_into_step(&mut self) -> Result<(), DeviceError> {
+    /// Resynchronises unless host and device are in step. Unread data, such as a duplicate response, counts as out of
+    /// step, because it would be taken for the next response.
+    async fn ensure_in_step(&mut self) -> Result<(), DeviceError> {
         if !self.is_in_step || timeout(STALE, self.link.receive()).await.is_ok() {
             self.resynchronise().await?;
         }
         Ok(())
     }
 
-    /// Runs an operation until it ends or must wait for an answer of later.
+    /// Runs an operation until it completes or needs an answer that no person can give now.
     pub(crate) async fn start<O: Operation>(
         &mut self,
         operation: O,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<Outcome<O>, DeviceError> {
-        self.come_into_step().await?;
+        self.ensure_in_step().await?;
         let can_type_on_device = self.info.as_ref().is_some_and(|info| info.has_passphrase_entry);
         let mut exchange = Exchange::new(operation, can_type_on_device);
         let request = exchange.begin();
         self.go_on(exchange, request, Wait::Device, person, cancel).await
     }
 
-    /// Goes on with an exchange by sending a message.
+    /// Continues an exchange by sending a message.
     pub(crate) async fn go_on<O: Operation>(
         &mut self,
         mut exchange: Exchange<O>,
@@ -198,7 +198,8 @@ impl Driver {
         }
     }
 
-    /// Sends and reads until the result is there, or an answer that nobody can give now is needed (none).
+    /// Exchanges messages until the result is available. Returns `None` if an answer is needed that no person can give
+    /// now.
     async fn converse<O: Operation>(
         &mut self,
         exchange: &mut Exchange<O>,
@@ -226,41 +227,42 @@ impl Driver {
         }
     }
 
-    /// Brings the two sides into step after `error`, and gives the error. A link that fails meanwhile stays out of step.
+    /// Resynchronises after `error` and returns the error. If resynchronising fails, the driver stays out of step.
     pub(crate) async fn give_up<T>(&mut self, error: DeviceError) -> Result<T, DeviceError> {
         if !error.is_lost() {
-            // The error that came first says more than what follows from it.
+            // The first error says more than one that follows from it.
             let _ = self.resynchronise().await;
         }
         Err(error)
     }
 
-    /// Brings the two sides into step again (`docs/spec/device.md 8.4`): what is on its way is discarded, whatever the
-    /// device does is cancelled, and it proves that it answers this very request. The passphrase is forgotten.
+    /// Resynchronises with the device (`docs/spec/device.md 8.4`): discards pending packets, cancels what the device is
+    /// doing, and checks with a random ping that its response belongs to the current request. Forgets the session
+    /// state, and with it the passphrase.
     ///
     /// # Errors
-    /// When the device does not come along in time.
+    /// [`DeviceError::AnswerTimeout`] if the device does not respond correctly in time, and errors of the link.
     pub async fn resynchronise(&mut self) -> Result<(), DeviceError> {
         self.is_in_step = false;
         self.state = None;
         let within = self.timeouts.resynchronise;
-        timeout(within, self.resynchronise_at_length()).await.map_err(|_| DeviceError::AnswerTimeout)??;
+        timeout(within, self.resynchronise_without_limit()).await.map_err(|_| DeviceError::AnswerTimeout)??;
         self.is_in_step = true;
         Ok(())
     }
 
-    async fn resynchronise_at_length(&mut self) -> Result<(), DeviceError> {
+    async fn resynchronise_without_limit(&mut self) -> Result<(), DeviceError> {
         self.reader.reset();
         self.complete_own_message().await?;
         self.discard().await?;
-        self.insist(&Outgoing::new(&Cancel {}), |message| message.id == Failure::ID).await?;
+        self.repeat_until(&Outgoing::new(&Cancel {}), |message| message.id == Failure::ID).await?;
         let text: String = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
         let mut ping = Ping { text: Some(text.clone()), ..Ping::default() };
         let is_echo = |message: &Message| {
             tenon_proto::decode::<Success>(message.id, &message.body)
                 .is_ok_and(|success| success.message() == text.as_bytes())
         };
-        self.insist(&ping.request(), is_echo).await?;
+        self.repeat_until(&ping.request(), is_echo).await?;
         let mut initialize = Initialize { state: None };
         self.send(&initialize.request()).await?;
         let message = self.drain(|message| initialize.expected().contains(&message.id)).await?;
@@ -274,9 +276,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends a message again and again until the wanted answer comes. A device that was computing answers late, and a
-    /// Model T takes a `Cancel` at the request of a state for consent (`docs/spec/device.md 6.5`).
-    async fn insist(&mut self, message: &Outgoing, is_wanted: impl Fn(&Message) -> bool) -> Result<(), DeviceError> {
+    /// Repeats a message until the wanted response arrives. A device that was computing responds late, and a Model T
+    /// takes a `Cancel` as consent when it requests a session state (`docs/spec/device.md 6.5`).
+    async fn repeat_until(
+        &mut self,
+        message: &Outgoing,
+        is_wanted: impl Fn(&Message) -> bool,
+    ) -> Result<(), DeviceError> {
         loop {
             self.send(message).await?;
             if let Ok(answer) = timeout(REPEAT, self.drain(&is_wanted)).await {
@@ -286,7 +292,8 @@ impl Driver {
         }
     }
 
-    /// Ends a message of our own that was sent in part, so that the device does not take what follows for its rest.
+    /// Completes a message of our own that was only partly sent, so that the device does not take later packets for the
+    /// rest of it.
     async fn complete_own_message(&mut self) -> Result<(), DeviceError> {
         let unsent = std::mem::take(&mut self.unsent);
         if unsent == 0 {
@@ -301,7 +308,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads packets away until none has come for a while.
+    /// Reads and drops packets until none has arrived for a while.
     async fn discard(&mut self) -> Result<(), DeviceError> {
         while let Ok(received) = timeout(self.timeouts.quiet, self.link.receive()).await {
             received?;
@@ -309,7 +316,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads messages until one is wanted. What is no message is skipped, questions are declined.
+    /// Reads messages until a wanted one arrives. Skips invalid packets and cancels prompts.
     async fn drain(&mut self, is_wanted: impl Fn(&Message) -> bool) -> Result<Message, DeviceError> {
         for _ in 0..MAX_DRAINED {
             let received = self.link.receive().await?;
@@ -330,12 +337,12 @@ impl Driver {
     }
 
     async fn send(&mut self, message: &Outgoing) -> Result<(), DeviceError> {
-        // No body is so long that its length can't be expressed: data go in parts.
+        // Never happens: long data is split into parts, so the length of every body can be encoded.
         let Ok(packets) = Packets::new(message.id, &message.body) else { return Err(DeviceError::Cancelled) };
         let mut left = packets.clone().count();
         for packet in packets {
-            // Counted before it is sent: a future that is dropped here may have sent it or not. One packet too much is
-            // dropped by the device as no beginning of a message.
+            // Updated before sending, because a future that is dropped here may or may not have sent the packet. If it
+            // did, the device receives one packet too many and drops it because it does not begin a message.
             self.unsent = left - 1;
             self.put(&packet).await?;
             left -= 1;
@@ -349,7 +356,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The next message of the device.
+    /// Reads the next message of the device.
     async fn receive(&mut self, wait: Wait) -> Result<Message, DeviceError> {
         let (limit, error) = match wait {
             Wait::Device => (self.timeouts.answer, DeviceError::AnswerTimeout),
@@ -368,7 +375,7 @@ impl Driver {
     }
 }
 
-/// Asks a person for as long as a prompt may take. None when nobody can be asked now.
+/// Asks a person, limited by the time for a prompt. `None` if no person can be asked now.
 pub(crate) async fn ask(
     limit: Duration,
     question: Question,
@@ -379,7 +386,7 @@ pub(crate) async fn ask(
     unless_cancelled(cancel, async { asked.await.map_err(|_| DeviceError::PromptTimeout) }).await
 }
 
-/// Waits for work unless the caller leaves first.
+/// Waits for `work` unless it is cancelled first.
 async fn unless_cancelled<T>(
     cancel: &mut BoxFuture<'_, ()>,
     work: impl Future<Output = Result<T, DeviceError>>,

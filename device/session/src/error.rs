@@ -1,4 +1,4 @@
-//! Why an exchange gave no result.
+//! Errors of an exchange with a device.
 
 use alloy_primitives::Address;
 use tenon_device_framing::FrameError;
@@ -7,54 +7,54 @@ use tenon_proto::{BodyError, registry};
 
 use crate::Version;
 
-/// The failure of a device that was sent a message out of its flow.
+/// The failure code for a message that the device did not expect.
 const UNEXPECTED_MESSAGE: i32 = 1;
 
-/// What a firmware can't do. Found out before the device is touched.
+/// A request that the firmware can't fulfil. It is refused before the device is contacted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// A transaction of type 1, 3, 4 or younger, or of type 2 on old firmware.
+    /// A transaction of type 1, 3, 4 or a later type, or of type 2 on old firmware.
     #[error("transaction type not supported")]
     TransactionType,
     /// A chain id that the firmware's messages can't express.
     #[error("chain id {0} is not supported by this device")]
     ChainId(u64),
-    /// Firmware of today signs no transaction without chain id.
+    /// Current firmware signs no transaction without a chain id.
     #[error("transactions without chain id are not supported by this device")]
     NoChainId,
-    /// A message longer than the device stores.
+    /// A message longer than the device can store.
     #[error("a message of {length} bytes is not supported by this device: {max} are the most")]
     MessageLength {
         /// The message's length, bytes.
         length: usize,
-        /// The most, bytes.
+        /// Maximum length, bytes.
         max: usize,
     },
-    /// Data longer than a device takes.
+    /// Data longer than a device accepts.
     #[error("transaction data of {length} bytes are not supported by hardware wallets: {max} are the most")]
     DataLength {
         /// The data's length, bytes.
         length: usize,
-        /// The most, bytes.
+        /// Maximum length, bytes.
         max: usize,
     },
-    /// A gas price and limit that together have too many bytes.
+    /// Gas price and gas limit together have too many bytes.
     #[error("gas price and gas limit are too large for hardware wallets")]
     Fees,
     /// No recipient and no data.
     #[error("the creation of a contract needs data")]
     EmptyCreation,
-    /// Typed data, or typed data of this form.
+    /// Typed data, or this kind of typed data.
     #[error("typed data is not supported by this device")]
     TypedData,
-    /// A path that the device does not store.
+    /// A path longer than the device can store.
     #[error(
         "a path of {length} elements is not supported by this device: {max} are the most; a path from the root begins with m/"
     )]
     PathLength {
-        /// Elements of the path.
+        /// Number of elements of the path.
         length: usize,
-        /// The most.
+        /// Maximum number.
         max: usize,
     },
     /// A raw hash.
@@ -62,33 +62,32 @@ pub enum Unsupported {
     Hash,
 }
 
-/// Why an exchange with a device gave no result. No variant carries a secret, and texts of the device are made fit to
-/// show.
+/// Why an exchange with a device failed. No variant contains a secret, and texts from the device are made safe to show.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The connection failed.
     #[error("trezor: {0}")]
     Link(#[from] LinkError),
-    /// What came is no message.
+    /// The received packets are not a message.
     #[error("trezor: {0}")]
     Frame(#[from] FrameError),
-    /// A message's body does not decode.
+    /// A message's body can't be decoded.
     #[error("trezor: {0}")]
     Body(#[from] BodyError),
-    /// The device failed the request.
+    /// The device reported a failure.
     #[error("trezor: {text}")]
     Refused {
-        /// The number of the failure's kind, if it has one.
+        /// The failure code, if there is one.
         code: Option<i32>,
         /// The device's text.
         text: String,
     },
-    /// Another message than the flow knows.
+    /// The device sent a message that is not expected at this point.
     #[error("trezor: expected reply types [{}], got {}", names(expected), name(*got))]
     Unexpected {
-        /// Numbers of the messages that the flow goes on with.
+        /// Ids of the expected messages.
         expected: &'static [u16],
-        /// The number that came.
+        /// Id of the received message.
         got: u16,
     },
     /// The device speaks only the encrypted protocol of newer devices.
@@ -97,131 +96,131 @@ pub enum DeviceError {
     /// The device runs its bootloader.
     #[error("trezor: the device is in bootloader mode")]
     Bootloader,
-    /// The vendor that the device tells is another.
+    /// The device reports an unknown vendor.
     #[error("trezor: the device is of another vendor")]
     Vendor,
-    /// Another device answers than the one that the wallet was opened with.
+    /// The device is not the one with which the wallet was opened.
     #[error("trezor: another device is connected in place of this wallet's")]
     OtherDevice,
-    /// A PIN must be entered, and nobody could be asked.
+    /// A PIN must be entered, and no person could be asked.
     #[error("trezor: pin needed")]
     PinNeeded,
-    /// A passphrase must be entered, and nobody could be asked.
+    /// A passphrase must be entered, and no person could be asked.
     #[error("trezor: passphrase needed")]
     PassphraseNeeded,
-    /// A PIN that is not one to nine positions 1 to 9.
+    /// The PIN is not one to nine positions from 1 to 9.
     #[error("trezor: a PIN is one to nine positions 1 to 9")]
     PinForm,
-    /// A passphrase longer than devices take.
+    /// The passphrase is longer than devices accept.
     #[error("trezor: the passphrase has {length} bytes, 50 are the most")]
     PassphraseLength {
         /// Its length after normalisation, bytes.
         length: usize,
     },
-    /// The person declined, or the caller left.
+    /// The person declined, or the caller dropped the request.
     #[error("trezor: cancelled")]
     Cancelled,
-    /// Nobody answered a prompt in time.
+    /// A prompt was not answered in time.
     #[error("trezor: nobody answered the prompt in time")]
     PromptTimeout,
     /// The device did not answer in time.
     #[error("trezor: the device does not answer")]
     AnswerTimeout,
-    /// A device that asks for buttons without end.
+    /// The device requested too many buttons.
     #[error("trezor: the device asked for more than {max} buttons")]
     TooManyButtons {
-        /// The most in one exchange.
+        /// Maximum number in one exchange.
         max: u32,
     },
-    /// A device that tells of states, or of passphrases typed on it, without end.
+    /// The device sent too many session states, or too many notices that a passphrase is typed on it.
     #[error("trezor: the device sent more than {max} messages about its session in one exchange")]
     TooManyStates {
         /// Maximum number in one exchange.
         max: u32,
     },
-    /// A device that asks for data that there are not.
+    /// The device requested more data than is left.
     #[error("trezor: the device asked for {asked} bytes of data while {left} are left")]
     DataRequest {
-        /// Bytes asked for.
+        /// Requested bytes.
         asked: u32,
-        /// Bytes left.
+        /// Remaining bytes.
         left: usize,
     },
-    /// A device that asks for a value that the typed data do not have.
+    /// The device requested a value that the typed data does not contain.
     #[error("trezor: the device asked for typed data that the request does not have")]
     TypedDataRequest,
-    /// No signature where one was to come.
+    /// The response has no signature.
     #[error("reply lacks signature")]
     LacksSignature,
-    /// A signature of a wrong form: r or s out of range, s in the upper half, or a v that fits no bit.
+    /// The signature is malformed: r or s out of range, s in the upper half, or a v that is no parity.
     #[error("trezor: the device gave an invalid signature")]
     InvalidSignature,
-    /// A signature by another key or of other data.
+    /// The signature is by another key or over other data.
     #[error("signer mismatch: expected {expected}, got {got}")]
     SignerMismatch {
-        /// The account that was to sign.
+        /// The account that should have signed.
         expected: Address,
-        /// The account that signed what was asked for, by the signature.
+        /// The account recovered from the signature and the requested hash.
         got: Address,
     },
-    /// No address where one was to come.
+    /// The response has no address.
     #[error("missing derived address")]
     MissingAddress,
-    /// An address that is none.
+    /// The address is not valid.
     #[error("trezor: the device gave an address that is none")]
     InvalidAddress,
     /// The wallet is not open.
     #[error("wallet closed")]
     Closed,
-    /// The wallet is open.
+    /// The wallet is already open.
     #[error("wallet already open")]
     AlreadyOpen,
     /// No wallet has this URL.
     #[error("unknown wallet")]
     UnknownWallet,
-    /// The wallet's account is unknown.
+    /// The account is not one of the wallet's.
     #[error("unknown account")]
     UnknownAccount,
     /// Too many callers wait for the device.
     #[error("trezor: too many requests wait for the device")]
     Busy,
-    /// The deadline passed while other requests held the device.
+    /// The deadline passed while other requests used the device.
     #[error("trezor: the device was busy with other requests until the deadline")]
     DeadlineWhileWaiting,
-    /// The session failed and starts again.
+    /// The session failed and is being restarted.
     #[error("trezor: the session with the device failed; open the wallet again")]
     SessionFailed,
-    /// The firmware can't do it.
+    /// The firmware can't fulfil the request.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// Firmware older than the oldest that is supported.
+    /// The firmware is older than the oldest supported version.
     #[error("trezor: firmware {found} is too old: {oldest} is the oldest that is supported")]
     OldFirmware {
-        /// The device's.
+        /// The device's version.
         found: Version,
-        /// The oldest that will do.
+        /// The oldest supported version.
         oldest: Version,
     },
 }
 
 impl DeviceError {
-    /// Whether the two sides may have lost step, so that they are brought into step again before the next request.
+    /// Whether host and device may be out of step, so that they must be resynchronised before the next request.
     pub const fn has_lost_step(&self) -> bool {
         match self {
-            // A message that the device did not expect: it is somewhere else in the flow.
+            // The device did not expect the message, so it is at another point of the flow.
             Self::Refused { code, .. } => matches!(code, Some(UNEXPECTED_MESSAGE)),
             Self::Unsupported(_) | Self::NewerProtocol => false,
             _ => true,
         }
     }
 
-    /// Whether the connection is of no further use.
+    /// Whether the connection can no longer be used.
     pub const fn is_lost(&self) -> bool {
         matches!(self, Self::Link(_) | Self::OtherDevice | Self::NewerProtocol | Self::Bootloader | Self::Vendor)
     }
 }
 
-/// The name of a message without what stands in front of all.
+/// The name of a message without the common prefix.
 fn name(id: u16) -> String {
     let known = registry::known(id).map(|entry| entry.name.trim_start_matches("MessageType_"));
     known.map_or_else(|| id.to_string(), str::to_owned)

@@ -1,4 +1,4 @@
-//! One exchange: a request, the prompts that interrupt it, its answer. No I/O.
+//! One exchange: a request, the prompts that interrupt it, and its response. No I/O.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,21 +13,22 @@ use zeroize::Zeroizing;
 
 use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt, Question};
 
-/// Maximum number of messages in one exchange that are answered without a person: states of the session, and passphrases that are
-/// typed on the device. A device sends one of each; one that goes on would hold its session.
+/// Maximum number of messages in one exchange that are answered without a person: session states, and notices that a
+/// passphrase is typed on the device. A device sends one of each; without the bound, it could keep its session busy
+/// forever.
 const MAX_AUTOMATIC_ANSWERS: u32 = 8;
-/// Button requests in one exchange. Signing takes three, long typed data some dozens.
+/// Maximum number of button requests in one exchange. Signing takes three, long typed data a few dozen.
 const MAX_BUTTONS: u32 = 1000;
 
-/// The failure of devices that speak the newer protocol only.
+/// The failure code of devices that support only the newer protocol.
 const INVALID_PROTOCOL: i32 = 17;
 
-/// A message to the device. Its body is wiped when it is dropped; `Debug` shows id and length only.
+/// A message to the device. Its body is wiped on drop, and `Debug` shows only id and length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The number of its type.
+    /// Message type.
     pub id: u16,
-    /// The body, encoded.
+    /// The encoded body.
     pub body: Zeroizing<Vec<u8>>,
 }
 
@@ -45,32 +46,32 @@ impl fmt::Debug for Outgoing {
     }
 }
 
-/// Who the next message of the device waits for.
+/// What the device's next message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// The device alone: it answers within seconds.
+    /// Only the device, which responds within seconds.
     Device,
     /// A person at the device.
     Person,
-    /// The device, which holds back what a PIN leads to: 2^f - 1 seconds after f wrong ones (`docs/spec/device.md 6.4`).
+    /// A device that delays its response to a PIN: by 2^f - 1 seconds after f wrong ones (`docs/spec/device.md 6.4`).
     BackOff,
 }
 
-/// What an exchange does next.
+/// The next step of an exchange.
 #[derive(Debug)]
 pub enum Step<T> {
     /// Send this, then read a message.
     Send(Outgoing, Wait),
-    /// Ask a person, then go on with [`Exchange::answer`].
+    /// Ask a person, then continue with [`Exchange::answer`].
     Ask(Question),
     /// The result.
     Done(T),
 }
 
-/// The number of the next question in this process: no two have the same.
+/// Number of the next question. Unique within the process.
 static NEXT_QUESTION: AtomicU64 = AtomicU64::new(1);
 
-/// An exchange in its course.
+/// An exchange in progress.
 #[derive(Debug)]
 pub struct Exchange<O> {
     operation: O,
@@ -78,12 +79,12 @@ pub struct Exchange<O> {
     automatic_answers: u32,
     asked: Option<Question>,
     can_type_passphrase_on_device: bool,
-    /// What the device wants to be given at the next `Initialize`, so that it keeps the passphrase.
+    /// Session state to pass to the device at the next `Initialize`, so that it keeps the passphrase.
     learned_state: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl<O: Operation> Exchange<O> {
-    /// An exchange for an operation. `can_type_passphrase_on_device` is a capability of the device.
+    /// Creates an exchange for an operation. `can_type_passphrase_on_device` is a capability of the device.
     pub const fn new(operation: O, can_type_passphrase_on_device: bool) -> Self {
         Self {
             operation,
@@ -95,20 +96,20 @@ impl<O: Operation> Exchange<O> {
         }
     }
 
-    /// The request.
+    /// Returns the request.
     pub fn begin(&mut self) -> Outgoing {
         self.operation.request()
     }
 
-    /// The session's state, if the device has told one. It can be told once.
+    /// Takes the session state that the device sent, if any.
     pub fn take_learned_state(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         self.learned_state.take()
     }
 
-    /// Takes a message of the device.
+    /// Handles a message from the device.
     ///
     /// # Errors
-    /// The device's failure, or that the message does not belong here.
+    /// The device's failure, or an unexpected message.
     pub fn message(&mut self, message: &Message) -> Result<Step<O::Output>, DeviceError> {
         match message.id {
             Failure::ID => Err(refused(message)?),
@@ -118,7 +119,7 @@ impl<O: Operation> Exchange<O> {
                 Err(DeviceError::Unexpected { expected: self.operation.expected(), got })
             }
             ButtonRequest::ID => {
-                // Read for its form alone; nothing is decided by its code (`docs/spec/device.md 6.3`).
+                // Decoded only to check its form; the code has no influence (`docs/spec/device.md 6.3`).
                 decode::<ButtonRequest>(message.id, &message.body)?;
                 self.buttons += 1;
                 if self.buttons > MAX_BUTTONS {
@@ -173,17 +174,17 @@ impl<O: Operation> Exchange<O> {
         Step::Ask(question)
     }
 
-    /// The question that waits for an answer.
+    /// The open question.
     pub const fn asked(&self) -> Option<Question> {
         self.asked
     }
 
-    /// Takes a person's answer to the question with this number; gives what to send, and who the device waits for then. A PIN is
-    /// sent once: the next needs a new question.
+    /// Handles a person's answer to the question with this number. Returns the message to send and what the device
+    /// waits for afterwards. A PIN is sent only once: another one needs a new question.
     ///
     /// # Errors
-    /// When the answer has a wrong form, is to another question or of another kind, or declines. The question stays open after a
-    /// wrong form.
+    /// The answer is malformed, is for another question, is of another kind, or declines. The question stays open if
+    /// the answer was malformed.
     pub fn answer(&mut self, number: u64, answer: Answer) -> Result<(Outgoing, Wait), DeviceError> {
         let asked = self.asked.filter(|question| question.number == number).map(|question| question.prompt);
         let mut wait = Wait::Person;
@@ -211,7 +212,7 @@ impl<O: Operation> Exchange<O> {
     }
 }
 
-/// What a failure of the device means.
+/// Converts a failure message of the device.
 pub(crate) fn refused(message: &Message) -> Result<DeviceError, DeviceError> {
     let failure: Failure = decode(message.id, &message.body)?;
     if failure.code == Some(INVALID_PROTOCOL) {

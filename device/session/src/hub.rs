@@ -1,4 +1,4 @@
-//! The devices that are connected, each with its wallet: arrivals and departures.
+//! The connected devices, each with its wallet, and their arrival and departure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,37 +15,39 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::{Timeouts, Wallet, WalletActor, WalletHandle, WalletStatus};
 
-/// In front of a device's path in the URL of its wallet.
+/// Precedes a device's path in the URL of its wallet.
 const URL_SCHEME: &str = "trezor://";
 
-/// The names of the wallets' actors. There are as many wallets at most; further devices wait until one departs.
+/// Names of the wallets' actors. Their number limits the number of wallets: further devices have no wallet until one
+/// departs.
 const ACTORS: [&str; 8] =
     ["device 1", "device 2", "device 3", "device 4", "device 5", "device 6", "device 7", "device 8"];
 
-/// Requests that may wait for one device. Each waits for a person, so that more would not be served in time.
+/// Maximum number of requests that wait for one device. Each one waits for a person, so more could not be served in
+/// time.
 const WAITING_REQUESTS: usize = 64;
 
-/// How often the hub looks for devices.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which the hub lists devices.
+const LIST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long one device has to answer that it is there.
-const BEAT_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for a device's response to a heartbeat.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the actor of a device that departed has to end. Its link has failed by then.
+/// Time limit for the actor of a departed device to end. Its link has already failed by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// Events that a slow listener may fall behind.
+/// Number of events by which a slow subscriber may lag.
 const WAITING_EVENTS: usize = 64;
 
-/// A device came or went.
+/// A device arrived or departed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HubEvent {
-    /// It is connected, and its wallet is closed.
+    /// The device is connected, and its wallet is closed.
     Arrived {
         /// The wallet's URL.
         url: String,
     },
-    /// It is gone, and its wallet with it.
+    /// The device is gone, together with its wallet.
     Departed {
         /// The wallet's URL.
         url: String,
@@ -57,22 +59,22 @@ struct Entry {
     handle: WalletHandle,
 }
 
-/// The connected devices. It looks for them while [`Hub::follow`] is polled.
+/// The connected devices. [`Hub::follow`] must be polled for it to find them.
 pub struct Hub {
     transports: Vec<Arc<dyn Transport>>,
-    /// None once the hub is closed. Locked to read or change it; nothing awaits under it.
+    /// `None` once the hub is closed. Not locked across an await.
     supervisor: Mutex<Option<Arc<Supervisor>>>,
     runtime: Handle,
     timeouts: Timeouts,
-    /// By URL. Locked to read or change the list; nothing awaits under it.
+    /// Keyed by URL. Not locked across an await.
     entries: Mutex<BTreeMap<String, Entry>>,
-    /// Held during a look, so that there is one at a time.
+    /// Held during [`Hub::look`], so that only one runs at a time.
     connected: tokio::sync::Mutex<Connected>,
     events: broadcast::Sender<HubEvent>,
 }
 
 impl Hub {
-    /// A hub over these transports. The wallets' actors live under `supervisor`, their exchanges run on `runtime`.
+    /// Creates a hub over these transports. `supervisor` runs the wallets' actors, and `runtime` their exchanges.
     pub fn new(
         transports: Vec<Arc<dyn Transport>>,
         supervisor: Arc<Supervisor>,
@@ -85,7 +87,7 @@ impl Hub {
         Self { transports, supervisor, runtime, timeouts, entries, connected, events }
     }
 
-    /// The wallets by URL. Waits for nothing.
+    /// The wallets by URL. Never waits.
     pub fn wallets(&self) -> Vec<(String, WalletHandle)> {
         self.lock().iter().map(|(url, entry)| (url.clone(), entry.handle.clone())).collect()
     }
@@ -95,7 +97,7 @@ impl Hub {
         self.lock().get(url).map(|entry| entry.handle.clone())
     }
 
-    /// The wallets that have an account, with their URLs: in front the one that had it first.
+    /// The wallets that contain the account, with their URLs. The first to have had it comes first.
     pub fn with_account(&self, address: Address) -> Vec<(String, WalletHandle)> {
         let since = |(url, handle): (String, WalletHandle)| Some((handle.account_since(address)?, url, handle));
         let mut found: Vec<_> = self.wallets().into_iter().filter_map(since).collect();
@@ -103,16 +105,16 @@ impl Hub {
         found.into_iter().map(|(_, url, handle)| (url, handle)).collect()
     }
 
-    /// Arrivals and departures from now on.
+    /// Subscribes to arrivals and departures from now on.
     pub fn events(&self) -> broadcast::Receiver<HubEvent> {
         self.events.subscribe()
     }
 
-    /// Looks for devices twice a second, and asks open wallets that are idle whether theirs is still there. Never ends.
+    /// Lists devices twice a second, and sends a heartbeat to open, idle wallets. Never returns.
     pub async fn follow(&self) {
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = interval(LIST_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // A device that is slow to answer holds up neither the next look nor the other devices.
+        // Heartbeats run concurrently, so that a slow device delays neither the listing nor other devices.
         let (mut asking, mut asked) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
             tokio::select! {
@@ -120,7 +122,7 @@ impl Hub {
                     self.look().await;
                     for (url, handle) in self.wallets() {
                         if handle.is_open() && !handle.is_busy() && asked.insert(url.clone()) {
-                            asking.push(beat(url, handle));
+                            asking.push(send_heartbeat(url, handle));
                         }
                     }
                 }
@@ -131,12 +133,13 @@ impl Hub {
         }
     }
 
-    /// Looks for devices once. One whose request runs is left as it is: it may have no time to say that it is there.
+    /// Lists devices once. A device with a running request is left as it is, because it may be unable to respond to the
+    /// listing.
     pub async fn look(&self) {
         let mut connected = self.connected.lock().await;
         let mut busy = self.busy();
         let listed = join_all(self.transports.iter().map(|transport| transport.list())).await;
-        // A request may have begun meanwhile.
+        // Requests may have started during the listing.
         busy.extend(self.busy());
         let mut now = Vec::new();
         for (transport, listed) in self.transports.iter().zip(listed) {
@@ -144,7 +147,7 @@ impl Hub {
                 Ok(found) => now.extend(found),
                 Err(error) => {
                     tracing::debug!(transport = transport.name(), %error, "devices can't be listed");
-                    // Nothing is known of these: they stay as they were.
+                    // Devices of a failed transport keep their state.
                     now.extend(connected.devices().filter(|known| known.transport == transport.name()).cloned());
                 }
             }
@@ -160,7 +163,7 @@ impl Hub {
                 Change::Arrived(_) => {}
             }
         }
-        // Among them those for which there was no place before.
+        // These include devices for which there was no free actor before.
         for found in connected.devices().filter(|found| !found.is_bootloader) {
             if self.wallet(&url(found)).is_none() {
                 self.arrive(found.clone());
@@ -168,7 +171,7 @@ impl Hub {
         }
     }
 
-    /// Has every wallet closed and its actor ended, as if all devices departed. None arrives any more.
+    /// Closes all wallets and ends their actors, as if all devices had departed. No devices arrive afterwards.
     pub async fn close(&self) {
         let mut connected = self.connected.lock().await;
         for change in connected.update(Vec::new()) {
@@ -206,7 +209,7 @@ impl Hub {
                 let url = url(&found);
                 entries.insert(url.clone(), Entry { actor, handle: WalletHandle::new(mailbox, status) });
                 drop(entries);
-                // Nobody listens otherwise.
+                // There may be no subscriber.
                 let _ = self.events.send(HubEvent::Arrived { url });
             }
             Err(error) => tracing::error!(path = found.path, %error, "a hardware wallet can't be used"),
@@ -220,11 +223,11 @@ impl Hub {
         if !supervisor.stop_one(entry.actor, STOP_GRACE).await {
             tracing::warn!(url, "the session with a hardware wallet that is gone still runs");
         }
-        // Nobody listens otherwise.
+        // There may be no subscriber.
         let _ = self.events.send(HubEvent::Departed { url });
     }
 
-    /// URLs of the wallets of which a request runs.
+    /// URLs of the wallets with a running request.
     fn busy(&self) -> BTreeSet<String> {
         self.lock().iter().filter(|(_, entry)| entry.handle.is_busy()).map(|(url, _)| url.clone()).collect()
     }
@@ -234,11 +237,11 @@ impl Hub {
     }
 }
 
-/// Asks a wallet whether its device is still there; gives its URL. What it found out stands in the wallet's status.
-/// Dropped, the question is cancelled.
-fn beat(url: String, handle: WalletHandle) -> BoxFuture<'static, String> {
+/// Sends a heartbeat to a wallet and returns its URL. The result is in the wallet's status. Dropping the future cancels
+/// the heartbeat.
+fn send_heartbeat(url: String, handle: WalletHandle) -> BoxFuture<'static, String> {
     Box::pin(async move {
-        let _ = timeout(BEAT_LIMIT, handle.heartbeat(Instant::now() + LOOK_EVERY)).await;
+        let _ = timeout(HEARTBEAT_TIMEOUT, handle.heartbeat(Instant::now() + LIST_INTERVAL)).await;
         url
     })
 }

@@ -1,4 +1,4 @@
-//! What a device says of itself, and what follows from it.
+//! Features that a device reports, and what they imply.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use tenon_proto::shown_text;
 
 use crate::DeviceError;
 
-/// The vendors that firmware tells.
+/// Vendor names that supported firmware reports.
 const VENDORS: [&str; 2] = ["trezor.io", "bitcointrezor.com"];
 
-/// The capability of having a passphrase typed on the device.
+/// The capability of entering a passphrase on the device.
 const PASSPHRASE_ENTRY: u32 = 17;
 
-/// The longest message that Model One takes, bytes.
+/// Maximum length of a message on Model One, bytes.
 const MAX_ONE_MESSAGE: usize = 1024;
 
-/// The longest message that is sent to other models, bytes.
+/// Maximum length of a message to other models, bytes.
 const MAX_MESSAGE: usize = 16 << 10;
 
-/// A firmware's version.
+/// A firmware version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
@@ -29,27 +29,28 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a device said of itself when it was opened. Label and id are private data: `Debug` shows the version only.
+/// Features that a device reported when it was opened. Label and id are private data, so `Debug` shows only the
+/// version.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// The firmware's version.
     pub version: Version,
-    /// Whether it is a Model One.
+    /// Whether the device is a Model One.
     pub is_model_one: bool,
-    /// The label, fit to show; empty if it has none.
+    /// The label, made safe to show; empty if there is none.
     pub label: String,
-    /// The id, which a wipe changes.
+    /// The device id, which changes when the device is wiped.
     pub device_id: String,
-    /// Whether it has a seed.
+    /// Whether the device has a seed.
     pub is_initialized: bool,
     /// Whether a passphrase can be typed on the device.
     pub has_passphrase_entry: bool,
-    /// Whether it keeps passphrases in sessions.
+    /// Whether the device keeps passphrases in sessions.
     pub has_sessions: bool,
 }
 
 impl DeviceInfo {
-    /// Reads the answer to `Initialize`.
+    /// Reads the response to `Initialize`.
     pub(crate) fn new(features: &Features) -> Result<Self, DeviceError> {
         if features.bootloader_mode() {
             return Err(DeviceError::Bootloader);
@@ -62,7 +63,7 @@ impl DeviceInfo {
             version,
             is_model_one: match features.model.as_deref() {
                 Some(model) => model == "1" || model == "T1B1",
-                // Firmware that tells no model is older than the second model.
+                // Firmware that reports no model is older than the second model.
                 None => version.0 == 1,
             },
             label: shown_text(features.label()),
@@ -73,7 +74,7 @@ impl DeviceInfo {
         })
     }
 
-    /// Whether the firmware is young enough for transactions of type 2, chain ids of 64 bits and typed data.
+    /// Whether the firmware is recent enough for transactions of type 2, 64-bit chain ids and typed data.
     pub const fn is_later(&self) -> bool {
         let Version(major, minor, patch) = self.version;
         let (since_minor, since_patch) = if self.is_model_one { (11, 1) } else { (5, 1) };
@@ -81,14 +82,15 @@ impl DeviceInfo {
         major > 2 || (is_line && (minor > since_minor || (minor == since_minor && patch >= since_patch)))
     }
 
-    /// Whether a `Ping` has the device unlocked. From 1.9.0 on, Model One ignores what a `Ping` asks for and answers while it is locked
-    /// (checked in the firmware, `legacy/v1.8.3` and `legacy/v1.9.0`); a Model T forgets the passphrase that a `Ping` made it ask for
-    /// (`docs/spec/device.md 6.5`). Those are unlocked by asking for an address.
+    /// Whether a `Ping` unlocks the device. From 1.9.0 on, Model One ignores the protection flags of a `Ping` and
+    /// responds while locked (checked in the firmware, `legacy/v1.8.3` and `legacy/v1.9.0`). A Model T forgets a
+    /// passphrase that it asked for because of a `Ping` (`docs/spec/device.md 6.5`). These devices are unlocked by
+    /// requesting an address.
     pub(crate) fn unlocks_by_ping(&self) -> bool {
         self.is_model_one && self.version < Version(1, 9, 0)
     }
 
-    /// The longest message that it signs, bytes.
+    /// Maximum length of a message that the device signs, bytes.
     pub const fn max_message(&self) -> usize {
         if self.is_model_one { MAX_ONE_MESSAGE } else { MAX_MESSAGE }
     }

@@ -1,16 +1,16 @@
 //! The session with a hardware wallet.
 //!
-//! It owns the flows of one exchange as a state machine without I/O ([`Exchange`], with an [`Operation`] in it), the
-//! driver that runs one over a link ([`Driver`]), the states of a wallet from closed to open ([`Wallet`]), the actor
-//! that gives one wallet to many callers ([`WalletActor`], [`WalletHandle`]), and the hub that has a wallet for each device
-//! that is connected ([`Hub`]).
+//! It owns the flow of one exchange as a state machine without I/O ([`Exchange`], with an [`Operation`] in it), the
+//! driver that runs an exchange over a link ([`Driver`]), the states of a wallet from closed to open ([`Wallet`]), the
+//! actor that shares one wallet between many callers ([`WalletActor`], [`WalletHandle`]), and the hub that has a wallet
+//! for each connected device ([`Hub`]).
 //!
-//! What must always hold: one exchange at a time. Every answer is checked: the hash that a signature is over is computed
-//! here, its s is in the lower half, and the address that it recovers to is the account's. What a firmware can't sign is
-//! refused before the device is touched. After anything unexpected the two sides are brought into step again before the
-//! next request (`docs/spec/device.md 8.4`). PINs are never sent twice. PIN, passphrase and session state are wiped and
-//! shown nowhere. No message of the groups bootloader, debug, load, reset, recovery and wipe can be sent: there is no
-//! operation for them.
+//! What must always hold: one exchange at a time. Every response is checked: the signed hash is computed here, s is in
+//! the lower half, and the recovered address is that of the account. A request that the firmware can't fulfil is
+//! refused before the device is contacted. After anything unexpected, host and device are resynchronised before the
+//! next request (`docs/spec/device.md 8.4`). A PIN is never sent twice. PIN, passphrase and session state are wiped and
+//! never shown. Messages of the groups bootloader, debug, load, reset, recovery and wipe can't be sent, because there
+//! are no operations for them.
 
 #![forbid(unsafe_code)]
 

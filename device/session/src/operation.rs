@@ -1,37 +1,38 @@
-//! What an exchange is for.
+//! The purpose of an exchange.
 
 use tenon_device_framing::Message;
 
 use crate::{DeviceError, Outgoing};
 
-/// What follows an answer.
+/// What follows a response.
 #[derive(Debug)]
 pub enum Progress<T> {
-    /// The next message to the device.
+    /// Send this message to the device.
     Send(Outgoing),
     /// The result.
     Done(T),
 }
 
-/// One request with all messages that belong to it, but for the prompts. It does no I/O.
+/// One request and its messages, except for prompts. It does no I/O.
 pub trait Operation: Send {
-    /// What it gives.
+    /// Type of the result.
     type Output: Send;
 
-    /// The request.
+    /// Returns the request.
     fn request(&mut self) -> Outgoing;
 
-    /// Numbers of the messages that it takes for answers.
+    /// Ids of the messages that it accepts as responses.
     fn expected(&self) -> &'static [u16];
 
-    /// Whether a person may be needed: for a button, a PIN or a passphrase. A device that asks for one all the same has lost step.
+    /// Whether a person may be needed for a button, a PIN or a passphrase. If not, a prompt of the device means that
+    /// host and device are out of step.
     fn may_need_person(&self) -> bool {
         true
     }
 
-    /// Takes an answer, one of those that it expects.
+    /// Handles a response with one of the expected ids.
     ///
     /// # Errors
-    /// When the answer is none, is wrong, or asks for what there is not.
+    /// The response is not valid, has a wrong value, or requests data that does not exist.
     fn answered(&mut self, message: &Message) -> Result<Progress<Self::Output>, DeviceError>;
 }

@@ -1,30 +1,30 @@
-//! Derivation paths as people write them (`docs/spec/device.md 10.6`).
+//! Derivation paths in their textual form (`docs/spec/device.md 10.6`).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The first number of the hardened range.
+/// Offset of hardened elements.
 const HARDENED: u32 = 0x8000_0000;
 
-/// What a relative path goes on from: `m/44'/60'/0'/0`.
+/// Base of relative paths: `m/44'/60'/0'/0`.
 const ROOT: [u32; 4] = [44 | HARDENED, 60 | HARDENED, HARDENED, 0];
 
-/// The most elements of a path.
+/// Maximum number of elements of a path.
 const MAX_ELEMENTS: usize = 16;
 
-/// The way from the seed to a key.
+/// The derivation path from the seed to a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DerivationPath(Vec<u32>);
 
 impl DerivationPath {
-    /// The account with this index on the default way, `m/44'/60'/0'/0/index`.
+    /// The account with this index below the default base, `m/44'/60'/0'/0/index`.
     pub fn account(index: u32) -> Self {
         let mut elements = ROOT.to_vec();
         elements.push(index);
         Self(elements)
     }
 
-    /// The elements, hardened ones with their highest bit set.
+    /// The elements. Hardened ones have their highest bit set.
     pub fn elements(&self) -> &[u32] {
         &self.0
     }
@@ -47,25 +47,25 @@ impl fmt::Display for DerivationPath {
     }
 }
 
-/// A text that is no path, in the reference's words.
+/// Why a text is not a path. The texts are those of the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("empty derivation path")]
     Empty,
-    /// A slash in front.
+    /// The text begins with a slash.
     #[error("ambiguous path: use 'm/' prefix for absolute paths, or no leading '/' for relative ones")]
     Ambiguous,
-    /// A component that is no number.
+    /// A component is not a number.
     #[error("invalid component: {0}")]
     Component(String),
-    /// A number that is too large.
+    /// A number is too large.
     #[error("component {0} out of allowed range [0, 4294967295]")]
     Range(u128),
-    /// A number that is too large to be hardened.
+    /// A number is too large to be hardened.
     #[error("component {0} out of allowed hardened range [0, 2147483647]")]
     HardenedRange(u128),
-    /// More elements than any device takes.
+    /// The path has more elements than any device accepts.
     #[error("a path has 16 elements at most")]
     TooLong,
 }
@@ -108,7 +108,7 @@ fn element(component: &str) -> Result<u32, PathError> {
     }
 }
 
-/// A number as Go writes them: decimal, `0x`, `0o`, `0b`, or octal after a zero.
+/// Parses a number in Go's syntax: decimal, `0x`, `0o`, `0b`, or octal after a leading zero.
 fn number(digits: &str) -> Option<u128> {
     let prefixed = |radix, prefix: [&str; 2]| {
         prefix.iter().find_map(|prefix| digits.strip_prefix(prefix)).map(|digits| (digits, radix))

@@ -1,4 +1,4 @@
-//! What a device asks a person, and who is asked.
+//! Prompts of a device, and the interface to the person who answers them.
 
 use std::fmt;
 
@@ -8,28 +8,29 @@ use zeroize::Zeroizing;
 
 use crate::DeviceError;
 
-/// The longest passphrase, bytes.
+/// Maximum length of a passphrase, bytes.
 const MAX_PASSPHRASE: usize = 50;
 
-/// The longest text that is normalised, bytes. It can't have 50 bytes then: no letter becomes so much shorter.
+/// Maximum length of a text before normalisation, bytes. A longer one can't be normalised to 50 bytes, because no
+/// character shrinks that much.
 const MAX_TYPED: usize = 1000;
 
-/// The longest PIN.
+/// Maximum number of positions of a PIN.
 const MAX_PIN: usize = 9;
 
-/// Which PIN a device asks for.
+/// The PIN that a device asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinKind {
-    /// The PIN that is set.
+    /// The current PIN.
     Current,
-    /// Another: this program changes no PINs, so a device has no reason to ask.
+    /// Another PIN. This program never changes PINs, so a device has no reason to ask for it.
     Other,
 }
 
-/// A question of the device.
+/// A prompt of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompt {
-    /// Positions on the keypad whose digits the device shows.
+    /// Positions on the keypad at which the device shows the PIN's digits.
     Pin(PinKind),
     /// A passphrase.
     Passphrase {
@@ -39,7 +40,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// The error that says that the next call must bring this answer.
+    /// The error that asks the next call to bring this answer.
     pub(crate) const fn needed(self) -> DeviceError {
         match self {
             Self::Pin(_) => DeviceError::PinNeeded,
@@ -48,40 +49,40 @@ impl Prompt {
     }
 }
 
-/// A prompt with a number of its own, to which an answer is bound: positions that were typed for one keypad mean nothing on
-/// another, and a PIN is no passphrase.
+/// A prompt with a unique number that binds the answer to it: positions for one keypad are wrong on another, and a PIN
+/// is not a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// No two questions of a process have the same.
+    /// Unique within the process.
     pub number: u64,
-    /// What is asked.
+    /// The prompt.
     pub prompt: Prompt,
 }
 
-/// An answer that a call brings to a question that another call left open.
+/// An answer to a question that an earlier call left open.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The question's number.
     pub number: u64,
-    /// The answer, of the kind that was asked for.
+    /// The answer, which must be of the kind that the question asks for.
     pub answer: Answer,
 }
 
-/// What a person answers. Wiped when it is dropped; `Debug` shows none of it.
+/// A person's answer. It is wiped on drop, and `Debug` shows none of it.
 #[derive(Clone)]
 pub enum Answer {
     /// Positions `1` to `9` on the keypad.
     Pin(Zeroizing<String>),
-    /// The passphrase; empty for the standard wallet.
+    /// The passphrase. Empty for the standard wallet.
     Passphrase(Zeroizing<String>),
-    /// The passphrase is typed on the device.
+    /// The passphrase will be typed on the device.
     OnDevice,
-    /// No answer: the request is cancelled.
+    /// Refuses to answer, which cancels the request.
     Decline,
 }
 
 impl Answer {
-    /// Checks the form, so that nothing is sent that the device would misread.
+    /// Checks the form, so that the device does not misread the answer.
     pub(crate) fn checked(self) -> Result<Self, DeviceError> {
         match self {
             Self::Pin(positions) => {
@@ -93,7 +94,8 @@ impl Answer {
                 Err(DeviceError::PassphraseLength { length: text.len() })
             }
             Self::Passphrase(text) => {
-                // One allocation of enough room: growing would leave copies behind that are not wiped.
+                // A single allocation that is large enough: growing the string would leave copies behind that are not
+                // wiped.
                 let mut normal = Zeroizing::new(String::with_capacity(text.len().saturating_mul(18)));
                 normal.extend(text.nfkd());
                 if normal.len() > MAX_PASSPHRASE {
@@ -117,16 +119,17 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// Who is asked during an exchange.
+/// The person who is asked during an exchange.
 pub trait Person: Send {
-    /// Asks. None when nobody can be asked now: the exchange waits for a later answer, or is cancelled.
+    /// Asks the person. `None` if no person can be asked now; the exchange then waits for a later answer or is
+    /// cancelled.
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>>;
 
-    /// The device shows something and waits for a button.
+    /// Called when the device shows something and waits for a button.
     fn button(&mut self) {}
 }
 
-/// Nobody.
+/// A [`Person`] that never answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPerson;
 

@@ -1,65 +1,65 @@
-//! Transactions that devices sign.
+//! Transactions that devices can sign.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Encodable, Header};
 
 use crate::{DeviceInfo, Signature, Unsupported};
 
-/// The longest data that a device takes, bytes.
+/// Maximum length of data that a device accepts, bytes.
 const MAX_DATA: usize = 16_000_000;
 
-/// The bytes of gas price and gas limit together.
+/// Maximum length of gas price and gas limit together, bytes.
 const MAX_FEE_BYTES: usize = 30;
 
-/// An address and the storage slots that a transaction of type 2 announces.
+/// An address and storage slots in the access list of a transaction of type 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessListItem {
     /// The contract.
     pub address: Address,
-    /// Its slots.
+    /// The contract's storage slots.
     pub storage_keys: Vec<B256>,
 }
 
-/// What a transaction pays, by its type.
+/// The fees of a transaction, by transaction type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fees {
     /// Type 0.
     Legacy {
-        /// Wei for each unit of gas.
+        /// Wei per unit of gas.
         gas_price: U256,
     },
     /// Type 2.
     FeeMarket {
-        /// The most wei for each unit of gas.
+        /// Maximum total fee, wei per unit of gas.
         max_fee: U256,
-        /// The most wei of it for the block's maker.
+        /// Maximum part of it for the block's proposer, wei per unit of gas.
         max_priority_fee: U256,
-        /// What is announced.
+        /// The access list.
         access_list: Vec<AccessListItem>,
     },
 }
 
-/// A transaction without signature.
+/// An unsigned transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// The chain; none for a transaction that is valid on all of them.
+    /// The chain id; `None` for a transaction that is valid on all chains.
     pub chain_id: Option<u64>,
-    /// The sender's count of transactions.
+    /// The sender's nonce.
     pub nonce: u64,
-    /// The most gas.
+    /// The gas limit.
     pub gas_limit: u64,
-    /// The recipient; none for the creation of a contract.
+    /// The recipient; `None` creates a contract.
     pub to: Option<Address>,
-    /// Wei.
+    /// The value in wei.
     pub value: U256,
-    /// Data.
+    /// The call data.
     pub data: Bytes,
-    /// The type with its fees.
+    /// The transaction type and its fees.
     pub fees: Fees,
 }
 
 impl Transaction {
-    /// The hash that a signature is over.
+    /// The hash to sign.
     pub fn signing_hash(&self) -> B256 {
         let mut list = self.members();
         if let (Fees::Legacy { .. }, Some(chain_id)) = (&self.fees, self.chain_id) {
@@ -68,14 +68,14 @@ impl Transaction {
         keccak256(self.envelope(&list))
     }
 
-    /// The transaction with its signature, as nodes take it.
+    /// Encodes the transaction with its signature, in the network format.
     pub fn signed(&self, signature: &Signature) -> Vec<u8> {
         let mut list = self.members();
         let bit = u128::from(signature.is_odd);
         let v = match (&self.fees, self.chain_id) {
             (Fees::FeeMarket { .. }, _) => bit,
             (Fees::Legacy { .. }, None) => 27 + bit,
-            // In 128 bits: twice a chain id may not fit 64.
+            // In 128 bits, because twice a chain id may not fit into 64.
             (Fees::Legacy { .. }, Some(chain_id)) => 35 + 2 * u128::from(chain_id) + bit,
         };
         v.encode(&mut list);
@@ -84,7 +84,7 @@ impl Transaction {
         self.envelope(&list)
     }
 
-    /// The members in front of the signature.
+    /// Encodes the members before the signature.
     fn members(&self) -> Vec<u8> {
         let to: &[u8] = self.to.as_ref().map_or(&[], |to| to.as_slice());
         let mut list = Vec::new();
@@ -105,7 +105,7 @@ impl Transaction {
         list
     }
 
-    /// A list of members with what stands in front of it.
+    /// Wraps encoded members into a list, with the type byte before it.
     fn envelope(&self, members: &[u8]) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(members.len() + 10);
         if matches!(self.fees, Fees::FeeMarket { .. }) {
@@ -116,7 +116,7 @@ impl Transaction {
         encoded
     }
 
-    /// Finds out whether the device can sign it.
+    /// Checks whether the device can sign it.
     pub(crate) fn check(&self, info: &DeviceInfo) -> Result<(), Unsupported> {
         let price = match &self.fees {
             Fees::Legacy { gas_price } => gas_price,
@@ -158,7 +158,7 @@ fn encode_access_list(items: &[AccessListItem], out: &mut Vec<u8>) {
     out.extend(entries);
 }
 
-/// A number as devices take it: big endian, without leading zeros, empty for zero.
+/// Encodes a number for the device: big-endian without leading zeros, empty for zero.
 pub(crate) fn minimal(number: U256) -> Vec<u8> {
     number.to_be_bytes_trimmed_vec()
 }

@@ -1,4 +1,4 @@
-//! Typed data (EIP-712) by their structure, as devices of the Model T line ask for them.
+//! Typed data (EIP-712) by structure, as devices of the Model T line query it.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use alloy_primitives::B256;
 /// The type of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberType {
-    /// `uintN`; bytes of it.
+    /// `uintN`, with its length in bytes.
     Unsigned(u32),
-    /// `intN`; bytes of it.
+    /// `intN`, with its length in bytes.
     Signed(u32),
     /// `bytesN`, or `bytes`.
     Bytes(Option<u32>),
@@ -28,42 +28,42 @@ pub enum MemberType {
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub kind: MemberType,
 }
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// The bytes that a device is given: of a number as many as its type has, big endian; of a text its UTF-8; one of a
-    /// boolean.
+    /// The bytes to send to a device: for a number, its type's length in big-endian; for a string, its UTF-8; for a
+    /// boolean, one byte.
     Plain(Vec<u8>),
     /// The items of an array, or the members of a structure in the order of its definition.
     Parts(Vec<Value>),
 }
 
-/// Typed data with the two hashes that a signature is over. Whoever makes it has computed the hashes from the same
-/// definitions and values.
+/// Typed data with the two hashes that are signed. The caller must have computed the hashes from the same definitions
+/// and values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedData {
-    /// The structures by name, `EIP712Domain` among them.
+    /// The structures by name, including `EIP712Domain`.
     pub structures: BTreeMap<String, Vec<Member>>,
-    /// The structure of the message.
+    /// Name of the message's structure.
     pub primary_type: String,
-    /// The domain's values.
+    /// The values of the domain.
     pub domain: Value,
-    /// The message's values.
+    /// The values of the message.
     pub message: Value,
     /// Hash of the domain.
     pub domain_separator: B256,
-    /// Hash of the message; none when the domain alone is signed.
+    /// Hash of the message; `None` if only the domain is signed.
     pub message_hash: Option<B256>,
 }
 
 impl TypedData {
-    /// The value at a path: 0 leads into the domain, 1 into the message.
+    /// The value at a path. The first element selects the domain (0) or the message (1).
     pub(crate) fn value(&self, path: &[u32]) -> Option<&Value> {
         let (root, path) = path.split_first()?;
         let root = match root {

@@ -1,4 +1,4 @@
-//! A wallet: a device from closed to open, and its accounts (`docs/spec/device.md 10.4` to `10.8`).
+//! A wallet: the life of a device from closed to open, and its accounts (`docs/spec/device.md 10.4` to `10.8`).
 
 mod opening;
 
@@ -19,51 +19,51 @@ use crate::{
     Transaction, TypedData, Unsupported, Version,
 };
 
-/// Accounts that one wallet keeps.
+/// Maximum number of accounts of one wallet.
 const MAX_ACCOUNTS: usize = 4096;
 
-/// Counts the accounts of all wallets as they come, so that it is known which wallet had one first.
+/// Counts additions of accounts to all wallets, to determine which wallet had an account first.
 static ACCOUNTS_SO_FAR: AtomicU64 = AtomicU64::new(0);
 
 /// How far a wallet is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenState {
-    /// No connection, or nothing asked yet.
+    /// Not connected, or not opened yet.
     #[default]
     Closed,
     /// The PIN must be entered.
     WaitingForPin,
     /// The passphrase must be entered.
     WaitingForPassphrase,
-    /// It derives and signs.
+    /// The wallet can derive and sign.
     Open,
 }
 
-/// What is told of a wallet at once, without asking the device.
+/// Status of a wallet, which is available without asking the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalletStatus {
     /// How far it is open.
     pub state: OpenState,
     /// The question of an opening that waits for an answer.
     pub asked: Option<Question>,
-    /// Version of the firmware and label, once the device has told them.
+    /// Firmware version and label, once the device has reported them.
     pub identity: Option<(Version, String)>,
-    /// Whether its firmware signs transactions of type 2, once it has told its version.
+    /// Whether the firmware signs transactions of type 2; `false` until its version is known.
     pub signs_fee_market: bool,
-    /// What went wrong last.
+    /// The latest error.
     pub failure: Option<String>,
-    /// Whether a request runs.
+    /// Whether a request is running.
     pub is_busy: bool,
     /// Whether the device waits for a button now.
     pub is_waiting_for_button: bool,
-    /// The accounts by address.
+    /// The accounts, by address.
     pub accounts: BTreeMap<Address, DerivationPath>,
-    /// When each account became this wallet's: a number that is greater than those of earlier accounts of any wallet.
+    /// When each account was added to this wallet, as a number that increases over all wallets.
     pub since: BTreeMap<Address, u64>,
 }
 
 impl WalletStatus {
-    /// The status in the reference's words (`docs/spec/device.md 10.7`).
+    /// The status as a text of the reference (`docs/spec/device.md 10.7`).
     pub fn text(&self) -> String {
         if let Some(failure) = &self.failure {
             return format!("Failed: {failure}");
@@ -76,7 +76,7 @@ impl WalletStatus {
     }
 }
 
-/// A device at a path, and its accounts. One task holds it; others read its [`WalletStatus`].
+/// A device at a path, and its accounts. One task owns it; others read its [`WalletStatus`].
 pub struct Wallet {
     transport: Arc<dyn Transport>,
     path: String,
@@ -84,12 +84,12 @@ pub struct Wallet {
     driver: Option<Driver>,
     suspended: Option<Suspended>,
     status: watch::Sender<WalletStatus>,
-    /// The device that the accounts belong to: another one at the same path is another wallet.
+    /// Id of the device to which the accounts belong. Another device at the same path is another wallet.
     device_id: Option<String>,
 }
 
 impl Wallet {
-    /// A closed wallet for the device at a path. `status` is what others read.
+    /// Creates a closed wallet for the device at a path, which publishes its state in `status`.
     pub fn new(
         transport: Arc<dyn Transport>,
         path: String,
@@ -105,7 +105,7 @@ impl Wallet {
         Self { transport, path, timeouts, driver: None, suspended: None, status, device_id: None }
     }
 
-    /// Keeps what a call came to where others see it.
+    /// Publishes the result of a call in the status.
     fn note<T>(&mut self, result: &Result<T, DeviceError>) {
         let (state, failure) = match result {
             Ok(_) => (OpenState::Open, None),
@@ -137,10 +137,11 @@ impl Wallet {
         self.status.borrow().state
     }
 
-    /// The address at a path; kept among the wallet's accounts if `is_pinned`, shown on the device if `is_shown`.
+    /// Derives the address at a path. Adds it to the wallet's accounts if `is_pinned`, and shows it on the device if
+    /// `is_shown`.
     ///
     /// # Errors
-    /// [`DeviceError::Closed`] unless the wallet is open, and what the exchange failed with.
+    /// [`DeviceError::Closed`] unless the wallet is open, and errors of the exchange.
     pub async fn derive(
         &mut self,
         path: DerivationPath,
@@ -163,10 +164,11 @@ impl Wallet {
         Ok(address)
     }
 
-    /// Signs a transaction by an account of this wallet.
+    /// Signs a transaction with an account of this wallet.
     ///
     /// # Errors
-    /// As [`Wallet::derive`]; what the device can't sign is refused before it is touched.
+    /// Those of [`Wallet::derive`]; [`DeviceError::Unsupported`], without contacting the device, if it can't sign the
+    /// transaction.
     pub async fn sign_transaction(
         &mut self,
         account: Address,
@@ -179,10 +181,10 @@ impl Wallet {
         self.run(operation, person, cancel).await
     }
 
-    /// Signs a message in the form of EIP-191 by an account of this wallet.
+    /// Signs a message (EIP-191) with an account of this wallet.
     ///
     /// # Errors
-    /// As [`Wallet::sign_transaction`].
+    /// Those of [`Wallet::sign_transaction`].
     pub async fn sign_message(
         &mut self,
         account: Address,
@@ -195,10 +197,10 @@ impl Wallet {
         self.run(operation, person, cancel).await
     }
 
-    /// Signs typed data by an account of this wallet: by their hashes or their structure, as the device takes them.
+    /// Signs typed data with an account of this wallet, by hash or by structure, depending on the device.
     ///
     /// # Errors
-    /// As [`Wallet::sign_transaction`].
+    /// Those of [`Wallet::sign_transaction`].
     pub async fn sign_typed_data(
         &mut self,
         account: Address,
@@ -219,11 +221,11 @@ impl Wallet {
         self.run(|info: &DeviceInfo| SignTypedData::new(info, path, account, data), person, cancel).await
     }
 
-    /// Asks whether the device is still there and still the same; closes the wallet if not. Does nothing unless it is open. Takes no
-    /// longer than the device has for an answer, and does not keep it from locking itself.
+    /// Checks whether the device is still present and the same, and closes the wallet if not. Does nothing unless the
+    /// wallet is open. Limited by the time for a device's response; does not postpone the device's auto-lock.
     ///
     /// # Errors
-    /// What the exchange failed with.
+    /// Errors of the exchange.
     pub async fn heartbeat(&mut self, cancel: &mut BoxFuture<'_, ()>) -> Result<(), DeviceError> {
         if self.state() != OpenState::Open {
             return Ok(());
@@ -234,7 +236,7 @@ impl Wallet {
             beat => beat.map(drop),
         };
         match &beat {
-            // Nobody waited for the answer any more; that says nothing of the device.
+            // A cancelled heartbeat gives no information about the device.
             Ok(()) | Err(DeviceError::Cancelled) => {}
             Err(_) => {
                 self.driver = None;
@@ -244,10 +246,10 @@ impl Wallet {
         beat
     }
 
-    /// Closes the wallet: what the device does is cancelled, and the connection ends. The accounts are forgotten.
+    /// Closes the wallet: cancels what the device is doing, ends the connection and forgets the accounts.
     pub async fn close(&mut self) {
         if let Some(driver) = self.driver.as_mut().filter(|_| self.suspended.is_some()) {
-            // The connection ends whether the device comes along or not.
+            // The connection ends even if this fails.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, driver.resynchronise()).await;
         }
         self.driver = None;
@@ -256,7 +258,7 @@ impl Wallet {
         self.status.send_modify(|status| *status = WalletStatus { is_busy: status.is_busy, ..WalletStatus::default() });
     }
 
-    /// Tells others whether a request runs.
+    /// Publishes whether a request is running.
     pub(crate) fn set_busy(&self, is_busy: bool) {
         self.status.send_modify(|status| status.is_busy = is_busy);
     }
@@ -266,7 +268,7 @@ impl Wallet {
         if self.state() == OpenState::Open { Ok(info) } else { Err(DeviceError::Closed) }
     }
 
-    /// The account at a path, if it is among the wallet's.
+    /// The wallet's account at a path.
     pub fn account_at(&self, path: &DerivationPath) -> Option<Address> {
         self.status.borrow().accounts.iter().find(|(_, known)| *known == path).map(|(address, _)| *address)
     }
@@ -289,7 +291,7 @@ impl Wallet {
         self.status.send_if_modified(|status| std::mem::take(&mut status.is_waiting_for_button));
         match &result {
             Err(error) if error.is_lost() => self.note(&result),
-            // The device asked for what must be entered again.
+            // The device locked itself, so PIN or passphrase must be entered again.
             Err(DeviceError::PinNeeded | DeviceError::PassphraseNeeded) => self.note(&result),
             _ => {}
         }
@@ -297,10 +299,10 @@ impl Wallet {
     }
 }
 
-/// How long closing waits for the device.
+/// Time limit for the device when closing.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A person whose buttons are shown in the wallet's status.
+/// A person whose pending buttons are published in the wallet's status.
 struct ShownPerson<'a> {
     person: &'a mut dyn Person,
     status: watch::Sender<WalletStatus>,

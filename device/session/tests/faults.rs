@@ -1,5 +1,5 @@
-//! Faults of the device at every message of a signing: an error, nothing believed that is wrong, and the next signing
-//! works.
+//! Faults of the device at every message of a signing: an error is returned, no wrong response is accepted, and the
+//! next signing succeeds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -11,10 +11,11 @@ use support::{ACCOUNT, Held, legacy, never, settings};
 use tenon_device_session::{DeviceError, NoPerson};
 use tenon_device_simulator::{Fault, FaultPlan, Model};
 
-/// Messages of a device in a signing with 1,500 bytes of data: three buttons, a request for data, the signature.
+/// Number of messages from the device when it signs 1,500 bytes of data: three buttons, a data request and the
+/// signature.
 const MESSAGES: u32 = 5;
 
-/// Signs with a fault, then without; gives the first result.
+/// Signs with a fault, then without; returns the first result.
 async fn sign_with_fault(model: Model, plan: FaultPlan) -> Result<(), DeviceError> {
     let mut held = Held::open(settings(model)).await;
     held.simulator.plan_fault(plan);
@@ -31,7 +32,7 @@ async fn sign_with_fault(model: Model, plan: FaultPlan) -> Result<(), DeviceErro
     signed.map(|_| ())
 }
 
-/// All models and messages at once.
+/// Runs a fault on all models and at all messages concurrently.
 async fn at_every_message(fault: Fault, check: impl Fn(u32, Result<(), DeviceError>)) {
     let runs = Model::ALL.into_iter().flat_map(|model| (0..MESSAGES).map(move |after| (model, after)));
     let results =
@@ -42,7 +43,7 @@ async fn at_every_message(fault: Fault, check: impl Fn(u32, Result<(), DeviceErr
 }
 
 #[tokio::test]
-async fn survives_packets_that_are_no_message() {
+async fn survives_malformed_packets() {
     at_every_message(Fault::BadMagic, |_, result| assert!(matches!(result, Err(DeviceError::Frame(_))), "{result:?}"))
         .await;
     at_every_message(Fault::OverlongLength, |_, result| {
@@ -54,14 +55,14 @@ async fn survives_packets_that_are_no_message() {
 }
 
 #[tokio::test]
-async fn survives_messages_that_do_not_belong() {
+async fn survives_unexpected_messages() {
     at_every_message(Fault::WrongId, |_, result| {
         assert!(matches!(result, Err(DeviceError::Unexpected { got: 30, .. })), "{result:?}");
     })
     .await;
     at_every_message(Fault::BadBody, |_, result| assert!(matches!(result, Err(DeviceError::Body(_))), "{result:?}"))
         .await;
-    // A message that comes twice may pass unseen at a button; it never gives a wrong signature.
+    // A duplicate message may pass unnoticed at a button, but it never leads to a wrong signature.
     at_every_message(Fault::Twice, |_, _| ()).await;
 }
 
@@ -75,13 +76,13 @@ async fn survives_buttons_without_reason() {
 }
 
 #[tokio::test]
-async fn survives_a_device_that_was_pulled() {
+async fn survives_a_disconnected_device() {
     at_every_message(Fault::Disconnect, |_, result| assert!(matches!(result, Err(DeviceError::Link(_))), "{result:?}"))
         .await;
 }
 
 #[tokio::test]
-async fn believes_no_wrong_signature() {
+async fn accepts_no_wrong_signature() {
     let last = MESSAGES - 1;
     for model in Model::ALL {
         let wrong = sign_with_fault(model, FaultPlan { fault: Fault::WrongSignature, after: last }).await;
@@ -93,7 +94,7 @@ async fn believes_no_wrong_signature() {
 }
 
 #[tokio::test]
-async fn gives_no_more_data_than_there_are() {
+async fn sends_no_more_data_than_there_is() {
     for model in Model::ALL {
         let too_much = sign_with_fault(model, FaultPlan { fault: Fault::TooMuchData, after: MESSAGES - 2 }).await;
         let none = sign_with_fault(model, FaultPlan { fault: Fault::NoData, after: MESSAGES - 2 }).await;
@@ -121,7 +122,7 @@ async fn a_dropped_exchange_is_cancelled_before_the_next() {
         for millis in 0..12 {
             let (transaction, mut person, mut never) = (legacy(Some(50), 4099), NoPerson, never());
             let signing = held.wallet.sign_transaction(ACCOUNT, transaction, &mut person, &mut never);
-            // Over or not, the next request finds the device ready.
+            // Whether or not the signing completed, the next request must succeed.
             let _ = tokio::time::timeout(Duration::from_millis(millis), signing).await;
             assert_eq!(held.pin_account().await, Ok(ACCOUNT), "{model}, {millis} ms");
         }

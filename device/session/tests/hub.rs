@@ -1,4 +1,4 @@
-//! Arrivals and departures.
+//! Arrival and departure of devices.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -31,7 +31,7 @@ async fn open(handle: &WalletHandle) {
     idle(handle).await;
 }
 
-/// Waits until the request whose answer came is over: the hub does not look before.
+/// Waits until the answered request has ended, because the hub skips busy devices.
 async fn idle(handle: &WalletHandle) {
     let mut status = handle.watch_status();
     let over = timeout(Duration::from_secs(5), status.wait_for(|status| !status.is_busy)).await;
@@ -39,7 +39,7 @@ async fn idle(handle: &WalletHandle) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tells_arrivals_and_departures_within_a_second() {
+async fn reports_arrivals_and_departures_within_a_second() {
     let simulators = [Arc::new(Simulator::start(settings(Model::One))), Arc::new(Simulator::start(settings(Model::T)))];
     simulators[1].unplug();
     let hub = hub(&simulators);
@@ -120,7 +120,7 @@ async fn a_device_that_waits_for_a_button_hides_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_device_departs_only_when_its_request_is_over() {
+async fn a_busy_device_departs_only_after_its_request() {
     let asking = SimulatorSettings { approval: Approval::Asked, ..settings(Model::One) };
     let simulator = Arc::new(Simulator::start(asking));
     let hub = hub(std::slice::from_ref(&simulator));
@@ -166,7 +166,7 @@ async fn uses_a_bounded_number_of_devices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_wallet_that_had_an_account_first_stands_in_front() {
+async fn the_first_wallet_with_an_account_is_listed_first() {
     let simulators = [Arc::new(Simulator::start(settings(Model::T))), Arc::new(Simulator::start(settings(Model::T)))];
     let hub = hub(&simulators);
     hub.look().await;

@@ -1,4 +1,5 @@
-//! A caller that leaves, and a panic, at each button and prompt of each flow: nothing is signed unseen, and the next signing works.
+//! Cancellation and panics at each button and prompt of each flow: nothing is signed unseen, and the next signing
+//! succeeds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -16,8 +17,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any step takes on a busy machine.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 enum Flow {
@@ -27,7 +28,7 @@ enum Flow {
     ShownAddress,
 }
 
-/// The flows in which a model asks for buttons.
+/// The flows in which the model asks for buttons.
 fn flows(model: Model) -> &'static [Flow] {
     match LATER.contains(&model) {
         true => &[Flow::Transaction, Flow::Message, Flow::TypedData, Flow::ShownAddress],
@@ -35,7 +36,7 @@ fn flows(model: Model) -> &'static [Flow] {
     }
 }
 
-/// Counts buttons; panics at one of them, if it is to.
+/// Counts buttons; panics at one of them if `panics_at` is set.
 struct Counts {
     buttons: watch::Sender<u32>,
     panics_at: Option<u32>,
@@ -69,7 +70,7 @@ fn begin<'a>(shared: &'a Shared, flow: Flow, person: Counts) -> BoxFuture<'a, Re
     .boxed()
 }
 
-/// Confirms everything before the button with this number; gives whether the flow came to it.
+/// Confirms all buttons before the one with this number. Returns whether the flow reached it.
 async fn confirm_up_to(
     shared: &Shared,
     last: u32,
@@ -79,7 +80,7 @@ async fn confirm_up_to(
     for number in 1..=last {
         let is_shown = tokio::select! {
             biased;
-            // An error says that the flow is over.
+            // An error means that the flow has ended.
             shown = buttons.wait_for(|count| *count >= number) => shown.is_ok(),
             result = &mut *flow => {
                 assert!(result.is_ok(), "{result:?}");
@@ -97,11 +98,11 @@ async fn confirm_up_to(
     true
 }
 
-/// Runs a flow to its end, with every button pressed.
+/// Runs a flow to completion with every button pressed.
 async fn confirmed(shared: &Shared, flow: Flow) {
     let (buttons, mut shown) = watch::channel(0);
     let mut running = begin(shared, flow, Counts { buttons, panics_at: None });
-    let is_left = timeout(PATIENCE, confirm_up_to(shared, u32::MAX, &mut shown, &mut running)).await;
+    let is_left = timeout(STEP_TIMEOUT, confirm_up_to(shared, u32::MAX, &mut shown, &mut running)).await;
     assert_eq!(is_left, Ok(false), "{flow:?}");
 }
 
@@ -118,14 +119,14 @@ async fn a_caller_may_leave_at_any_button() {
                 let before = shared.simulator.observed().signatures;
                 let (buttons, mut shown) = watch::channel(0);
                 let mut running = begin(&shared, flow, Counts { buttons, panics_at: None });
-                let is_there = timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await;
+                let is_there = timeout(STEP_TIMEOUT, confirm_up_to(&shared, number, &mut shown, &mut running)).await;
                 if !is_there.expect("the flow hangs") {
                     assert!(number > 1, "{model}, {flow:?}: it shows nothing");
                     break;
                 }
                 drop(running);
 
-                // The device was told: what it showed is gone.
+                // The device was cancelled, so its prompt is gone.
                 confirmed(&shared, Flow::ShownAddress).await;
                 assert_eq!(shared.simulator.observed().signatures, before, "{model}, {flow:?}, button {number}");
             }
@@ -149,7 +150,7 @@ async fn panics_at_each_button(model: Model, flow: Flow) {
         let (buttons, mut shown) = watch::channel(0);
         let panics = Counts { buttons, panics_at: Some(number) };
         let mut running = begin(&shared, flow, panics);
-        if !timeout(PATIENCE, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap() {
+        if !timeout(STEP_TIMEOUT, confirm_up_to(&shared, number, &mut shown, &mut running)).await.unwrap() {
             assert!(number > 1, "{model}, {flow:?}: it shows nothing");
             return;
         }
@@ -167,17 +168,17 @@ async fn panics_at_each_button(model: Model, flow: Flow) {
 async fn closes(shared: &Shared) {
     let mut status = shared.handle.watch_status();
     let closed = status.wait_for(|status| status.state == OpenState::Closed);
-    timeout(PATIENCE, closed).await.expect("it stays open").unwrap();
+    timeout(STEP_TIMEOUT, closed).await.expect("the wallet stays open").unwrap();
 }
 
-/// How an opening breaks off at a prompt.
+/// How an opening is interrupted at a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
     Leave,
     Panic,
 }
 
-/// Knows PIN and passphrase; breaks off at one of the prompts, if it is to.
+/// Knows PIN and passphrase; interrupts the opening at one of the prompts if `breaks_at` is set.
 struct Prompted {
     simulator: Arc<Simulator>,
     prompts: watch::Sender<u32>,
@@ -216,7 +217,7 @@ fn guarded(model: Model) -> SimulatorSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opening_may_break_off_at_any_prompt() {
+async fn an_opening_may_be_interrupted_at_any_prompt() {
     for model in Model::ALL {
         let prompts = if guarded(model).pin.is_some() { 2 } else { 1 };
         for (number, how) in (1..=prompts).flat_map(|number| [(number, Break::Leave), (number, Break::Panic)]) {
@@ -234,7 +235,7 @@ async fn an_opening_may_break_off_at_any_prompt() {
                     let reached = async { asked.wait_for(|count| *count >= number).await.map(drop) };
                     tokio::select! {
                         opened = opening => panic!("{model}, prompt {number}: {opened:?}"),
-                        reached = timeout(PATIENCE, reached) => reached.expect("no prompt").unwrap(),
+                        reached = timeout(STEP_TIMEOUT, reached) => reached.expect("no prompt").unwrap(),
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Opening a wallet, with the texts and states that callers know (`docs/spec/device.md 10.4`, `10.7`).
+//! Opening a wallet, with the texts and states that callers see (`docs/spec/device.md 10.4`, `10.7`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -58,7 +58,7 @@ async fn a_pin_is_brought_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_wrong_pin_is_sent_once_and_opening_begins_anew() {
+async fn a_wrong_pin_is_sent_once_and_opening_starts_again() {
     let mut held = Held::new(with_pin(Model::One));
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
 
@@ -68,7 +68,7 @@ async fn a_wrong_pin_is_sent_once_and_opening_begins_anew() {
     assert_eq!(held.status.borrow().failure.as_deref(), Some("PIN invalid"));
     assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 19).count(), 1);
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
-    // What is no PIN is not sent at all: the device would count it.
+    // A malformed PIN is not sent at all, because the device would count it as wrong.
     assert_eq!(open(&mut held, "12a4").await, Err("trezor: a PIN is one to nine positions 1 to 9".into()));
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
@@ -99,7 +99,7 @@ async fn a_passphrase_is_brought_by_the_next_call() {
 
         held.wallet.close().await;
         let before = held.simulator.observed().received.iter().filter(|id| **id == 42).count();
-        // What answers no question is not sent: it could be a PIN.
+        // A text without an open question is not sent, because it could be a PIN.
         assert_eq!(open(&mut held, "trezor").await, Err("trezor: passphrase needed".into()), "{model}");
         assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 42).count(), before, "{model}");
         open(&mut held, "trezor").await.unwrap();
@@ -152,7 +152,7 @@ async fn a_passphrase_that_is_too_long_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_device_that_locked_itself_is_cancelled_and_says_what_it_needs() {
+async fn a_device_that_locked_itself_is_cancelled_and_asks_for_its_pin() {
     let mut held = Held::new(with_pin(Model::One));
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
@@ -160,7 +160,7 @@ async fn a_device_that_locked_itself_is_cancelled_and_says_what_it_needs() {
     held.pin_account().await.unwrap();
     held.simulator.unplug();
     held.simulator.plug().await;
-    // Pulled and back between two requests: the link failed meanwhile.
+    // Disconnected and reconnected between two requests: the link has failed.
     let error = held.pin_account().await.unwrap_err();
 
     assert!(matches!(error, DeviceError::PinNeeded | DeviceError::Link(_)), "{error:?}");
@@ -201,14 +201,14 @@ async fn shows_an_address_on_the_device() {
     }
 }
 
-/// How often the device has heard a message.
+/// Number of messages with this id that the device received.
 fn heard(held: &Held, id: u16) -> usize {
     held.simulator.observed().received.iter().filter(|heard| **heard == id).count()
 }
 
 #[tokio::test]
 async fn a_locked_model_one_is_not_taken_for_an_open_one() {
-    // From 1.9.0 on it answers a `Ping` while it is locked.
+    // From 1.9.0 on it responds to a `Ping` while locked.
     let mut held = Held::new(with_pin(Model::OneLater));
 
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
@@ -218,7 +218,7 @@ async fn a_locked_model_one_is_not_taken_for_an_open_one() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_question_of_before_is_not_sent() {
+async fn an_answer_to_an_earlier_question_is_not_sent() {
     let settings = SimulatorSettings { has_passphrase_protection: true, ..with_pin(Model::One) };
     let mut held = Held::new(settings);
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
@@ -226,7 +226,7 @@ async fn an_answer_to_a_question_of_before_is_not_sent() {
     let typed = positions(&held.simulator, "1234").await;
     assert_eq!(open(&mut held, &typed).await, Err("trezor: passphrase needed".into()));
 
-    // A second caller saw the keypad, too, and sends its positions late.
+    // A second caller also saw the keypad and sends its positions too late.
     for answer in [Answer::Pin(typed.clone()), Answer::Passphrase(typed.clone())] {
         let late = Given { number: of_before.number, answer };
         let refused = held.wallet.open(Some(late), &mut NoPerson, &mut never()).await;
@@ -243,7 +243,7 @@ async fn an_answer_to_a_question_of_before_is_not_sent() {
     assert_eq!(held.pin_account().await, Ok(HIDDEN));
 }
 
-/// Thinks for ever.
+/// A person who never answers.
 struct Thinks;
 
 impl Person for Thinks {
@@ -253,7 +253,7 @@ impl Person for Thinks {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_has_a_limit_also_when_it_is_asked_again() {
+async fn an_unanswered_question_times_out_even_when_asked_again() {
     let timeouts = Timeouts { prompt: Duration::from_millis(50), ..TIMEOUTS };
     let mut held = Held::with_timeouts(with_pin(Model::One), timeouts);
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
@@ -266,7 +266,7 @@ async fn a_question_that_nobody_answers_has_a_limit_also_when_it_is_asked_again(
 }
 
 #[tokio::test]
-async fn a_device_that_holds_back_after_a_wrong_pin_is_waited_for_beyond_the_limit_of_prompts() {
+async fn the_delay_after_a_wrong_pin_may_exceed_the_limit_for_prompts() {
     let timeouts = Timeouts { prompt: Duration::from_millis(100), ..TIMEOUTS };
     let settings = SimulatorSettings { time_scale: 0.4, ..with_pin(Model::One) };
     let mut held = Held::with_timeouts(settings, timeouts);
@@ -278,7 +278,7 @@ async fn a_device_that_holds_back_after_a_wrong_pin_is_waited_for_beyond_the_lim
     let typed = positions(&held.simulator, "1234").await;
     let given = held.status.borrow().given(typed);
 
-    // The device waits for 1.2 seconds now; a caller that leaves ends it.
+    // The device now delays its response by 1.2 seconds; cancelling the call ends the wait.
     let mut leaves: BoxFuture<'_, ()> = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
     assert_eq!(held.wallet.open(given, &mut NoPerson, &mut leaves).await, Err(DeviceError::Cancelled));
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));

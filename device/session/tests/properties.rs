@@ -1,4 +1,4 @@
-//! What holds for any input. `PROPTEST_RNG_SEED` replays a run.
+//! Properties that hold for any input. `PROPTEST_RNG_SEED` replays a run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -16,7 +16,7 @@ use tenon_device_session::{DerivationPath, Exchange, Fees, NoPerson, SignTransac
 use tenon_device_simulator::Model;
 use tenon_proto::{encode, ethereum::EthereumTxRequest};
 
-/// Prints its seed, so that a failure can be run again.
+/// Creates a test runner and prints its seed, so that a failure can be replayed.
 fn runner(cases: u32) -> TestRunner {
     let mut config = Config { failure_persistence: None, cases, ..Config::default() };
     if config.rng_seed == RngSeed::Random {
@@ -29,7 +29,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 #[test]
-fn a_path_that_was_written_is_read() {
+fn a_formatted_path_parses_to_itself() {
     runner(500)
         .run(&proptest::collection::vec(any::<u32>(), 1..=16), |elements| {
             let path = DerivationPath::from(elements);
@@ -41,7 +41,7 @@ fn a_path_that_was_written_is_read() {
 }
 
 #[test]
-fn no_text_breaks_the_reader_of_paths() {
+fn parsing_any_text_as_a_path_does_not_panic() {
     runner(2000)
         .run(&"[m0-9a-fxob'/ ]{0,40}", |text| {
             if let Ok(path) = text.parse::<DerivationPath>() {
@@ -64,7 +64,7 @@ fn info() -> tenon_device_session::DeviceInfo {
     }
 }
 
-/// Whatever a device asks for, it is given the data once, in order, and nothing else.
+/// Whatever a device requests, it receives the data once, in order, and nothing else.
 #[test]
 fn a_device_is_given_the_data_once_and_in_order() {
     runner(200)
@@ -89,9 +89,9 @@ fn a_device_is_given_the_data_once_and_in_order() {
         .unwrap();
 }
 
-/// The simulator encodes transactions by itself; a signature is believed only if both hash alike.
+/// The simulator has its own encoding of transactions; a signature is accepted only if both compute the same hash.
 #[test]
-fn any_transaction_is_hashed_alike_on_both_sides() {
+fn both_sides_compute_the_same_hash_of_any_transaction() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for model in [Model::One, Model::TLater] {
         let held = RefCell::new(runtime.block_on(Held::open(settings(model))));

@@ -1,4 +1,4 @@
-//! One wallet, many callers: turns, deadlines, callers that leave, panics.
+//! One wallet shared by many callers: turns, deadlines, cancellation, panics.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -23,7 +23,7 @@ async fn button(shared: &Shared) {
     asked.expect("no button is asked for").unwrap();
 }
 
-/// Presses the button of the device until a request has its answer.
+/// Presses the device's button until a request has completed.
 async fn confirm<T>(shared: &Shared, request: impl Future<Output = T>) -> T {
     let pressing = async {
         loop {
@@ -33,7 +33,7 @@ async fn confirm<T>(shared: &Shared, request: impl Future<Output = T>) -> T {
     };
     tokio::select! {
         result = request => result,
-        () = pressing => unreachable!("it presses for ever"),
+        () = pressing => unreachable!("pressing never ends"),
     }
 }
 
@@ -56,7 +56,7 @@ async fn requests_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_wait_until_their_deadline_and_the_status_for_nothing() {
+async fn other_requests_wait_until_their_deadline_and_the_status_never_waits() {
     let shared = Shared::open(asking(Model::One)).await;
     let signing = sign(&shared, Box::new(NoPerson));
     tokio::pin!(signing);
@@ -83,7 +83,7 @@ async fn others_wait_until_their_deadline_and_the_status_for_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_is_an_error_at_once() {
+async fn a_full_queue_is_an_immediate_error() {
     let shared = Shared::open(asking(Model::One)).await;
     let calls: Vec<_> = (0..10).map(|_| sign(&shared, Box::new(NoPerson))).collect();
     let all = futures_util::future::join_all(calls);
@@ -96,7 +96,7 @@ async fn a_full_queue_is_an_error_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_leaves_cancels_what_the_device_shows() {
+async fn a_cancelled_request_clears_the_prompt_of_the_device() {
     for model in Model::ALL {
         let shared = Shared::open(asking(model)).await;
         {
@@ -139,8 +139,8 @@ async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
         assert_eq!(failed, Err(DeviceError::SessionFailed), "{model}");
         let mut status = shared.handle.watch_status();
         let closed = status.wait_for(|status| status.state == OpenState::Closed);
-        timeout(Duration::from_secs(5), closed).await.expect("it stays open").unwrap();
-        // The device still shows the transaction of the exchange that panicked: opening cancels it.
+        timeout(Duration::from_secs(5), closed).await.expect("the wallet stays open").unwrap();
+        // The device still shows the transaction of the exchange that panicked; opening cancels it.
         shared.reopen().await;
         let signing = sign(&shared, Box::new(NoPerson));
         tokio::pin!(signing);
@@ -154,7 +154,7 @@ async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pulled_device_closes_the_wallet() {
+async fn a_disconnected_device_closes_the_wallet() {
     let shared = Shared::open(asking(Model::T)).await;
     let signing = sign(&shared, Box::new(NoPerson));
     tokio::pin!(signing);
@@ -172,7 +172,7 @@ async fn a_pulled_device_closes_the_wallet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_heartbeat_finds_a_device_that_was_pulled() {
+async fn the_heartbeat_detects_a_disconnected_device() {
     let shared = Shared::open(settings(Model::One)).await;
     assert_eq!(shared.handle.heartbeat(soon()).await, Ok(()));
 

@@ -1,4 +1,4 @@
-//! Signing on all four models. Whose a signature is, over which hash, is checked by the session itself.
+//! Signing on all four models. The session itself checks the signer and the hash.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -42,7 +42,7 @@ async fn signs_transactions_of_type_0_on_every_model() {
 }
 
 #[tokio::test]
-async fn makes_the_measured_signatures() {
+async fn produces_the_measured_signatures() {
     let mut held = Held::open(settings(Model::One)).await;
     let transaction = Transaction {
         nonce: 0,
@@ -90,7 +90,8 @@ async fn signs_transactions_of_type_2_where_the_firmware_can() {
 
 #[tokio::test]
 async fn the_hash_of_a_transaction_of_type_2_is_the_standards() {
-    // The first vector of EIP-1559 in execution-specs' tests has no signature; this one was hashed by another library.
+    // The first vector of EIP-1559 in the execution-specs tests has no signature; this one was hashed by another
+    // library.
     let transaction = Transaction {
         chain_id: Some(1),
         nonce: 0,
@@ -106,7 +107,7 @@ async fn the_hash_of_a_transaction_of_type_2_is_the_standards() {
 }
 
 #[tokio::test]
-async fn refuses_what_a_model_can_not_sign_before_it_is_touched() {
+async fn refuses_unsupported_requests_before_contacting_the_device() {
     for model in Model::ALL {
         let is_later = LATER.contains(&model);
         let mut held = Held::open(settings(model)).await;
@@ -210,7 +211,7 @@ async fn signs_typed_data_with_arrays_and_numbers() {
     let item = vec![member("a", MemberType::Unsigned(32))];
     let domain = vec![member("name", MemberType::Text)];
     let items = |byte| Value::Parts(vec![number(byte, 32)]);
-    // Hashed here once more, member by member.
+    // Hashed here independently, member by member.
     let word = |byte: u8| B256::with_last_byte(byte);
     let item_type = keccak256("Item(uint256 a)");
     let item_hash = |byte| keccak256([item_type, word(byte)].concat());

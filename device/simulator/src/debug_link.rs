@@ -5,11 +5,11 @@ use tenon_proto::debug::{DebugLinkDecision, DebugLinkMemory, DebugLinkState};
 
 use crate::device::{Device, Flow, Heard, id};
 
-/// The most memory that is read at once, bytes.
+/// Maximum number of bytes of one memory read.
 const MAX_MEMORY: u32 = 1024;
 
 impl Device {
-    /// Handles a message of the debug wire; gives the button that it presses, if it presses one.
+    /// Handles a message of the debug link; returns the button press that it contains, if any.
     pub(crate) async fn debug_link(&mut self, message: &Message) -> Flow<Option<Heard>> {
         match message.id {
             id::DEBUG_LINK_DECISION => {

@@ -1,4 +1,4 @@
-//! The device: one task that hears packets and buttons, and handles one message at a time.
+//! The device: one task that receives packets and button presses, and handles one message at a time.
 
 use std::sync::Arc;
 
@@ -16,49 +16,49 @@ use crate::simulator::{MAX_REMEMBERED, Shared};
 use crate::storage::{Ram, Storage};
 use crate::{Approval, Fault, Model, SimulatorSettings};
 
-/// What reaches a device.
+/// Input of a device.
 #[derive(Debug)]
 pub(crate) enum Input {
     Packet(Wire, [u8; PACKET_LENGTH]),
-    /// A button: confirmed or rejected.
+    /// A button press: confirmed or rejected.
     Decided(bool),
     PowerLost,
-    /// Another device with the same seed takes this one's place.
+    /// Another device with the same seed replaces this one.
     Swapped(oneshot::Sender<()>),
 }
 
-/// What a device does with what it hears now.
+/// How a device treats the messages that it receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode<'wanted> {
-    /// Between prompts: Model One takes every request then.
+    /// Between prompts. Model One accepts all requests in this mode.
     Normal,
-    /// While a prompt waits for these answers.
+    /// While a prompt waits for one of these responses.
     Prompt(&'wanted [u16]),
 }
 
-/// What a device has heard.
+/// Input that a device acts on.
 pub(crate) enum Heard {
     Message(Message),
     Decided(bool),
 }
 
-/// Why a flow ended without its last answer.
+/// Why a flow ended without its final response.
 pub(crate) enum Stop {
-    /// It fails with a code and a text.
+    /// Respond with a failure of this code and text.
     Failure(u32, &'static str),
-    /// What is to be said was said.
+    /// The response was already sent.
     Silent,
-    /// Another request takes its place.
+    /// Another request replaces the current one.
     Replaced(Message),
     /// The device lost power.
     PowerLost,
-    /// Nobody holds the simulator any more.
+    /// The simulator was dropped.
     Closed,
 }
 
 pub(crate) type Flow<T> = Result<T, Stop>;
 
-/// Numbers of failures' codes.
+/// Failure codes.
 pub(crate) mod code {
     pub(crate) const UNEXPECTED_MESSAGE: u32 = 1;
     pub(crate) const DATA_ERROR: u32 = 3;
@@ -71,7 +71,7 @@ pub(crate) mod code {
     pub(crate) const FIRMWARE_ERROR: u32 = 99;
 }
 
-/// Numbers of messages that the device looks at before it knows their types.
+/// Ids of messages that the device checks before their type.
 pub(crate) mod id {
     pub(crate) const INITIALIZE: u16 = 0;
     pub(crate) const PIN_MATRIX_ACK: u16 = 19;
@@ -83,16 +83,16 @@ pub(crate) mod id {
     pub(crate) const DEBUG_LINK_DECISION: u16 = 100;
 }
 
-/// Requests that every simulated model handles.
+/// Requests that all simulated models handle.
 const REQUESTS: [u16; 21] = [0, 1, 4, 5, 9, 11, 13, 14, 20, 24, 25, 28, 55, 56, 58, 60, 63, 64, 65, 450, 34];
 
-/// What Model One answers outside the flow that they belong to.
+/// Messages to which Model One responds even outside of their flow.
 const ONE_STRAY: [u16; 2] = [36, 47];
 
-/// What the debug link handles.
+/// Requests of the debug link.
 const DEBUG_REQUESTS: [u16; 4] = [101, 103, 110, 112];
 
-/// How many button requests stand for requests without end.
+/// Number of button requests that simulates endless ones.
 const ENDLESS: usize = 100_000;
 
 pub(crate) struct Device {
@@ -101,9 +101,9 @@ pub(crate) struct Device {
     pub(crate) line: Line,
     pub(crate) storage: Storage,
     pub(crate) ram: Ram,
-    /// A transaction whose data still come. Model One serves other requests in between.
+    /// A transaction whose data is still being received. Model One handles other requests in between.
     pub(crate) signing: Option<Signing>,
-    /// The arrangement of digits on the screen.
+    /// The arrangement of digits shown on the screen.
     pub(crate) pin_matrix: Option<[u8; 9]>,
     pub(crate) shared: Arc<Shared>,
     inbox: mpsc::Receiver<Input>,
@@ -135,7 +135,7 @@ impl Device {
             model,
             line,
             storage,
-            // A Model T has its PIN typed before it answers at all.
+            // A Model T is unlocked by entering the PIN on the device before it responds at all.
             ram: Ram::new(line == Line::T),
             signing: None,
             pin_matrix: None,
@@ -171,7 +171,7 @@ impl Device {
 
     async fn handle(&mut self, message: Message) -> Flow<()> {
         self.remember(message.id);
-        // Between the parts of a transaction, Model T takes nothing else.
+        // While it receives the data of a transaction, Model T accepts no other request.
         if self.line == Line::T && message.id != id::ETHEREUM_TX_ACK {
             self.signing = None;
         }
@@ -203,7 +203,7 @@ impl Device {
         self.readers = [DeviceReader::new(self.line), DeviceReader::new(self.line)];
     }
 
-    /// Waits for the next message or button. Unknown messages and the debug link are answered here.
+    /// Waits for the next message or button press. Handles unknown messages and the debug link itself.
     pub(crate) async fn hear(&mut self, mode: Mode<'_>) -> Flow<Heard> {
         loop {
             let heard = match self.inbox.recv().await.ok_or(Stop::Closed)? {
@@ -211,7 +211,7 @@ impl Device {
                 Input::Swapped(done) => {
                     self.storage.device_id = Storage::wiped().device_id;
                     self.shared.set_device_id(self.storage.device_id_text());
-                    // Nobody waits for it otherwise.
+                    // The caller may be gone.
                     let _ = done.send(());
                     None
                 }
@@ -274,7 +274,7 @@ impl Device {
         }
     }
 
-    /// Reads a request. What does not decode is refused as the model refuses it.
+    /// Decodes a request. If that fails, the device reacts as the real model does.
     pub(crate) fn read<M: WireMessage>(&self, message: &Message) -> Flow<M> {
         if self.line == Line::One {
             crate::limits::check(message.id, &message.body).map_err(|text| Stop::Failure(code::DATA_ERROR, text))?;
@@ -284,7 +284,7 @@ impl Device {
         tenon_proto::decode(message.id, &message.body).map_err(|_| Stop::Silent)
     }
 
-    /// Reads an answer inside a flow.
+    /// Decodes a response within a flow.
     pub(crate) fn read_answer<M: WireMessage>(&self, message: &Message) -> Flow<M> {
         match self.read(message) {
             Err(Stop::Silent) => Err(Stop::Failure(code::FIRMWARE_ERROR, "Firmware error")),
@@ -292,7 +292,7 @@ impl Device {
         }
     }
 
-    /// The text for the line of this device.
+    /// Selects the text for this device's line.
     pub(crate) const fn by_line(&self, one: &'static str, t: &'static str) -> &'static str {
         match self.line {
             Line::One => one,
@@ -321,7 +321,7 @@ impl Device {
         self.send_packets(Wire::Debug, id, &body, usize::MAX, |_| {}).await;
     }
 
-    /// Sends a message on the main wire, with the fault that is due.
+    /// Sends a message, with the planned fault if it is due.
     async fn send_on(&mut self, wire: Wire, id: u16, body: &[u8]) {
         let all = usize::MAX;
         match self.shared.take_fault() {
@@ -358,7 +358,7 @@ impl Device {
         }
     }
 
-    /// Button requests that nobody has to press: each waits for its acknowledgement, up to a `Cancel`.
+    /// Sends button requests that need no press, waiting for each acknowledgement, until a `Cancel` arrives.
     async fn send_buttons(&mut self, count: usize) {
         let (id, body) = tenon_proto::encode(&ButtonRequest { code: Some(1) });
         for _ in 0..count {
@@ -385,7 +385,7 @@ impl Device {
         most: usize,
         change_first: impl FnOnce(&mut [u8; PACKET_LENGTH]),
     ) {
-        // No answer is longer than the four bytes of a length can express.
+        // Never happens: the length of every response fits into four bytes.
         let Ok(packets) = Packets::new(id, body) else { return };
         let mut change_first = Some(change_first);
         for packet in packets.take(most) {
@@ -399,12 +399,12 @@ impl Device {
 
     async fn put(&self, wire: Wire, packet: [u8; PACKET_LENGTH]) {
         if *self.is_plugged.borrow() {
-            // The simulator is being dropped otherwise.
+            // Fails only while the simulator is being dropped.
             let _ = self.outgoing[index(wire)].send(packet).await;
         }
     }
 
-    /// What the person at the device decides, if that is known without asking.
+    /// The decision of the simulated person, if it does not have to be awaited.
     pub(crate) const fn standing_decision(&self) -> Option<bool> {
         match self.settings.approval {
             Approval::Always => Some(true),
@@ -414,7 +414,7 @@ impl Device {
     }
 }
 
-/// Whether Model One takes a message while a prompt is open.
+/// Whether Model One accepts a message while a prompt is open.
 fn is_tiny(id: u16, wire: Wire) -> bool {
     let direction = if wire == Wire::Main { Flag::WireIn } else { Flag::WireDebugIn };
     registry::by_id(id).is_some_and(|entry| entry.has(Flag::WireTiny) && entry.has(direction))

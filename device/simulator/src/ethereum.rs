@@ -1,4 +1,4 @@
-//! Addresses, public keys and messages of Ethereum (`docs/spec/device.md 6.6`, `6.9`).
+//! Ethereum addresses, public keys and messages (`docs/spec/device.md 6.6`, `6.9`).
 
 use alloy_primitives::{Address, keccak256};
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
@@ -14,14 +14,14 @@ use crate::keys::{HARDENED, Node, checksummed};
 use crate::model::Line;
 use crate::prompts::button;
 
-/// Coins of Ethereum's kind that a Model T knows.
+/// Coin types of Ethereum-like chains that a Model T knows.
 const KNOWN_COINS: [u32; 12] = [60, 1, 61, 137, 37310, 40, 108, 163, 164, 820, 6060, 1987];
 
-/// The last index of an address that needs no warning.
+/// The last address index without a warning.
 const MAX_PLAIN_INDEX: u32 = 1_000_000;
 
 impl Device {
-    /// The key at a path, after the checks of the model.
+    /// The key at a path, after the model's checks.
     pub(crate) async fn key(&mut self, path: &[u32]) -> Flow<Node> {
         self.words()?;
         self.check_path(path).await?;
@@ -29,7 +29,7 @@ impl Device {
         Node::at(&seed, path).ok_or(Stop::Failure(code::PROCESS_ERROR, "Failed to derive private key"))
     }
 
-    /// A Model T takes paths of coins that it knows, and warns of unusual ones.
+    /// A Model T accepts only paths of known coins and warns of unusual ones.
     async fn check_path(&mut self, path: &[u32]) -> Flow<()> {
         if self.line == Line::One {
             return Ok(());
@@ -106,7 +106,7 @@ impl Device {
             _ => None,
         };
         if let Some(text) = malformed.filter(|_| self.line == Line::One) {
-            // Model One says so and goes on to the next failure.
+            // Model One sends this failure and continues to the next one.
             self.fail(code::DATA_ERROR, text).await;
         }
         let hash = message_hash(request.message(), self.settings.has_message_length_bug);
@@ -121,8 +121,8 @@ impl Device {
     }
 }
 
-/// What is signed of a message. With the bug of Model One 1.8.1, the length of a message of 10, 100 or 1000 bytes has no
-/// first digit.
+/// The hash to sign for a message. With the bug of Model One 1.8.1, the first digit of the length is missing for
+/// messages of 10, 100 or 1000 bytes.
 fn message_hash(message: &[u8], has_length_bug: bool) -> [u8; 32] {
     let mut length = message.len().to_string();
     if has_length_bug && matches!(message.len(), 10 | 100 | 1000) {

@@ -1,45 +1,45 @@
-//! Faults that a host must survive.
+//! Faults that hosts must survive.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Something wrong with a message that the device sends.
+/// A fault in a message that the device sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The first packet does not begin like a message.
+    /// The first packet has a wrong magic.
     BadMagic,
-    /// The message breaks off after its first packet.
+    /// The message ends after its first packet.
     Truncated,
-    /// The message announces a mebibyte.
+    /// The message announces a length of one mebibyte.
     OverlongLength,
-    /// The message comes twice.
+    /// The message is sent twice.
     Twice,
-    /// The message does not come.
+    /// The message is not sent.
     Silence,
-    /// The message has the number of another type.
+    /// The message has the id of another type.
     WrongId,
-    /// The body does not decode.
+    /// The body can't be decoded.
     BadBody,
-    /// The signature is of other data.
+    /// The signature is over other data.
     WrongSignature,
     /// The signature's s is in the upper half.
     HighSignature,
-    /// The device asks for more data than there is.
+    /// The device requests more data than there is.
     TooMuchData,
-    /// The device asks for no data, and gives no signature.
+    /// The device requests no data, and returns no signature.
     NoData,
-    /// Ten button requests come first.
+    /// Ten button requests precede the message.
     ExtraButtons,
-    /// Button requests come without end.
+    /// Endless button requests precede the message.
     EndlessButtons,
-    /// 64 random bytes come first.
+    /// 64 random bytes precede the message.
     RandomPacket,
-    /// The device is pulled.
+    /// The device is disconnected.
     Disconnect,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 15] = [
         Self::BadMagic,
         Self::Truncated,
@@ -58,7 +58,7 @@ impl Fault {
         Self::Disconnect,
     ];
 
-    /// The name by which the command line knows it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BadMagic => "bad-magic",
@@ -86,16 +86,16 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A fault, and when it happens: `NAME` or `NAME@N`.
+/// A fault and its time: `NAME` or `NAME@N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// Messages on the main wire that are sent soundly first. The fault happens once.
+    /// Number of correct messages on the main interface before it. The fault happens once.
     pub after: u32,
 }
 
-/// A text that names no fault.
+/// The text is not the name of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no fault: NAME or NAME@N, where NAME is one of {names}", names = names())]
 pub struct UnknownFault(pub String);

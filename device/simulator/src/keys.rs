@@ -1,4 +1,4 @@
-//! Keys of the simulated device: BIP-39 for the seed, BIP-32 along a path.
+//! Keys of the simulated device: seed by BIP-39, derivation by BIP-32.
 
 use alloy_primitives::{Address, keccak256};
 use hmac::{Hmac, KeyInit as _, Mac};
@@ -8,22 +8,22 @@ use sha2::{Digest as _, Sha256, Sha512};
 use tenon_proto::common::HdNodeType;
 use zeroize::Zeroizing;
 
-/// The first number of the hardened range.
+/// Offset of hardened indices.
 pub(crate) const HARDENED: u32 = 0x8000_0000;
 
-/// What BIP-32 keys the HMAC of the seed with.
+/// HMAC key for the master key in BIP-32.
 const MASTER_KEY: &[u8] = b"Bitcoin seed";
 
-/// In front of an extended public key of the main network.
+/// Version bytes of an extended public key of the main network.
 const XPUB_VERSION: [u8; 4] = [0x04, 0x88, 0xb2, 0x1e];
 
-/// The rounds that BIP-39 stretches words by.
+/// Number of PBKDF2 rounds in BIP-39.
 const SEED_ROUNDS: u32 = 2048;
 
 /// A BIP-39 seed.
 pub(crate) type Seed = Zeroizing<[u8; 64]>;
 
-/// Stretches words and a passphrase to a seed. The words are not checked.
+/// Derives a seed from a mnemonic and a passphrase. The words are not checked.
 pub(crate) fn seed(words: &str, passphrase: &str) -> Seed {
     let salt = Zeroizing::new(format!("mnemonic{passphrase}"));
     let mut seed = Zeroizing::new([0; 64]);
@@ -31,7 +31,7 @@ pub(crate) fn seed(words: &str, passphrase: &str) -> Seed {
     seed
 }
 
-/// A key with what BIP-32 needs to go on from it.
+/// A key with the data from which BIP-32 derives its children.
 #[derive(Clone)]
 pub(crate) struct Node {
     secret: SecretKey,
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     child_number: u32,
 }
 
-/// A signature with the bit that tells the public key.
+/// A signature with the bit for public key recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
     pub(crate) r: [u8; 32],
@@ -50,14 +50,14 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// `r ‖ s ‖ 27 + bit`.
+    /// Encodes as `r ‖ s ‖ 27 + bit`.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [&self.r[..], &self.s, &[27 + self.recovery_bit]].concat()
     }
 }
 
 impl Node {
-    /// The key at the end of a path. None when a derived number is no key, which has a chance of one in 2^127.
+    /// The key at the end of a path. `None` if a derived number is not a valid key, with a probability of 2^-127.
     pub(crate) fn at(seed: &Seed, path: &[u32]) -> Option<Self> {
         let digest = hmac_sha512(MASTER_KEY, &[seed.as_slice()]);
         let (secret, chain_code) = split(&digest);
@@ -90,7 +90,7 @@ impl Node {
         Address::from_slice(&keccak256(&public[1..])[12..])
     }
 
-    /// A signature with a nonce by RFC 6979 and an s in the lower half.
+    /// Signs with a nonce by RFC 6979 and an s in the lower half.
     pub(crate) fn sign(&self, hash: [u8; 32]) -> Signature {
         let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash), &self.secret);
         let (id, compact) = signature.serialize_compact();
@@ -100,7 +100,7 @@ impl Node {
         made
     }
 
-    /// The public half, as messages carry it.
+    /// The public part, in the form of a message.
     pub(crate) fn to_message(&self) -> HdNodeType {
         let mut node = HdNodeType::default();
         node.depth = Some(u32::from(self.depth));
@@ -129,7 +129,7 @@ fn fingerprint(public_key: &[u8; 33]) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// An address as Ethereum writes it; on the two paths of RSK the letters' cases depend on its chain.
+/// The checksummed address. On the two coin types of RSK, the checksum includes the chain id.
 pub(crate) fn checksummed(address: Address, path: &[u32]) -> String {
     let chain_id = match path.get(1).map(|element| element & !HARDENED) {
         Some(137) => Some(30),
@@ -139,9 +139,9 @@ pub(crate) fn checksummed(address: Address, path: &[u32]) -> String {
     address.to_checksum(chain_id)
 }
 
-/// HMAC-SHA256, as state messages prove a passphrase.
+/// HMAC-SHA256, which session states use to prove a passphrase.
 pub(crate) fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    // HMAC takes a key of any length; the error type exists for other MACs.
+    // Never fails: HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 32] };
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()

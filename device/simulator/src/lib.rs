@@ -1,12 +1,12 @@
-//! A hardware wallet in software, for tests and for trying the node without a device.
+//! A hardware wallet in software, for tests and for trying out the node without a device.
 //!
-//! It owns the models that it simulates ([`Model`]), how they read and prompt, their keys, and the faults that hosts must
-//! survive ([`Fault`]). It is reached over UDP, as the vendor's emulators are ([`udp::serve`]), or in memory
+//! It owns the simulated models ([`Model`]), the way they read packets and prompt, their keys, and the faults that
+//! hosts must survive ([`Fault`]). It is reached over UDP, like the vendor's emulators ([`udp::serve`]), or in memory
 //! ([`Simulator::link`]).
 //!
-//! What must always hold: it behaves as measured on the real firmware (`docs/spec/device.md`, marks `[M]`), also where that
-//! is odd; what differs by model is decided by [`Model`]; anything may be sent to it. It is a test's tool: its keys lie
-//! in ordinary memory, and nobody should keep money behind them.
+//! What must always hold: it behaves as measured on the real firmware (`docs/spec/device.md`, marks `[M]`), even where
+//! that is odd. [`Model`] determines what differs between models. It handles any input. It is a tool for tests: its
+//! keys are in ordinary memory and must not hold money.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! What Model One stores of a message's fields: a message with more does not decode.
+//! Limits of Model One on the fields of a message. A message that exceeds them can't be decoded.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 use tenon_proto::{LimitKind, registry};
 
-/// Checks a body against the limits of its message. The error is the decoder's text.
+/// Checks a body against the limits of its message type. The error is the failure text of the firmware's decoder.
 pub(crate) fn check(id: u16, body: &[u8]) -> Result<(), &'static str> {
     let Some(entry) = registry::known(id) else { return Ok(()) };
     let mut items = vec![0u32; entry.limits.len()];
@@ -28,7 +28,7 @@ pub(crate) fn check(id: u16, body: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Takes the value of a field off the front.
+/// Takes the value of a field from the front.
 fn take_value<'body>(rest: &mut &'body [u8], wire_type: WireType) -> Result<&'body [u8], &'static str> {
     let length = match wire_type {
         WireType::Varint => {

@@ -1,4 +1,4 @@
-//! The device itself: features, settings, set-up (`docs/spec/device.md 6.2`, `6.10`).
+//! Messages about the device itself: features, settings, setup (`docs/spec/device.md 6.2`, `6.10`).
 
 use rand::RngCore as _;
 use tenon_device_framing::Message;
@@ -17,11 +17,11 @@ use crate::reset::is_mnemonic;
 use crate::storage::passphrase_state;
 use crate::{Model, PassphraseSource};
 
-/// The most entropy that is given at once, bytes.
+/// Maximum number of bytes of entropy in one response.
 const MAX_ENTROPY: u32 = 1024;
 
 impl Device {
-    /// Everything that is not about Ethereum.
+    /// Handles all messages that are not about Ethereum.
     pub(crate) async fn manage(&mut self, message: &Message) -> Flow<()> {
         match message.id {
             id::INITIALIZE => self.initialize(message).await,
@@ -67,7 +67,7 @@ impl Device {
         Ok(())
     }
 
-    /// Whether a state is that of the passphrase that is cached.
+    /// Whether a session state matches the cached passphrase.
     fn keeps_passphrase(&mut self, state: &[u8]) -> bool {
         let Some(passphrase) = self.ram.session().passphrase.clone() else { return false };
         let Some(salt) = state.first_chunk::<32>() else { return false };
@@ -112,15 +112,15 @@ impl Device {
         if request.button_protection() {
             self.confirm(button::PROTECT_CALL).await?;
         }
-        // From 1.9.0 and 2.3.0 on, a `Ping` has nothing entered: a locked device answers it too (checked in the firmware,
-        // `legacy/v1.9.0` and `core/v2.6.4`).
+        // From 1.9.0 and 2.3.0 on, a `Ping` never asks for PIN or passphrase, so even a locked device responds to it
+        // (checked in the firmware, `legacy/v1.9.0` and `core/v2.6.4`).
         let can_ask = !self.model.is_later();
         if can_ask && request.pin_protection() {
             self.unlock().await?;
         }
         if can_ask && request.passphrase_protection() {
             let passphrase = self.passphrase((code::ACTION_CANCELLED, "Action cancelled by user")).await?;
-            // A Model T does not keep it, as measured.
+            // As measured, a Model T does not keep it.
             if self.line == Line::One {
                 self.ram.session().passphrase = Some(passphrase);
             }
@@ -147,7 +147,7 @@ impl Device {
             self.succeed("PIN removed", "PIN removed").await;
             return Ok(());
         }
-        // A Model T has it typed on itself; the simulated person always types the same.
+        // On a Model T the PIN is entered on the device; the simulated person always enters the same one.
         let pin = match self.line {
             Line::One => self.ask_new_pin().await?,
             Line::T => Zeroizing::new("1234".to_owned()),
@@ -270,7 +270,7 @@ impl Device {
 
     async fn apply_flags(&mut self, message: &Message) -> Flow<()> {
         let request: ApplyFlags = self.read(message)?;
-        // Bits can be set and not cleared.
+        // Flags can be set but not cleared.
         self.storage.flags = Some(self.storage.flags.unwrap_or(0) | request.flags());
         self.succeed("Flags applied", "Flags applied").await;
         Ok(())

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A model with its firmware.
+/// A model with a particular firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// Model One, firmware 1.8.1: the registry's era.
+    /// Model One, firmware 1.8.1, of the same period as the registry.
     One,
-    /// Model T, firmware 2.1.1: the registry's era.
+    /// Model T, firmware 2.1.1, of the same period as the registry.
     T,
-    /// Model One, firmware 1.12.1: sessions, transactions of type 2, typed data by its hashes.
+    /// Model One, firmware 1.12.1: sessions, transactions of type 2, typed data by hash.
     OneLater,
-    /// Model T, firmware 2.6.4: sessions, transactions of type 2, typed data by its structure.
+    /// Model T, firmware 2.6.4: sessions, transactions of type 2, typed data by structure.
     TLater,
 }
 
-/// How a firmware reads and prompts: the C line or the Python line.
+/// The firmware line, which determines how packets are read and prompts are shown: C (Model One) or Python (Model T).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     One,
@@ -24,10 +24,10 @@ pub(crate) enum Line {
 }
 
 impl Model {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 4] = [Self::One, Self::T, Self::OneLater, Self::TLater];
 
-    /// The name by which the command line knows it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::One => "one",
@@ -49,12 +49,12 @@ impl Model {
         self.line() == Line::One
     }
 
-    /// Whether the firmware is younger than the registry.
+    /// Whether the firmware is later than the registry.
     pub(crate) const fn is_later(self) -> bool {
         matches!(self, Self::OneLater | Self::TLater)
     }
 
-    /// The firmware's version, as `Features` tells it.
+    /// The firmware version that `Features` reports.
     pub const fn version(self) -> (u32, u32, u32) {
         match self {
             Self::One => (1, 8, 1),
@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The model, as `Features` tells it.
+    /// The model name that `Features` reports.
     pub(crate) const fn feature_name(self) -> &'static str {
         match self.line() {
             Line::One => "1",
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// What it can do, as `Features` of later firmware tells it: Bitcoin, Ethereum, a passphrase typed on the device.
+    /// The capabilities that `Features` of later firmware reports: Bitcoin, Ethereum, passphrase entry on the device.
     pub(crate) const fn capabilities(self) -> &'static [u32] {
         match self {
             Self::One | Self::T => &[],
@@ -88,7 +88,7 @@ impl fmt::Display for Model {
     }
 }
 
-/// A name that no model has.
+/// No model has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no model is named {0:?}: there are one, t, one-later and t-later")]
 pub struct UnknownModel(pub String);

@@ -17,10 +17,10 @@ use crate::keys::{self, Seed};
 use crate::model::Line;
 use crate::storage::{Storage, passphrase_state};
 
-/// The longest passphrase, bytes.
+/// Maximum length of a passphrase, bytes.
 const MAX_PASSPHRASE: usize = 50;
 
-/// Wrong PINs after which the storage is wiped.
+/// Number of wrong PINs after which the storage is wiped.
 const MAX_FAILED_PINS: u32 = 16;
 
 /// Kinds of button requests.
@@ -38,7 +38,7 @@ pub(crate) mod button {
     pub(crate) const PASSPHRASE_ENTRY: i32 = 16;
 }
 
-/// Which PIN is asked for.
+/// The PIN to enter.
 #[derive(Clone, Copy)]
 enum PinKind {
     Current = 1,
@@ -47,7 +47,7 @@ enum PinKind {
 }
 
 impl Device {
-    /// Shows a screen and waits for the person to confirm it.
+    /// Shows a screen and waits for the person's confirmation.
     pub(crate) async fn confirm(&mut self, kind: i32) -> Flow<()> {
         if self.press(kind).await? {
             self.shared.observe(|observed| observed.confirmations += 1);
@@ -56,7 +56,7 @@ impl Device {
         Err(Stop::Failure(code::ACTION_CANCELLED, self.by_line("Action cancelled by user", "Cancelled")))
     }
 
-    /// Shows a screen; gives what the person presses. Buttons count from the acknowledgement on.
+    /// Shows a screen; returns the person's decision. It takes effect only after the host's acknowledgement.
     async fn press(&mut self, kind: i32) -> Flow<bool> {
         self.send(&ButtonRequest { code: Some(kind) }).await;
         let mut decision = self.standing_decision();
@@ -71,13 +71,13 @@ impl Device {
                 Heard::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::ACTION_CANCELLED, "Action cancelled by user"));
                 }
-                // Another answer of the short list; Model One takes it and goes on waiting.
+                // Another message that is allowed during a prompt. Model One accepts it and keeps waiting.
                 Heard::Message(_) => {}
             }
         }
     }
 
-    /// Has the PIN entered if there is one and the device is locked.
+    /// Asks for the PIN if there is one and the device is locked.
     pub(crate) async fn unlock(&mut self) -> Flow<()> {
         if self.line == Line::T || self.ram.is_unlocked {
             return Ok(());
@@ -85,7 +85,7 @@ impl Device {
         self.check_pin().await
     }
 
-    /// Has the PIN entered if there is one.
+    /// Asks for the PIN if there is one.
     pub(crate) async fn check_pin(&mut self) -> Flow<()> {
         let Some(pin) = self.storage.pin.clone().filter(|_| self.line == Line::One) else {
             self.ram.is_unlocked = true;
@@ -112,7 +112,7 @@ impl Device {
         self.ram.is_unlocked = self.line == Line::T;
     }
 
-    /// Has a new PIN entered twice.
+    /// Asks for a new PIN twice.
     pub(crate) async fn ask_new_pin(&mut self) -> Flow<Zeroizing<String>> {
         let first = self.ask_pin(PinKind::New).await?;
         let second = self.ask_pin(PinKind::Repeated).await?;
@@ -122,8 +122,8 @@ impl Device {
         }
     }
 
-    /// Shows the digits in a new arrangement; gives those that the host's positions stand for, none for positions
-    /// that are not on the keypad.
+    /// Shows the digits in a new arrangement; returns those at the host's positions. `None` if a position is not on the
+    /// keypad.
     async fn ask_pin(&mut self, kind: PinKind) -> Flow<Option<Zeroizing<String>>> {
         let mut matrix = *b"123456789";
         matrix.shuffle(&mut rand::rng());
@@ -154,7 +154,8 @@ impl Device {
         }
     }
 
-    /// Waits 2^f - 1 seconds, f the number of wrong PINs so far. What comes meanwhile is answered beside the result.
+    /// Waits 2^f - 1 seconds after f wrong PINs. Messages that arrive in the meantime get a response in addition to the
+    /// result.
     async fn back_off(&mut self) -> Flow<()> {
         let seconds = (1u64 << self.storage.failed_pins.min(MAX_FAILED_PINS)) - 1;
         let until = Instant::now() + Duration::from_secs(seconds).mul_f64(self.settings.time_scale.clamp(0.0, 10.0));
@@ -178,7 +179,7 @@ impl Device {
         }
     }
 
-    /// The seed, after everything that must be entered for it.
+    /// The seed, after asking for PIN and passphrase as needed.
     pub(crate) async fn seed(&mut self) -> Flow<Seed> {
         let words = self.words()?;
         self.unlock().await?;
@@ -195,7 +196,7 @@ impl Device {
         Ok(seed)
     }
 
-    /// The words of the seed, on a device that was set up.
+    /// The mnemonic. Fails if the device is not set up.
     pub(crate) fn words(&self) -> Flow<Zeroizing<String>> {
         self.storage.mnemonic.clone().ok_or(match self.line {
             Line::One => Stop::Failure(code::NOT_INITIALIZED, "Device not initialized"),
@@ -203,7 +204,7 @@ impl Device {
         })
     }
 
-    /// The passphrase: cached, entered, or empty where there is none. `cancelled` is Model One's failure.
+    /// The passphrase: cached, entered, or empty if not used. `cancelled` is Model One's failure.
     pub(crate) async fn passphrase(&mut self, cancelled: (u32, &'static str)) -> Flow<Zeroizing<String>> {
         if let Some(passphrase) = &self.ram.session().passphrase {
             return Ok(passphrase.clone());
@@ -225,7 +226,7 @@ impl Device {
                 Heard::Message(message) if message.id == id::PASSPHRASE_ACK => {
                     match self.read_answer::<PassphraseAck>(&message) {
                         Ok(mut answer) => return Ok(Zeroizing::new(answer.passphrase.take().unwrap_or_default())),
-                        // The device says so and goes on waiting.
+                        // The device sends this failure and keeps waiting.
                         Err(Stop::Failure(code, text)) => self.fail(code, text).await,
                         Err(stop) => return Err(stop),
                     }
@@ -266,7 +267,7 @@ impl Device {
         let mut request = PassphraseStateRequest::default();
         request.state = Some(passphrase_state(self.line, &self.storage, &passphrase, &salt));
         self.send(&request).await;
-        // A `Cancel` counts like the acknowledgement, as measured.
+        // As measured, a `Cancel` counts as the acknowledgement.
         self.hear_either(id::PASSPHRASE_STATE_ACK, id::CANCEL).await?;
         check_length(passphrase)
     }
@@ -292,7 +293,7 @@ impl Device {
         Ok(passphrase)
     }
 
-    /// Waits for one answer on a Model T.
+    /// Waits for a particular response on a Model T.
     pub(crate) async fn await_answer(&mut self, wanted: u16) -> Flow<Message> {
         self.hear_either(wanted, wanted).await
     }
@@ -329,7 +330,7 @@ fn check_length(passphrase: Zeroizing<String>) -> Flow<Zeroizing<String>> {
     Ok(passphrase)
 }
 
-/// A Model T says what was cancelled.
+/// On a Model T, the failure text names what was cancelled.
 fn passphrase_cancelled(stop: Stop) -> Stop {
     match stop {
         Stop::Failure(code::ACTION_CANCELLED, _) => Stop::Failure(code::ACTION_CANCELLED, "Passphrase cancelled"),

@@ -1,26 +1,26 @@
-//! How devices read packets (`docs/spec/device.md 3.2`), which differs from how a host does.
+//! Reading of packets by devices (`docs/spec/device.md 3.2`), which differs from that by hosts.
 
 use tenon_device_framing::{Message, PACKET_LENGTH};
 use zeroize::Zeroizing;
 
 use crate::model::Line;
 
-/// The longest body that Model One takes, bytes.
+/// Maximum length of a body that Model One accepts, bytes.
 const MAX_ONE: u32 = 15 << 10;
 
-/// The longest body that a simulated Model T takes, bytes. The real one has no bound but its memory.
+/// Maximum length of a body that a simulated Model T accepts, bytes. The real one is limited only by its memory.
 const MAX_T: u32 = 16 << 20;
 
-/// What packets have come to.
+/// Result of a packet.
 #[derive(Debug)]
 pub(crate) enum Reading {
-    /// Nothing yet, or nothing that is answered.
+    /// Nothing yet, or nothing that gets a response.
     Nothing,
-    /// A message that the device knows.
+    /// A complete message of a known type.
     Whole(Message),
-    /// A message that the device does not know.
+    /// A message of an unknown type.
     Unknown,
-    /// A message that is too long for it.
+    /// A message that is too long.
     TooLong,
 }
 
@@ -30,7 +30,7 @@ struct Begun {
     is_known: bool,
 }
 
-/// Reads one wire of a device.
+/// Reads packets of one interface of a device.
 pub(crate) struct DeviceReader {
     line: Line,
     begun: Option<Begun>,
@@ -41,12 +41,12 @@ impl DeviceReader {
         Self { line, begun: None }
     }
 
-    /// Takes a packet. `is_known` says whether a message with this number is handled now.
+    /// Adds a packet. `is_known` returns whether a message with this id is accepted now.
     pub(crate) fn push(&mut self, packet: &[u8; PACKET_LENGTH], is_known: impl Fn(u16) -> bool) -> Reading {
         match self.begun.take() {
             None => self.begin(packet, is_known),
             Some(begun) if packet[0] == b'?' => self.add(begun, &packet[1..]),
-            // Model One forgets what it had; Model T goes on waiting.
+            // Model One drops the partial message; Model T keeps waiting for the rest.
             Some(begun) => {
                 self.begun = (self.line == Line::T).then_some(begun);
                 Reading::Nothing
@@ -54,7 +54,7 @@ impl DeviceReader {
         }
     }
 
-    /// Reads the packet of a message that has no others, and nothing else: how Model One reads while a prompt is open.
+    /// Reads a message that consists of this single packet. This is how Model One reads while a prompt is open.
     pub(crate) fn single(packet: &[u8; PACKET_LENGTH]) -> Option<Message> {
         let (id, length) = header(packet)?;
         let body = packet[9..].get(..length as usize)?;
@@ -85,7 +85,7 @@ impl DeviceReader {
     }
 }
 
-/// Number and length of the message that a packet begins.
+/// Id and length of the message that begins with the packet.
 fn header(packet: &[u8; PACKET_LENGTH]) -> Option<(u16, u32)> {
     let [b'?', b'#', b'#', id_high, id_low, a, b, c, d, ..] = *packet else { return None };
     Some((u16::from_be_bytes([id_high, id_low]), u32::from_be_bytes([a, b, c, d])))

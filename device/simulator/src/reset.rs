@@ -1,4 +1,4 @@
-//! Making a seed, and showing its words (`docs/spec/device.md 6.10`).
+//! Generating a seed and showing its mnemonic (`docs/spec/device.md 6.10`).
 
 use coins_bip39::{English, Mnemonic, Wordlist as _};
 use rand::RngCore as _;
@@ -12,10 +12,10 @@ use crate::device::{Device, Flow, Heard, Mode, Stop, code, id};
 use crate::model::Line;
 use crate::prompts::button;
 
-/// Bits of a word.
+/// Number of bits per mnemonic word.
 const WORD_BITS: usize = 11;
 
-/// The number of `EntropyAck`.
+/// Id of `EntropyAck`.
 const ENTROPY_ACK: u16 = 36;
 
 impl Device {
@@ -25,7 +25,7 @@ impl Device {
             let text = self.by_line("Device is already initialized. Use Wipe first.", "Already initialized");
             return Err(Stop::Failure(code::UNEXPECTED_MESSAGE, text));
         }
-        // As measured, Model One does not take the declared default.
+        // As measured, Model One does not use the declared default.
         let default = if self.line == Line::One { 128 } else { 256 };
         let strength = request.strength.unwrap_or(default);
         if !matches!(strength, 128 | 192 | 256) {
@@ -67,7 +67,8 @@ impl Device {
         Ok(())
     }
 
-    /// Asks the host for entropy. Model One serves other requests meanwhile on paper; here they end the flow.
+    /// Asks the host for entropy. A real Model One would also handle other requests in the meantime; here they end the
+    /// flow.
     async fn ask_entropy(&mut self) -> Flow<EntropyAck> {
         self.send(&EntropyRequest {}).await;
         loop {
@@ -83,7 +84,7 @@ impl Device {
         }
     }
 
-    /// Model One shows each word, twice over; a simulated Model T all of them at once.
+    /// Shows the words: Model One shows each one twice, a simulated Model T all of them at once.
     async fn show_words(&mut self, words: &str) -> Flow<()> {
         let screens = if self.line == Line::One { 2 * words.split(' ').count() } else { 1 };
         let kind = if self.line == Line::One { button::CONFIRM_WORD } else { button::RESET_DEVICE };
@@ -106,12 +107,12 @@ impl Device {
     }
 }
 
-/// Whether words are a mnemonic with a sound checksum.
+/// Whether the words are a mnemonic with a valid checksum.
 pub(crate) fn is_mnemonic(words: &str) -> bool {
     Mnemonic::<English>::new_from_phrase(words).is_ok()
 }
 
-/// The words of BIP-39 for 16, 24 or 32 bytes.
+/// The BIP-39 mnemonic for 16, 24 or 32 bytes.
 fn words(entropy: &[u8]) -> Zeroizing<String> {
     let checksum = Sha256::digest(entropy)[0];
     let bytes = [entropy, &[checksum]].concat();

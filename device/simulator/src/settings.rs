@@ -1,4 +1,4 @@
-//! How a simulated device is set up.
+//! Settings of a simulated device.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use zeroize::Zeroizing;
 
 use crate::Model;
 
-/// Who decides at the prompts of the device.
+/// How prompts of the device are decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
-    /// Everything is confirmed as soon as the host has seen the prompt.
+    /// Everything is confirmed as soon as the host has acknowledged the prompt.
     #[default]
     Always,
     /// Everything is rejected.
     Never,
-    /// The debug link, or [`Simulator::decide`](crate::Simulator::decide).
+    /// Decided over the debug link or by [`Simulator::decide`](crate::Simulator::decide).
     Asked,
 }
 
-/// Where a Model T of the era has a passphrase typed.
+/// Where the passphrase of a Model T with early firmware is typed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PassphraseSource {
     /// The person chooses, which takes a button request.
@@ -30,36 +30,36 @@ pub enum PassphraseSource {
     Host,
 }
 
-/// A simulated device. `Debug` shows no secret.
+/// Settings of a simulated device. `Debug` shows no secret.
 #[derive(Clone)]
 pub struct SimulatorSettings {
-    /// The model with its firmware.
+    /// The model and firmware.
     pub model: Model,
-    /// The words of its seed; none on a device that was not set up.
+    /// The mnemonic; `None` for a device that is not set up.
     pub mnemonic: Option<Zeroizing<String>>,
-    /// The PIN, one to nine digits 1 to 9.
+    /// The PIN: one to nine digits from 1 to 9.
     pub pin: Option<Zeroizing<String>>,
-    /// Whether a passphrase is asked for.
+    /// Whether the device asks for a passphrase.
     pub has_passphrase_protection: bool,
     /// The label.
     pub label: Option<String>,
-    /// Who decides at prompts.
+    /// How prompts are decided.
     pub approval: Approval,
-    /// Where a Model T has the passphrase typed.
+    /// Where the passphrase is typed on a Model T.
     pub passphrase_source: PassphraseSource,
-    /// What the person types on the device itself.
+    /// The passphrase that the person types on the device.
     pub passphrase_on_device: Zeroizing<String>,
-    /// What waiting is multiplied by: 1 waits as long as a real device, 0 does not wait.
+    /// Factor for delays: 1 waits as long as a real device, 0 does not wait.
     pub time_scale: f64,
-    /// Whether Model One 1.8.1 loses the first digit of lengths 10, 100 and 1000 of messages that it signs
+    /// Whether Model One 1.8.1 omits the first digit of lengths 10, 100 and 1000 of messages that it signs
     /// (`docs/spec/device.md 6.9`).
     pub has_message_length_bug: bool,
-    /// Whether every failure's text begins with a file and a line, as those of debug builds of Model One do.
+    /// Whether every failure text begins with a file and a line, as in debug builds of Model One.
     pub has_debug_texts: bool,
 }
 
 impl SimulatorSettings {
-    /// A device of this model, set up with these words, without PIN and passphrase.
+    /// A device of this model with this mnemonic, and without PIN and passphrase.
     pub fn new(model: Model, mnemonic: &str) -> Self {
         Self {
             model,

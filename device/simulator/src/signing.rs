@@ -11,25 +11,25 @@ use crate::keys::{Node, Signature};
 use crate::model::Line;
 use crate::prompts::button;
 
-/// Bytes of data in one message.
+/// Maximum number of data bytes in one message.
 const MAX_CHUNK: usize = 1024;
 
-/// The longest data, bytes.
+/// Maximum length of the data, bytes.
 const MAX_DATA: u32 = 16_000_000;
 
-/// The largest chain id whose v fits 32 bits.
+/// The largest chain id for which v fits into 32 bits.
 const MAX_CHAIN_ID_IN_V: u64 = 2_147_483_629;
 
-/// The bytes of gas price and gas limit together.
+/// Maximum length of gas price and gas limit together, bytes.
 const MAX_FEE_BYTES: usize = 30;
 
 /// The order of the curve.
 const CURVE_ORDER: [u8; 32] = hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
 
-/// The call that moves tokens: selector, and the zeros in front of the recipient.
+/// Beginning of a token transfer call: the selector and the zeros before the recipient.
 const TOKEN_TRANSFER: [u8; 16] = hex!("a9059cbb000000000000000000000000");
 
-/// A transaction that was confirmed and whose data come.
+/// A confirmed transaction whose data is being received.
 pub(crate) struct Signing {
     node: Node,
     transaction: Confirmed,
@@ -37,27 +37,27 @@ pub(crate) struct Signing {
     data_length: usize,
 }
 
-/// The members of a transaction in the order of its encoding, but for the data, which stand between the two.
+/// The encoded members of a transaction before and after its data.
 struct Confirmed {
-    /// In front of the list, for transactions of a type.
+    /// The type byte before the list, for typed transactions.
     envelope: Option<u8>,
     before_data: Vec<u8>,
     after_data: Vec<u8>,
-    /// What v says of the chain.
+    /// How v encodes the chain.
     signature_form: SignatureForm,
 }
 
 #[derive(Clone, Copy)]
 enum SignatureForm {
-    /// 27 and the bit.
+    /// 27 plus the bit.
     Unprotected,
-    /// 35, twice the chain id and the bit.
+    /// 35 plus twice the chain id plus the bit.
     Chain(u64),
-    /// The bit.
+    /// Only the bit.
     Bit,
 }
 
-/// What both requests have.
+/// The part that both kinds of requests have.
 struct Shown {
     to: Vec<u8>,
     is_token_transfer: bool,
@@ -121,7 +121,7 @@ impl Device {
         self.begin_signing(node, transaction, chunk, length).await
     }
 
-    /// The chain id that is signed, if there is one.
+    /// The chain id to sign, if there is one.
     fn check_legacy(&self, request: &EthereumSignTx) -> Flow<Option<u64>> {
         let wrong_chain = Stop::Failure(code::DATA_ERROR, "Chain Id out of bounds");
         if self.model.is_later() && request.chain_id.is_none_or(|id| id == 0) {
@@ -164,7 +164,8 @@ impl Device {
             (_, Some(to)) => to,
             (Line::T, None) => return Err(Stop::Failure(code::FIRMWARE_ERROR, "Firmware error")),
             (Line::One, None) if length == 0 => return refuse("Safety check failed"),
-            // As measured: Model One takes it for the creation of a contract. A host must check the recipient itself.
+            // As measured, Model One treats it as the creation of a contract. Hosts must therefore check the recipient
+            // themselves.
             (Line::One, None) => Vec::new(),
         };
         let is_token_transfer =
@@ -172,7 +173,7 @@ impl Device {
         Ok(Shown { to, is_token_transfer, has_data: length > 0 })
     }
 
-    /// Recipient and amount, data that are no transfer of tokens, fee.
+    /// Asks for confirmation of recipient and amount, of data that is not a token transfer, and of the fee.
     async fn confirm_transaction(&mut self, shown: &Shown) -> Flow<()> {
         let screens = if shown.has_data && !shown.is_token_transfer { 3 } else { 2 };
         for _ in 0..screens {
@@ -209,7 +210,7 @@ impl Device {
         Ok(())
     }
 
-    /// Asks for the next part of the data, or signs.
+    /// Requests the next part of the data, or signs if it is complete.
     async fn ask_or_sign(&mut self, signing: Signing) {
         let missing = signing.data_length.saturating_sub(signing.data.len());
         if missing > 0 {
@@ -231,7 +232,7 @@ impl Device {
         };
         let answer = EthereumTxRequest {
             data_length: None,
-            // Fits: chain ids that would not give the bit alone.
+            // Fits: for larger chain ids, v is only the bit.
             signature_v: Some(v as u32),
             signature_r: Some(signature.r.to_vec()),
             signature_s: Some(signature.s.to_vec()),
@@ -239,7 +240,7 @@ impl Device {
         self.send(&answer).await;
     }
 
-    /// Signs a hash that the person has confirmed, with the fault that is due.
+    /// Signs a confirmed hash, with the planned fault if it is due.
     pub(crate) fn make_signature(&self, node: &Node, mut hash: [u8; 32]) -> Signature {
         self.shared.observe(|observed| observed.signatures += 1);
         let fault = self.shared.next_fault();
@@ -256,7 +257,7 @@ impl Device {
 }
 
 impl Signing {
-    /// The hash that is signed. The headers count the data that were announced, whatever came.
+    /// The hash to sign. Its headers contain the announced length of the data, even if another length was received.
     fn hash(&self) -> [u8; 32] {
         let Confirmed { envelope, before_data, after_data, .. } = &self.transaction;
         let data = if self.data_length == 1 && self.data[0] < 0x80 {
@@ -271,7 +272,7 @@ impl Signing {
     }
 }
 
-/// The bytes of a recipient: 40 digits, with or without `0x`.
+/// Parses a recipient: 40 digits, with or without `0x`.
 fn recipient(to: &str) -> Option<Vec<u8>> {
     let digits = match to.len() {
         42 => to.strip_prefix("0x").or_else(|| to.strip_prefix("0X"))?,
@@ -304,7 +305,7 @@ fn put_number(to: &mut Vec<u8>, number: u64) {
     put_string(to, &bytes[number.leading_zeros() as usize / 8..]);
 }
 
-/// A string in RLP, its bytes as they are given.
+/// Appends an RLP string without changing its bytes.
 fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
     if !matches!(bytes, [byte] if *byte < 0x80) {
         to.extend(header(0x80, bytes.len()));

@@ -1,4 +1,4 @@
-//! The handle of a running device, and the way to it in memory.
+//! The handle of a running device, and in-memory links to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,24 +10,25 @@ use tokio::task::JoinHandle;
 use crate::device::{Device, Input};
 use crate::{FaultPlan, SimulatorSettings};
 
-/// Packets that may wait in either direction. A host that does not read stops the device, as a real one is stopped.
+/// Maximum number of packets waiting in each direction. As with a real device, a host that does not read blocks the
+/// device.
 const WAITING_PACKETS: usize = 512;
 
-/// Numbers of messages that are remembered.
+/// Maximum number of message ids that are remembered.
 pub(crate) const MAX_REMEMBERED: usize = 10_000;
 
-/// What a test wants to know of the device.
+/// Observations for tests.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Numbers of the messages that were handled, the first 10,000.
+    /// Ids of the handled messages, up to the first 10,000.
     pub received: Vec<u16>,
-    /// Screens that were confirmed.
+    /// Number of confirmed screens.
     pub confirmations: u64,
-    /// Signatures that were made.
+    /// Number of signatures.
     pub signatures: u64,
 }
 
-/// What the handle and the device share. Locks are held to copy or change a value; nothing awaits under them.
+/// State shared by the handle and the device. The locks are not held across an await.
 #[derive(Default)]
 pub(crate) struct Shared {
     observed: Mutex<Observed>,
@@ -54,7 +55,7 @@ impl Shared {
         *lock(&self.device_id) = id;
     }
 
-    /// The fault of the message that is sent now, if it has one.
+    /// Takes the fault of the message that is being sent, if it has one.
     pub(crate) fn take_fault(&self) -> Option<crate::Fault> {
         let mut plan = lock(&self.fault);
         match plan.as_mut() {
@@ -67,13 +68,13 @@ impl Shared {
         }
     }
 
-    /// The fault of the next message, which stays planned.
+    /// The fault of the next message, without taking it.
     pub(crate) fn next_fault(&self) -> Option<crate::Fault> {
         lock(&self.fault).filter(|plan| plan.after == 0).map(|plan| plan.fault)
     }
 }
 
-/// The receiving ends of a device's two wires. A lock is held while somebody waits for a packet, so that there is one
+/// The receivers of a device's two interfaces. A lock is held while waiting for a packet, so that there is only one
 /// reader at a time and a dropped one loses nothing.
 struct Outgoing {
     main: AsyncMutex<mpsc::Receiver<[u8; PACKET_LENGTH]>>,
@@ -103,7 +104,7 @@ impl Simulator {
         Self { shared, input, outgoing: Arc::new(outgoing), is_plugged, task }
     }
 
-    /// What happened so far.
+    /// The observations so far.
     pub fn observed(&self) -> Observed {
         lock(&self.shared.observed).clone()
     }
@@ -114,47 +115,48 @@ impl Simulator {
         self.shared.screen.subscribe()
     }
 
-    /// The device's id, which a wipe changes.
+    /// The device id, which changes when the device is wiped.
     pub fn device_id(&self) -> String {
         lock(&self.shared.device_id).clone()
     }
 
-    /// Plans a fault in place of the one that was planned, counted from now.
+    /// Plans a fault, counted from now, replacing an earlier plan.
     pub fn plan_fault(&self, plan: FaultPlan) {
         *lock(&self.shared.fault) = Some(plan);
     }
 
-    /// Presses a button: confirms or rejects what the device shows.
+    /// Presses a button: confirms or rejects the current screen.
     pub async fn decide(&self, is_confirmed: bool) {
-        // The device has ended otherwise, and nothing is shown.
+        // Fails only if the device has ended.
         let _ = self.input.send(Input::Decided(is_confirmed)).await;
     }
 
-    /// Pulls the device: it loses what it keeps without power, and its links fail.
+    /// Disconnects the device: it loses its volatile state, and its links fail.
     pub fn unplug(&self) {
         self.is_plugged.send_replace(false);
     }
 
-    /// Plugs the device in again.
+    /// Connects the device again.
     pub async fn plug(&self) {
         let _ = self.input.send(Input::PowerLost).await;
         self.is_plugged.send_replace(true);
     }
 
-    /// Puts another device with the same seed into this one's place: its id is another.
+    /// Replaces the device with another one that has the same seed and a different id.
     pub async fn swap_device_id(&self) {
         let (done, is_done) = oneshot::channel();
-        // The device has ended otherwise.
+        // Fails only if the device has ended.
         let _ = self.input.send(Input::Swapped(done)).await;
         let _ = is_done.await;
     }
 
-    /// Whether the device is plugged in.
+    /// Whether the device is connected.
     pub fn is_plugged(&self) -> bool {
         *self.is_plugged.borrow()
     }
 
-    /// A link to the device in memory. Two links of one wire take each other's packets, as two hosts do.
+    /// Creates an in-memory link to the device. Two links to one interface receive each other's packets, like two
+    /// hosts.
     pub fn link(&self, wire: Wire) -> MemoryLink {
         MemoryLink {
             wire,
@@ -171,7 +173,7 @@ impl Drop for Simulator {
     }
 }
 
-/// A link in memory.
+/// An in-memory link.
 pub struct MemoryLink {
     wire: Wire,
     input: mpsc::Sender<Input>,
@@ -180,10 +182,10 @@ pub struct MemoryLink {
 }
 
 impl MemoryLink {
-    /// Sends 64 bytes as they are.
+    /// Sends 64 bytes unchanged.
     ///
     /// # Errors
-    /// [`LinkError::Lost`] when the device is pulled or has ended.
+    /// [`LinkError::Lost`] if the device is disconnected or has ended.
     pub async fn send_bytes(&mut self, packet: [u8; PACKET_LENGTH]) -> Result<(), LinkError> {
         let gone = || LinkError::Lost { reason: "the simulated device was pulled".into() };
         if !*self.is_plugged.borrow() {
@@ -217,7 +219,7 @@ impl Link for MemoryLink {
     }
 }
 
-/// Simulated devices in memory, as a transport.
+/// A transport for simulated devices in memory.
 pub struct MemoryTransport(pub Vec<(String, Arc<Simulator>)>);
 
 impl Transport for MemoryTransport {

@@ -1,4 +1,4 @@
-//! What a device keeps: through power loss, and until then.
+//! State of a device, persistent and volatile.
 
 use rand::RngCore as _;
 use zeroize::Zeroizing;
@@ -7,10 +7,10 @@ use crate::keys::{Seed, hmac_sha256};
 use crate::model::Line;
 use crate::{PassphraseSource, SimulatorSettings};
 
-/// Passphrases that later firmware keeps at once, each in a session.
+/// Maximum number of sessions of later firmware, each with a passphrase.
 const MAX_SESSIONS: usize = 10;
 
-/// What survives power loss.
+/// Persistent state.
 pub(crate) struct Storage {
     pub(crate) device_id: [u8; 12],
     pub(crate) mnemonic: Option<Zeroizing<String>>,
@@ -39,7 +39,7 @@ impl Storage {
         }
     }
 
-    /// As a device leaves the factory, with a new id.
+    /// The factory state, with a new id.
     pub(crate) fn wiped() -> Self {
         let mut device_id = [0; 12];
         rand::rng().fill_bytes(&mut device_id);
@@ -59,13 +59,13 @@ impl Storage {
         }
     }
 
-    /// 24 letters, as `Features` tells it.
+    /// 24 hexadecimal digits, as reported by `Features`.
     pub(crate) fn device_id_text(&self) -> String {
         hex::encode_upper(self.device_id)
     }
 }
 
-/// A passphrase with what follows from it.
+/// A passphrase and the values derived from it.
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) id: [u8; 32],
@@ -73,20 +73,20 @@ pub(crate) struct Session {
     pub(crate) seed: Option<Seed>,
 }
 
-/// What is lost with power.
+/// Volatile state, which is lost with power.
 pub(crate) struct Ram {
     pub(crate) is_unlocked: bool,
-    /// The one in use comes first. Firmware of the era has one.
+    /// The current session comes first. Early firmware has only one.
     sessions: Vec<Session>,
 }
 
 impl Ram {
-    /// After power comes back.
+    /// The state after power-on.
     pub(crate) fn new(is_unlocked: bool) -> Self {
         Self { is_unlocked, sessions: Vec::new() }
     }
 
-    /// The session in use.
+    /// The current session.
     pub(crate) fn session(&mut self) -> &mut Session {
         if self.sessions.is_empty() {
             self.sessions.push(Session::default());
@@ -98,12 +98,12 @@ impl Ram {
         self.sessions.first().is_some_and(|session| session.passphrase.is_some())
     }
 
-    /// Forgets passphrases and seeds.
+    /// Drops passphrases and seeds.
     pub(crate) fn clear_sessions(&mut self) {
         self.sessions.clear();
     }
 
-    /// Goes on with the session that has this id, or with a new one; gives the id.
+    /// Selects the session with this id, or a new one; returns its id.
     pub(crate) fn select(&mut self, id: Option<&[u8]>) -> [u8; 32] {
         let known = self.sessions.iter().position(|session| Some(session.id.as_slice()) == id && session.id != [0; 32]);
         let session = match known {
@@ -121,7 +121,7 @@ impl Ram {
     }
 }
 
-/// The 64 bytes that prove a passphrase without telling it: a salt and its HMAC.
+/// The 64 bytes that prove knowledge of a passphrase without revealing it: a salt and its HMAC.
 pub(crate) fn passphrase_state(line: Line, storage: &Storage, passphrase: &str, salt: &[u8; 32]) -> Vec<u8> {
     let text = storage.device_id_text();
     let device_id = match line {

@@ -1,4 +1,4 @@
-//! Signing of typed data: by its hashes on Model One, by its structure on Model T (`docs/spec/device.md 6.8`).
+//! Signing of typed data: by hash on Model One, by structure on Model T (`docs/spec/device.md 6.8`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::device::{Device, Flow, Stop, code};
 use crate::keys::{Node, checksummed};
 use crate::prompts::button;
 
-/// The structure of a domain.
+/// Name of the domain's structure.
 const DOMAIN: &str = "EIP712Domain";
 
-/// Structures of one signature.
+/// Maximum number of structures for one signature.
 const MAX_STRUCTURES: usize = 64;
 
-/// How deep values may lie in one another.
+/// Maximum nesting of values.
 const MAX_DEPTH: usize = 16;
 
 type Structures = BTreeMap<String, Vec<EthereumStructMember>>;
@@ -68,7 +68,7 @@ impl Device {
         self.send(&EthereumTypedDataSignature { signature: Some(signature.to_bytes()), address }).await;
     }
 
-    /// Asks for a structure and for all that it is made of.
+    /// Requests a structure and all structures that it contains.
     async fn collect(&mut self, name: String, structures: &mut Structures) -> Flow<()> {
         let mut wanted = vec![name];
         while let Some(name) = wanted.pop() {
@@ -150,7 +150,7 @@ fn data_type(kind: &EthereumFieldType) -> Flow<EthereumDataType> {
     EthereumDataType::try_from(kind.data_type.unwrap_or_default()).map_err(|_| INVALID)
 }
 
-/// The structure that a type names, itself or as the entries of an array.
+/// The structure that a type refers to, directly or as the items of an array.
 fn structure_of(mut kind: &EthereumFieldType) -> Option<&str> {
     while let Some(entry) = kind.entry_type.as_deref() {
         kind = entry;
@@ -185,7 +185,7 @@ fn encode_plain(kind: &EthereumFieldType, value: &[u8]) -> Flow<[u8; 32]> {
     Ok(encoded)
 }
 
-/// A structure as EIP-712 writes it, with those that it is made of behind it by name.
+/// The encoded type by EIP-712: the structure, followed by the ones that it contains, sorted by name.
 fn full_type(structures: &Structures, name: &str) -> Flow<String> {
     let mut found = BTreeSet::new();
     let mut wanted = vec![name];

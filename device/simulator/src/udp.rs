@@ -1,4 +1,4 @@
-//! A simulated device over UDP, as the vendor's emulators are reached (`docs/spec/device.md 3.8`).
+//! A simulated device over UDP, like the vendor's emulators (`docs/spec/device.md 3.8`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,20 +10,20 @@ use tokio::net::UdpSocket;
 
 use crate::Simulator;
 
-/// The two sockets of a device, on neighbouring ports of the loopback address.
+/// The two sockets of a device, on consecutive ports of the loopback address.
 pub struct Sockets {
     main: UdpSocket,
     debug: UdpSocket,
 }
 
-/// Pairs of ports that are tried when any will do.
+/// Number of port pairs to try if no port is given.
 const ATTEMPTS: usize = 64;
 
 impl Sockets {
-    /// Binds `port` and the next; any free pair for port 0.
+    /// Binds `port` and the next one. For port 0, binds any free pair.
     ///
     /// # Errors
-    /// When a port is taken.
+    /// The error of the operating system if a port is in use.
     pub async fn bind(port: u16) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..if port == 0 { ATTEMPTS } else { 1 } {
@@ -44,23 +44,23 @@ impl Sockets {
     /// The address of the main interface.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.main.local_addr()
     }
 }
 
-/// Carries packets between a device and its sockets, for as long as the future is polled.
+/// Forwards packets between a device and its sockets while the future is polled.
 ///
 /// # Errors
-/// What the operating system says of a socket.
+/// The error of the operating system.
 pub async fn serve(simulator: Arc<Simulator>, sockets: Sockets) -> io::Result<()> {
     let main = serve_wire(&simulator, Wire::Main, sockets.main);
     let debug = serve_wire(&simulator, Wire::Debug, sockets.debug);
     tokio::try_join!(main, debug).map(|_| ())
 }
 
-/// Answers go to whoever sent the last datagram. One that is shorter than a packet is filled with zeros.
+/// Sends responses to the sender of the last datagram. Pads datagrams that are shorter than a packet with zeros.
 async fn serve_wire(simulator: &Simulator, wire: Wire, socket: UdpSocket) -> io::Result<()> {
     let mut host: Option<SocketAddr> = None;
     let (mut to_device, mut from_device) = (simulator.link(wire), simulator.link(wire));
@@ -68,7 +68,7 @@ async fn serve_wire(simulator: &Simulator, wire: Wire, socket: UdpSocket) -> io:
     loop {
         tokio::select! {
             received = socket.recv_from(&mut buffer) => {
-                // An earlier answer that nobody took is told here; it is not of interest.
+                // An error here is about an earlier response that was not delivered. It is ignored.
                 let Ok((length, sender)) = received else { continue };
                 if !simulator.is_plugged() {
                     continue;
@@ -79,7 +79,7 @@ async fn serve_wire(simulator: &Simulator, wire: Wire, socket: UdpSocket) -> io:
                 } else if length <= PACKET_LENGTH {
                     let mut packet = [0; PACKET_LENGTH];
                     packet[..length].copy_from_slice(&buffer[..length]);
-                    // Pulled in between: the packet is lost, as on a real wire.
+                    // If the device was just disconnected, the packet is lost, as with a real one.
                     let _ = to_device.send_bytes(packet).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! Anything may be sent to a simulated device: it goes on answering. `TENON_SEED` replays a run.
+//! A simulated device keeps responding after any input. `TENON_SEED` replays a run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -12,7 +12,7 @@ use tenon_proto::common::Success;
 use tenon_proto::management::{Cancel, Ping};
 use tenon_proto::{decode, registry};
 
-/// A generator whose numbers follow from its seed (SplitMix64).
+/// A deterministic random number generator (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -30,7 +30,7 @@ impl Numbers {
 }
 
 #[tokio::test]
-async fn goes_on_after_anything() {
+async fn keeps_responding_after_any_input() {
     let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
     println!("TENON_SEED={seed}");
@@ -63,10 +63,10 @@ async fn goes_on_after_anything() {
     }
 }
 
-/// Brings the device to where it answers a ping, as the session does.
+/// Brings the device to a state in which it responds to a ping, like the session does.
 async fn answers_ping(host: &mut Host, round: u32) {
     let text = format!("round {round}");
-    // A long message of which a part came is completed first.
+    // First completes a long message that was partly sent.
     for _ in 0..20 {
         host.send_packet([0; 64]).await;
     }

@@ -56,34 +56,34 @@ type Refusal = (i32, &'static str);
 
 const DEFAULT_ADDRESS: &str = "0x73d0385F4d8E00C5e6504C6030F47BF6212736A8";
 
-/// What a host finds out by asking for an address: the text, buttons acknowledged.
+/// The default address, with all buttons acknowledged.
 async fn default_address(host: &mut Host) -> String {
     let answer: EthereumAddress = host.call(&get_address()).await;
     answer.address().to_owned()
 }
 
 #[tokio::test]
-async fn reads_packets_as_the_model_does() {
+async fn reads_packets_like_the_real_model() {
     for model in ERA {
         let is_one = model == Model::One;
         let mut host = Host::new(settings(model));
 
-        // No beginning of a message: dropped.
+        // A packet that does not begin a message is dropped.
         host.send_packet([0; 64]).await;
         host.expect_silence().await;
         // An unknown message.
         host.send_raw(9999, b"").await;
         host.expect_failure(1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
-        // A long unknown one: its continuation is dropped, or read to the end.
+        // A long unknown message: its continuation is dropped, or read to the end.
         host.send_raw(9999, &[0; 300]).await;
         host.expect_failure(1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
         host.expect_silence().await;
-        // An answer that nobody waits for.
+        // An unexpected response.
         host.send(&ButtonAck {}).await;
         host.expect_failure(1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
         host.send(&EthereumTxAck { data_chunk: Some(vec![1]) }).await;
         host.expect_failure(1, if is_one { "Not in Ethereum signing mode" } else { "Unexpected message" }).await;
-        // A continuation that is none: Model One forgets the message, Model T waits on.
+        // A packet that is not a continuation: Model One drops the message, Model T keeps waiting.
         let (id, body) = encode(&Ping { message: Some("x".repeat(100)), ..Ping::default() });
         let packets: Vec<Packet> = Packets::new(id, &body).unwrap().collect();
         host.send_packet(*packets[0].as_bytes()).await;
@@ -94,14 +94,14 @@ async fn reads_packets_as_the_model_does() {
         } else {
             assert_eq!(host.expect::<Success>().await.message().len(), 100);
         }
-        // What does not decode: a failure, or nothing.
+        // A body that can't be decoded: a failure, or no response.
         host.send_raw(1, b"\x0a\x7fcut").await;
         if is_one {
             host.expect_failure(3, "end-of-stream").await;
         } else {
             host.expect_silence().await;
         }
-        // Several requests at once are answered in order.
+        // Several pipelined requests are handled in order.
         host.send(&Ping { message: Some("1".into()), ..Ping::default() }).await;
         host.send(&Ping { message: Some("2".into()), ..Ping::default() }).await;
         assert_eq!(host.expect::<Success>().await.message(), b"1");
@@ -112,7 +112,7 @@ async fn reads_packets_as_the_model_does() {
 }
 
 #[tokio::test]
-async fn model_one_refuses_what_it_does_not_store() {
+async fn model_one_refuses_fields_that_exceed_its_limits() {
     let mut host = Host::new(settings(Model::One));
     let mut packet = *Packets::new(1, b"").unwrap().next().unwrap().as_bytes();
     packet[5..9].copy_from_slice(&15_361u32.to_be_bytes());
@@ -130,7 +130,7 @@ async fn model_one_refuses_what_it_does_not_store() {
 }
 
 #[tokio::test]
-async fn answers_packed_and_unpacked_paths_alike() {
+async fn accepts_packed_and_unpacked_paths() {
     let mut host = Host::new(settings(Model::One));
 
     host.send_raw(56, b"\x0a\x11\xac\x80\x80\x80\x08\xbc\x80\x80\x80\x08\x80\x80\x80\x80\x08\x00\x00").await;
@@ -139,7 +139,7 @@ async fn answers_packed_and_unpacked_paths_alike() {
 }
 
 #[tokio::test]
-async fn tells_its_features() {
+async fn reports_its_features() {
     for model in Model::ALL {
         let mut host = Host::new(SimulatorSettings { label: Some("mine".into()), ..settings(model) });
 
@@ -159,7 +159,7 @@ async fn tells_its_features() {
 }
 
 #[tokio::test]
-async fn has_the_pin_entered_by_positions() {
+async fn asks_for_the_pin_by_positions() {
     let pin = Some(Zeroizing::new("1234".to_owned()));
     let mut host = Host::new(SimulatorSettings { pin, ..settings(Model::One) });
     let mut debug = host.simulator.link(Wire::Debug);
@@ -198,7 +198,7 @@ async fn matrix(debug: &mut tenon_device_simulator::MemoryLink) -> String {
     }
 }
 
-/// The positions on the keypad of the digits of a PIN.
+/// The positions of a PIN's digits on the keypad.
 fn positions(matrix: &str, pin: &str) -> PinMatrixAck {
     let position = |digit: char| char::from(b'1' + matrix.find(digit).unwrap() as u8);
     let mut answer = PinMatrixAck::default();
@@ -281,7 +281,7 @@ async fn model_one_asks_for_the_passphrase_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn model_t_asks_for_the_passphrase_and_tells_its_state() {
+async fn model_t_asks_for_the_passphrase_and_sends_its_state() {
     let with = |source| SimulatorSettings {
         has_passphrase_protection: true,
         passphrase_source: source,
@@ -322,7 +322,7 @@ async fn model_t_asks_for_the_passphrase_and_tells_its_state() {
     let _: PassphraseRequest = host.expect().await;
     host.send(&PassphraseAck::default()).await;
     let _: PassphraseStateRequest = host.expect().await;
-    // Taken like the acknowledgement, as measured.
+    // As measured, it counts as the acknowledgement.
     host.send(&Cancel {}).await;
     assert_eq!(host.expect::<EthereumAddress>().await.address(), "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9");
 
@@ -378,7 +378,7 @@ async fn a_person_decides_at_the_device() {
         host.simulator.decide(false).await;
         host.expect_failure(4, if model == Model::One { "Action cancelled by user" } else { "Cancelled" }).await;
 
-        // The debug link presses it, too.
+        // The debug link can press it too.
         host.send(&shown).await;
         let _: ButtonRequest = host.expect().await;
         host.send(&ButtonAck {}).await;
@@ -393,7 +393,7 @@ async fn a_person_decides_at_the_device() {
 }
 
 #[tokio::test]
-async fn signing_asks_for_as_many_buttons_as_measured() {
+async fn signing_asks_for_the_measured_number_of_buttons() {
     let transfer = [hex::decode("a9059cbb000000000000000000000000").unwrap(), vec![1; 52]].concat();
     let tokens = EthereumSignTx { data_initial_chunk: Some(transfer), ..sign_tx(68) };
     for model in ERA {
@@ -407,7 +407,7 @@ async fn signing_asks_for_as_many_buttons_as_measured() {
 }
 
 #[tokio::test]
-async fn parameters_are_checked_as_the_model_does() {
+async fn parameters_are_checked_as_on_the_real_model() {
     let bad_to = Some(format!("0x{}", "g".repeat(40)));
     let cases: [(EthereumSignTx, Refusal, Option<Refusal>); 9] = [
         (EthereumSignTx { chain_id: Some(0), ..sign_tx(0) }, (3, "Chain Id out of bounds"), None),
@@ -453,7 +453,7 @@ async fn parameters_are_checked_as_the_model_does() {
         host.send(request).await;
         host.expect_failure(*code, text).await;
     }
-    // The trap: Model One signs the creation of a contract when the recipient is no address.
+    // The pitfall: Model One signs the creation of a contract if the recipient is not an address.
     let mut host = Host::new(settings(Model::One));
     let trap = host.call::<_, EthereumTxRequest>(&EthereumSignTx { to: bad_to, ..sign_tx(4) }).await;
     let creation = host.call::<_, EthereumTxRequest>(&EthereumSignTx { to: None, ..sign_tx(4) }).await;
@@ -461,7 +461,7 @@ async fn parameters_are_checked_as_the_model_does() {
 }
 
 #[tokio::test]
-async fn data_come_in_parts_and_other_requests_in_between() {
+async fn data_is_sent_in_parts_with_other_requests_in_between() {
     let mut one = Host::new(settings(Model::One));
     let request: EthereumTxRequest = one.call(&sign_tx(1500)).await;
     assert_eq!(request.data_length, Some(476));
@@ -494,7 +494,7 @@ async fn data_come_in_parts_and_other_requests_in_between() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_ended_by_another_request_as_the_model_does() {
+async fn another_request_ends_a_prompt_as_on_the_real_model() {
     let shown = EthereumGetAddress { show_display: Some(true), ..get_address() };
     let mut one = Host::new(settings(Model::One));
     one.send(&shown).await;
@@ -521,7 +521,7 @@ async fn a_prompt_is_ended_by_another_request_as_the_model_does() {
 }
 
 #[tokio::test]
-async fn model_t_knows_paths() {
+async fn model_t_checks_paths() {
     const H: u32 = 0x8000_0000;
     let mut host = Host::new(settings(Model::T));
 
@@ -533,7 +533,7 @@ async fn model_t_knows_paths() {
     assert_eq!(host.call_with_buttons::<_, EthereumAddress>(&unusual).await.1, [15]);
     let plain = EthereumGetAddress { address_n: account(1_000_000), show_display: None };
     assert_eq!(host.call_with_buttons::<_, EthereumAddress>(&plain).await.1, []);
-    // On the path of RSK, the letters' cases depend on the chain.
+    // On the path of RSK, the checksum includes the chain id.
     let rsk = EthereumGetAddress { address_n: vec![44 | H, 137 | H, H, 0, 0], show_display: None };
     let answer: EthereumAddress = host.call(&rsk).await;
     let address: alloy_primitives::Address = answer.address().parse().unwrap();

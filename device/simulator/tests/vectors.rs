@@ -1,4 +1,4 @@
-//! The vectors that were measured on real firmware (`docs/spec/device.md 12.2`), bit for bit.
+//! The vectors measured on real firmware (`docs/spec/device.md 12.2`), bit for bit.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -54,7 +54,7 @@ async fn derives_the_address_behind_a_passphrase() {
 }
 
 #[tokio::test]
-async fn gives_the_public_keys() {
+async fn returns_the_public_keys() {
     for model in ERA {
         let mut host = Host::new(settings(model));
 
@@ -87,7 +87,7 @@ fn packets(id: u16, body: &[u8]) -> Vec<String> {
     Packets::new(id, body).unwrap().map(|packet| hex::encode(packet.as_bytes())).collect()
 }
 
-/// A packet with the zeros behind it.
+/// A packet with its trailing zeros.
 fn padded(digits: &str) -> String {
     format!("{digits:0<128}")
 }
@@ -105,7 +105,7 @@ async fn exchanges_the_measured_packets() {
                     02c122a307837336430333835463464384530304335653635303443363033304634374246363231323733364138";
     assert_eq!(packets(answer.id, &answer.body), [padded(measured)]);
 
-    // The fields of the measured request stand in another order than those of our encoder; devices take any.
+    // The fields of the measured request are in another order than those of our encoder; devices accept any order.
     let measured = [
         "3f2323003a0000005108ac8080800808bc808080080880808080080800080012001a011422011432010a400048325a2a30783164316333323837363461343162",
         "3f646130343932623636626161333063346133333966663835656600",
@@ -145,7 +145,7 @@ fn request(chain_id: Option<u64>) -> EthereumSignTx {
     }
 }
 
-/// Signs with all data given as the device asks for them; gives v, r and s, and the lengths that it asked for.
+/// Signs, sending the data as the device requests it; returns v, r and s, and the requested lengths.
 async fn sign(host: &mut Host, mut request: EthereumSignTx, data: &[u8]) -> ((u32, String, String), Vec<u32>) {
     let (first, mut rest) = data.split_at(data.len().min(1024));
     request.data_length = Some(data.len() as u32);
@@ -163,7 +163,7 @@ async fn sign(host: &mut Host, mut request: EthereumSignTx, data: &[u8]) -> ((u3
 }
 
 #[tokio::test]
-async fn makes_the_signatures() {
+async fn produces_the_signatures() {
     let creation = EthereumSignTx { to: None, ..request(Some(50)) };
     let no_value = EthereumSignTx { value: Some(Vec::new()), ..request(Some(50)) };
     let large = EthereumSignTx {
@@ -317,7 +317,7 @@ async fn signs_the_messages() {
 }
 
 #[tokio::test]
-async fn has_the_length_bug_of_model_one_when_it_is_asked_for() {
+async fn reproduces_the_length_bug_of_model_one_if_set() {
     let request = EthereumSignMessage { address_n: account(0), message: Some(b"0123456789".to_vec()) };
     let buggy = "1989ec993343f915501dc74797bca711a6388e2e64e424661627bd1e1e45e5c4309c3c3e18caf2a12ff355f9270c97f3184d8edb07d4391a042b39152c28e55d1c";
     let with_bug = SimulatorSettings { has_message_length_bug: true, ..settings(Model::One) };

@@ -1,32 +1,32 @@
-//! Arrivals and departures: what was connected before, compared with what is now.
+//! Arrivals and departures, from comparing the connected devices with the earlier ones.
 
 use std::collections::BTreeMap;
 
 use crate::Found;
 
-/// What changed between two looks.
+/// A difference between two listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A device was connected.
+    /// The device was connected.
     Arrived(Found),
-    /// A device was disconnected. Its wallet is closed.
+    /// The device was disconnected. Its wallet is closed.
     Departed(Found),
 }
 
-/// The devices that were connected at the last look, by path.
+/// The devices of the latest listing, by path.
 ///
-/// A device with another serial number at a known path is another device: the old one departed.
+/// Another serial number at a known path is another device, and the old one has departed.
 #[derive(Clone, Debug, Default)]
 pub struct Connected {
     devices: BTreeMap<String, Found>,
 }
 
-/// Devices that are kept. A machine with more is a fault of the transport.
+/// Maximum number of devices. A machine that reports more has a faulty transport.
 const MAX_DEVICES: usize = 64;
 
 impl Connected {
-    /// Takes a new look; gives departures first, then arrivals, each by path. At most 64 devices are kept, the first by
-    /// path.
+    /// Updates the devices from a new listing. Returns departures first, then arrivals, each ordered by path. Keeps at
+    /// most 64 devices, the first ones by path.
     pub fn update(&mut self, now: impl IntoIterator<Item = Found>) -> Vec<Change> {
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for device in now {

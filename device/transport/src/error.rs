@@ -1,6 +1,6 @@
-//! Why a device could not be reached.
+//! Errors of reaching a device.
 
-/// Why a device could not be found, opened, written to or read from. No variant carries any byte of a packet.
+/// Why a device could not be listed, opened, written or read. No variant contains bytes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The devices of this transport could not be listed.
@@ -8,47 +8,47 @@ pub enum LinkError {
     List {
         /// The transport's name.
         transport: &'static str,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: String,
     },
-    /// The path names no device of this transport.
+    /// No device of this transport has the path.
     #[error("no device at {path}")]
     UnknownPath {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
     },
-    /// The device is there and does not open.
+    /// The device exists but can't be opened.
     #[error("the device at {path} does not open: {reason}")]
     Open {
         /// The device's path.
         path: String,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: String,
     },
-    /// UDP is for simulators on this machine.
+    /// UDP is only for simulators on this machine.
     #[error("{address} is not an address of this machine: devices over UDP are reached on loopback only")]
     NotLoopback {
-        /// The address that was asked for.
+        /// The requested address.
         address: String,
     },
-    /// The device took a part of a packet.
+    /// The device accepted only a part of a packet.
     #[error("the device took {written} of {length} bytes")]
     ShortWrite {
-        /// Bytes taken.
+        /// Number of accepted bytes.
         written: usize,
-        /// Bytes of the report or packet.
+        /// Length of the report or packet, bytes.
         length: usize,
     },
     /// The device is gone, or the transport failed.
     #[error("the connection to the device is lost: {reason}")]
     Lost {
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: String,
     },
 }
 
 impl LinkError {
-    /// A [`LinkError::Lost`] for an error of the system.
+    /// Creates a [`LinkError::Lost`] from an error of the system.
     pub(crate) fn lost(reason: impl ToString) -> Self {
         Self::Lost { reason: reason.to_string() }
     }

@@ -1,12 +1,13 @@
-//! Ways to hardware wallets: UDP for simulators and emulators, HID for old devices, WebUSB for today's.
+//! Transports to hardware wallets: UDP for simulators and emulators, HID for old devices, WebUSB for current ones.
 //!
-//! It owns the two traits that the rest talks to ([`Transport`] finds and opens devices, [`Link`] carries packets of 64
-//! bytes), their three implementations, and the comparison of what was connected before and now ([`Connected`]). What an
-//! operating system does stands behind seams of its own ([`HidSystem`], [`UsbSystem`]), so that tests can script it.
+//! It owns the two traits that other crates use ([`Transport`] lists and opens devices, [`Link`] carries packets of 64
+//! bytes), their three implementations, and the comparison of the connected devices with the earlier ones
+//! ([`Connected`]). Access to the operating system is behind traits ([`HidSystem`], [`UsbSystem`]), so that tests can
+//! script it.
 //!
-//! What must always hold: a link carries whole packets or fails; [`Link::receive`] loses nothing when its future is
-//! dropped; UDP goes to loopback addresses only; a device is touched only when it is opened. No packet is shown by
-//! `Debug` or an error, and each is wiped when it is dropped. It knows no message.
+//! What must always hold: a link carries whole packets or fails. Dropping the future of [`Link::receive`] loses no
+//! packet. UDP is sent to loopback addresses only. A device is not contacted before it is opened. Neither `Debug` nor
+//! errors show a packet, and every packet is wiped on drop. The crate knows no messages.
 
 #![forbid(unsafe_code)]
 

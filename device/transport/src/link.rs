@@ -1,4 +1,4 @@
-//! What a transport and an open device are to the rest.
+//! The interfaces of a transport and an open device.
 
 use std::fmt;
 
@@ -8,30 +8,30 @@ use zeroize::Zeroizing;
 
 use crate::LinkError;
 
-/// A device that is connected.
+/// A connected device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Found {
-    /// Where it is; opaque, stable while it stays connected. Follows `trezor://` in its wallet's URL.
+    /// Opaque location, stable while the device stays connected. Follows `trezor://` in the URL of its wallet.
     pub path: String,
-    /// The serial number, where the transport tells it without opening the device. Changes when the device is wiped.
+    /// Serial number, if the transport reports it without opening the device. It changes when the device is wiped.
     pub serial: Option<String>,
     /// The transport's name.
     pub transport: &'static str,
-    /// Whether the bootloader runs in place of the firmware: such a device can't be used as a wallet.
+    /// Whether the device runs its bootloader instead of the firmware, and so can't be used as a wallet.
     pub is_bootloader: bool,
 }
 
-/// What came over a link at once: 64 bytes from a sound device. Wiped when it is dropped; `Debug` shows its length only.
+/// The bytes of one receive: 64 from a working device. Wiped on drop, and `Debug` shows only the length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Received(Zeroizing<Vec<u8>>);
 
 impl Received {
-    /// Takes the bytes.
+    /// Wraps the bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes, of whatever length came.
+    /// The received bytes, of any length.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -43,23 +43,23 @@ impl fmt::Debug for Received {
     }
 }
 
-/// An open device: packets to it and from it. Dropping it closes the device.
+/// An open device, to which packets are sent and from which they are received. Dropping it closes the device.
 pub trait Link: Send {
-    /// Sends a packet, whole.
+    /// Sends a whole packet.
     fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>>;
 
-    /// The next packet. Waits as long as the device takes; dropping the future loses no packet.
+    /// Receives the next packet. Waits as long as the device takes; dropping the future loses no packet.
     fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>>;
 }
 
-/// One way to reach devices.
+/// A way to reach devices.
 pub trait Transport: Send + Sync {
-    /// Its name: `udp`, `hid` or `webusb`.
+    /// The name: `udp`, `hid` or `webusb`.
     fn name(&self) -> &'static str;
 
-    /// The devices that are connected now, by path. Opens none.
+    /// Lists the connected devices, by path, without opening any.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>>;
 
-    /// Opens an interface of a device that [`Transport::list`] gave.
+    /// Opens an interface of a device that [`Transport::list`] returned.
     fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>>;
 }

@@ -1,4 +1,4 @@
-//! Simulators and emulators: a packet a datagram (`docs/spec/device.md 3.8`).
+//! Simulators and emulators: one packet per datagram (`docs/spec/device.md 3.8`).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,64 +14,64 @@ use zeroize::Zeroizing;
 
 use crate::{Found, Link, LinkError, Received, Transport};
 
-/// The port of a simulator's main interface, unless another is chosen. The debug link's is the next.
+/// Default port of a simulator's main interface. The debug link has the next port.
 pub const DEFAULT_PORT: u16 = 21324;
 
-/// What asks whether a simulator is there; it is no packet.
+/// A datagram that asks whether a simulator is running. It is not a packet.
 pub const PING: &[u8; 8] = b"PINGPING";
 
-/// The answer to [`PING`].
+/// The response to [`PING`].
 pub const PONG: &[u8; 8] = b"PONGPONG";
 
-/// In front of the address in a path.
+/// Precedes the address in a path.
 const PATH_PREFIX: &str = "udp:";
 
-/// How long a simulator has to answer a [`PING`].
+/// Time limit for a simulator's response to a [`PING`].
 const PONG_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a link is silent before a [`PING`] asks whether the simulator is still there.
-const PING_EVERY: Duration = Duration::from_secs(1);
+/// Silence on a link after which a [`PING`] checks whether the simulator is still running.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long such questions go unanswered before the link counts as lost. A simulator that derives a seed is silent, too.
+/// Time without a response to such pings after which the link counts as lost. A simulator is also silent while it
+/// derives a seed.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 
-/// Stray datagrams that are read while waiting for a [`PONG`].
+/// Maximum number of unexpected datagrams that are read while waiting for a [`PONG`].
 const MAX_STRAY: usize = 64;
 
-/// Packets that are kept for a link while it is asked whether the simulator is there. Further ones are lost.
+/// Maximum number of packets that are buffered for a link during a ping. Further ones are dropped.
 const MAX_EARLY: usize = 64;
 
-/// Devices over UDP at the addresses that the settings name.
+/// The transport for devices over UDP at the addresses in the settings.
 #[derive(Clone, Debug)]
 pub struct UdpTransport {
     addresses: Vec<SocketAddr>,
     lines: Arc<HashMap<SocketAddr, Slot>>,
-    /// Sockets that were opened beforehand, by address.
+    /// Sockets that were opened in advance, by address.
     held: Option<Arc<HashMap<SocketAddr, HeldSockets>>>,
 }
 
-/// The newest line to an address while its link is open. Held while a link opens, and while somebody asks whether the
-/// simulator is there.
+/// The latest line to an address, while its link is open. Locked while a link opens and during a ping.
 type Slot = Mutex<Weak<Line>>;
 
-/// Sockets of an address for a process that may open none later: one for exchanges, and one that only asks whether a
-/// simulator is there, so that it takes no answer away.
+/// Sockets for one address, for a process that can't open sockets later: one for links, and one for pings only, so that
+/// a ping can't receive a packet of a link.
 #[derive(Debug)]
 struct HeldSockets {
     link: std::net::UdpSocket,
     question: std::net::UdpSocket,
 }
 
-/// The socket of a link. Whoever asks whether the simulator is there uses it too: a simulator sends its answers to the
-/// address that it heard from last, so that a question from another socket would take the link's answer away.
+/// The socket of a link. Pings use it too, because a simulator sends its responses to the address of the last datagram:
+/// a ping from another socket would divert the link's response.
 #[derive(Debug)]
 struct Line {
     socket: UdpSocket,
-    /// Packets that came to somebody else than the link. Locked while somebody reads the socket.
+    /// Packets that a ping received for the link. Locked during every read of the socket.
     early: Mutex<VecDeque<Received>>,
 }
 
-/// What a socket is for.
+/// What a socket is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Link,
@@ -79,10 +79,10 @@ enum Purpose {
 }
 
 impl UdpTransport {
-    /// A transport to these addresses, each that of a main interface.
+    /// Creates a transport for these addresses of main interfaces.
     ///
     /// # Errors
-    /// [`LinkError::NotLoopback`] for an address beyond this machine.
+    /// [`LinkError::NotLoopback`] if an address is not on this machine.
     pub fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Result<Self, LinkError> {
         let addresses: Vec<_> = addresses.into_iter().collect();
         match addresses.iter().find(|address| !address.ip().is_loopback()) {
@@ -94,11 +94,11 @@ impl UdpTransport {
         }
     }
 
-    /// The same with sockets that are opened now and connected: for a process that gives up opening others. One exchange
-    /// at a time reaches a simulator then.
+    /// Opens and connects all sockets now, for a process that can't open any later. Afterwards only one link at a time
+    /// can reach a simulator.
     ///
     /// # Errors
-    /// [`LinkError::Open`]: the system has no socket for an address.
+    /// [`LinkError::Open`] if the system can't open a socket for an address.
     pub fn with_open_sockets(self) -> Result<Self, LinkError> {
         let error = |address: &SocketAddr, reason: std::io::Error| LinkError::Open {
             path: Self::path(*address),
@@ -112,7 +112,7 @@ impl UdpTransport {
         Ok(Self { held: Some(Arc::new(held)), ..self })
     }
 
-    /// A socket that hears this address only.
+    /// Opens a socket that receives only from this address.
     fn socket(&self, address: SocketAddr, purpose: Purpose) -> std::io::Result<UdpSocket> {
         let Some(held) = &self.held else { return UdpSocket::from_std(connected(address)?) };
         let sockets = held.get(&address).ok_or(std::io::ErrorKind::PermissionDenied)?;
@@ -121,16 +121,16 @@ impl UdpTransport {
             Purpose::Question => &sockets.question,
         };
         let socket = UdpSocket::from_std(socket.try_clone()?)?;
-        // What came for an earlier exchange is not for this one.
+        // Drops datagrams of an earlier link.
         let mut stale = Zeroizing::new([0; PACKET_LENGTH + 1]);
         while socket.try_recv(stale.as_mut_slice()).is_ok() {}
         Ok(socket)
     }
 
-    /// Whether a simulator is at an address of the settings.
+    /// Whether a simulator is running at an address of the settings.
     async fn is_there(&self, address: SocketAddr) -> bool {
         let Some(slot) = self.lines.get(&address) else { return false };
-        // No link opens meanwhile: its first answer would come to the socket that asks.
+        // While this is locked no link opens, whose first response would otherwise arrive at the socket of the ping.
         let slot = slot.lock().await;
         if let Some(line) = slot.upgrade() {
             return line.is_there().await;
@@ -139,10 +139,10 @@ impl UdpTransport {
         answers_ping(&socket).await
     }
 
-    /// Opens a line to a wire of the device at an address. None if nothing answers.
+    /// Opens a line to an interface of the device at an address. `None` if nothing responds.
     async fn line(&self, address: SocketAddr, wire: Wire) -> std::io::Result<Option<Arc<Line>>> {
         if wire == Wire::Debug {
-            // Nobody else asks there.
+            // No pings are sent to this port.
             let next = SocketAddr::new(address.ip(), address.port().saturating_add(1));
             return Line::open(self.socket(next, Purpose::Link)?).await;
         }
@@ -194,7 +194,7 @@ impl Transport for UdpTransport {
     }
 }
 
-/// A socket that hears this address only, for a runtime.
+/// A connected, non-blocking socket, which receives only from this address.
 fn connected(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
     let local: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
@@ -220,13 +220,13 @@ async fn answers_ping(socket: &UdpSocket) -> bool {
 }
 
 impl Line {
-    /// None if nothing answers.
+    /// `None` if nothing responds to a ping.
     async fn open(socket: UdpSocket) -> std::io::Result<Option<Arc<Self>>> {
         let is_there = answers_ping(&socket).await;
         Ok(is_there.then(|| Arc::new(Self { socket, early: Mutex::default() })))
     }
 
-    /// Asks whether the simulator is there. While the link waits for an answer it asks by itself, and counts as there.
+    /// Pings the simulator. Returns `true` if the link is waiting for a packet, because it sends its own pings then.
     async fn is_there(&self) -> bool {
         let Ok(mut early) = self.early.try_lock() else { return true };
         let asked = async {
@@ -241,9 +241,9 @@ impl Line {
     }
 }
 
-/// The next datagram. Dropping the future loses none.
+/// Receives the next datagram. Dropping the future loses none.
 async fn receive(socket: &UdpSocket) -> std::io::Result<Received> {
-    // One byte more than a packet has, so that a longer datagram is seen to be longer.
+    // One byte longer than a packet, so that a longer datagram is noticed.
     let mut buffer = Zeroizing::new([0; PACKET_LENGTH + 1]);
     let length = socket.recv(buffer.as_mut_slice()).await?;
     Ok(Received::new(buffer[..length].to_vec()))
@@ -271,7 +271,8 @@ impl Link for UdpLink {
 
     fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
         Box::pin(async {
-            // A person may take minutes, and a datagram to nobody fails nothing: a simulator that is gone is found out by asking.
+            // A person may take minutes, and sending to a closed port reports no error, so pings are needed to notice
+            // that a simulator is gone.
             let mut early = self.line.early.lock().await;
             if let Some(received) = early.pop_front() {
                 return Ok(received);
@@ -279,7 +280,7 @@ impl Link for UdpLink {
             let socket = &self.line.socket;
             let mut unanswered = None;
             loop {
-                let Ok(received) = timeout(PING_EVERY, receive(socket)).await else {
+                let Ok(received) = timeout(PING_INTERVAL, receive(socket)).await else {
                     if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
                         return Err(LinkError::lost("nothing answers any more"));
                     }

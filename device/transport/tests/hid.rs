@@ -1,4 +1,4 @@
-//! HID against a scripted system: no hardware was tried.
+//! HID with a scripted system; not tested with hardware.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -10,15 +10,15 @@ use tenon_device_framing::Packets;
 use tenon_device_transport::{HidDevice, HidHandle, HidSystem, HidTransport, LinkError, Packet, Transport, Wire};
 use tokio::time::timeout;
 
-/// What a scripted device takes and gives.
+/// A scripted device.
 #[derive(Default)]
 struct Script {
     devices: Vec<HidDevice>,
     list_error: Option<String>,
-    /// Lengths of reports that it takes whole.
+    /// Length of the reports that it accepts completely.
     taken_length: usize,
     written: Vec<Vec<u8>>,
-    /// Reports to read; an error pulls the device.
+    /// Reports to read; an error disconnects the device.
     to_read: VecDeque<Result<Vec<u8>, String>>,
     opened: Vec<String>,
     is_closed: bool,
@@ -86,7 +86,7 @@ fn packet() -> Packet {
 
 #[tokio::test]
 async fn writes_reports_as_the_probe_found_them() {
-    // Version 2 takes 65 bytes; version 1 takes 64 of them and is asked again with 64.
+    // Version 2 accepts 65 bytes; version 1 accepts only 64 of them and is probed again with 64.
     for (taken_length, probes, length) in [(65, vec![65], 65), (64, vec![65, 64], 64)] {
         let system = scripted(taken_length);
         let transport = HidTransport::new(system.clone());
@@ -102,7 +102,7 @@ async fn writes_reports_as_the_probe_found_them() {
 }
 
 #[tokio::test]
-async fn refuses_a_device_that_takes_neither_form() {
+async fn refuses_a_device_that_accepts_neither_version() {
     let transport = HidTransport::new(scripted(10));
 
     let error = transport.open("/dev/hidraw3", Wire::Main).await.err().unwrap();
@@ -111,7 +111,7 @@ async fn refuses_a_device_that_takes_neither_form() {
 }
 
 #[tokio::test]
-async fn takes_a_short_write_for_an_error() {
+async fn a_short_write_is_an_error() {
     let system = scripted(65);
     let transport = HidTransport::new(system.clone());
     let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
@@ -150,7 +150,7 @@ async fn writes_while_a_read_waits() {
 }
 
 #[tokio::test]
-async fn tells_that_the_device_was_pulled_and_closes_it() {
+async fn reports_a_disconnected_device_and_closes_it() {
     let system = scripted(65);
     let transport = HidTransport::new(system.clone());
     let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
@@ -204,7 +204,7 @@ async fn lists_the_main_interface_of_wallets_only() {
 }
 
 #[tokio::test]
-async fn says_why_devices_can_not_be_listed() {
+async fn reports_why_devices_cannot_be_listed() {
     let system = scripted(65);
     system.0.lock().unwrap().list_error = Some("Permission denied".into());
 

@@ -1,4 +1,4 @@
-//! UDP against sockets of the test.
+//! UDP with sockets of the test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -21,7 +21,7 @@ fn packet() -> Packet {
     Packets::new(55, b"").unwrap().next().unwrap()
 }
 
-/// Answers one ping; gives who asked.
+/// Responds to one ping; returns its sender.
 async fn answer_ping(socket: &UdpSocket) -> SocketAddr {
     let mut buffer = [0; 100];
     let (length, host) = socket.recv_from(&mut buffer).await.unwrap();
@@ -31,7 +31,7 @@ async fn answer_ping(socket: &UdpSocket) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn carries_a_packet_a_datagram() {
+async fn carries_one_packet_per_datagram() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -49,7 +49,7 @@ async fn carries_a_packet_a_datagram() {
 }
 
 #[tokio::test]
-async fn gives_datagrams_of_other_lengths_as_they_are() {
+async fn returns_datagrams_of_other_lengths_unchanged() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -92,9 +92,9 @@ async fn lists_those_that_answer() {
     drop(silent);
 }
 
-/// A simulator sends its answers to the last address that it heard from.
+/// A simulator sends its responses to the address of the last datagram.
 #[tokio::test]
-async fn asks_from_the_socket_of_an_open_link_so_that_no_answer_goes_elsewhere() {
+async fn pings_from_the_socket_of_an_open_link_so_that_no_response_is_diverted() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -118,7 +118,7 @@ async fn asks_from_the_socket_of_an_open_link_so_that_no_answer_goes_elsewhere()
 }
 
 #[tokio::test]
-async fn counts_a_device_as_there_while_its_answer_is_waited_for() {
+async fn lists_a_device_while_its_response_is_pending() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -138,7 +138,7 @@ async fn counts_a_device_as_there_while_its_answer_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_link_opens_only_when_nobody_asks_any_more() {
+async fn a_link_opens_only_after_a_running_ping() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -175,7 +175,7 @@ async fn opens_the_debug_link_at_the_next_port() {
 }
 
 #[tokio::test]
-async fn says_what_can_not_be_opened() {
+async fn reports_what_cannot_be_opened() {
     let (silent, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -191,21 +191,21 @@ async fn says_what_can_not_be_opened() {
 }
 
 #[tokio::test]
-async fn a_simulator_that_is_gone_is_found_out_while_its_answer_is_waited_for() {
+async fn a_simulator_that_is_gone_is_noticed_while_its_response_is_pending() {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
     let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
     let mut link = link.unwrap();
     let answers_once = async {
-        // A slow one answers what it is asked, and is waited for.
+        // A slow simulator still responds to pings, so the link keeps waiting for it.
         answer_ping(&socket).await;
         socket.send_to(&[9; 64], host).await.unwrap();
     };
     let (received, ()) = tokio::join!(link.receive(), answers_once);
     assert_eq!(received.unwrap().as_bytes(), [9; 64]);
 
-    let lost = timeout(Duration::from_secs(60), link.receive()).await.expect("it is waited for").err();
+    let lost = timeout(Duration::from_secs(60), link.receive()).await.expect("the loss is not noticed").err();
 
     assert!(matches!(lost, Some(LinkError::Lost { .. })), "{lost:?}");
 }

@@ -1,4 +1,4 @@
-//! WebUSB against a scripted system: no hardware was tried.
+//! WebUSB with a scripted system; not tested with hardware.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -14,7 +14,7 @@ use tenon_device_transport::{
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// What a device's endpoint gives, one transfer after the other.
+/// Transfers of a device's endpoint, in order.
 type Reads = mpsc::Receiver<Result<Vec<u8>, String>>;
 
 struct Script {
@@ -89,7 +89,7 @@ fn packet() -> Packet {
 }
 
 #[tokio::test]
-async fn lists_wallets_and_tells_bootloaders() {
+async fn lists_wallets_and_recognises_bootloaders() {
     let transport = WebUsbTransport::new(scripted(64).0);
 
     let found = transport.list().await.unwrap();
@@ -133,7 +133,7 @@ async fn carries_packets_without_a_report_number() {
 }
 
 #[tokio::test]
-async fn takes_a_short_transfer_for_an_error() {
+async fn a_short_transfer_is_an_error() {
     let (system, _send) = scripted(63);
     let mut link = WebUsbTransport::new(system).open("1-2", Wire::Main).await.unwrap();
 

@@ -1,4 +1,4 @@
-//! The wallets of the connected devices, as the accounts' directory sees them.
+//! The wallets of the connected devices, as a backend of the node's accounts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::person::EventPerson;
 use crate::running::{Running, failed, warn_of_second};
 use crate::signer::DeviceSigner;
 
-/// The wallets of the connected devices. Clones share them. There are none until [`DeviceWallets::start`].
+/// The wallets of the connected devices. Clones share them. There are none before [`DeviceWallets::start`].
 #[derive(Clone)]
 pub struct DeviceWallets {
     bus: Bus,
@@ -28,31 +28,32 @@ pub struct DeviceWallets {
 }
 
 impl DeviceWallets {
-    /// Switched off. Changes and prompts are published on `bus`, which is also asked for balances.
+    /// Creates the backend in the stopped state. Publishes changes and prompts on `bus`, and calls it for balances.
     pub fn new(bus: Bus) -> Self {
         Self { bus, running: Arc::default() }
     }
 
-    /// Switches on: devices of `hub` are looked for, and opened where they ask nothing. A request without deadline waits for its turn
-    /// as long as a person has for a prompt. What ran before must have been stopped.
+    /// Starts looking for devices of `hub`, and opens those that need no input. A request without a deadline waits for
+    /// its turn for up to `prompt`, the time that a person has for a prompt. Must not be called before an earlier start
+    /// was stopped.
     pub fn start(&self, hub: Hub, prompt: Duration) {
         self.running.store(Some(Running::start(hub, self.bus.clone(), prompt)));
     }
 
-    /// Switches off: what devices are asked is cancelled, all wallets are closed and forgotten.
+    /// Stops: cancels running requests on the devices, and closes and forgets all wallets.
     pub async fn stop(&self) {
         if let Some(running) = self.running.swap(None) {
             running.stop().await;
         }
     }
 
-    /// Whether devices were switched on, and are not looked for any more.
+    /// Whether devices were started but are no longer looked for.
     pub fn has_failed(&self) -> bool {
         self.running.load().as_ref().is_some_and(|running| running.has_failed())
     }
 
-    /// The running devices and the wallet of them whose account this is: the one that had it first keeps it while it is
-    /// connected, open or not, because another device may tell an address that is not its own.
+    /// The running devices, and their wallet for this account. The first wallet that had the account keeps it while it
+    /// is connected, open or not, because another device may report an address that is not its own.
     fn with_account(&self, address: Address) -> Option<(Arc<Running>, String, WalletHandle)> {
         let running = self.running.load_full()?;
         let (url, handle) = running.hub.with_account(address).into_iter().next()?;
@@ -68,7 +69,7 @@ impl DeviceWallets {
         let running = self.running.load_full().ok_or(AccountsError::UnknownWallet)?;
         let handle = running.hub.wallet(url).ok_or(AccountsError::UnknownWallet)?;
         let caller = running.caller(context);
-        // Only the wallet is held while a person is waited for.
+        // While waiting for a person, only the wallet's handle is kept.
         drop(running);
         let person = EventPerson::boxed(&self.bus, url);
         match operation {
@@ -103,7 +104,7 @@ fn account_url(wallet: &str, path: &DerivationPath) -> String {
     format!("{wallet}/{path}")
 }
 
-/// What is listed of a wallet (10.7). Accounts stand in the order of their paths.
+/// The listing of a wallet (10.7), with accounts in the order of their paths.
 fn listed(url: String, handle: &WalletHandle) -> Wallet {
     let status = handle.status();
     let mut accounts: Vec<_> = status.accounts.iter().collect();

@@ -1,5 +1,5 @@
-//! Finding the accounts of a wallet that were used: one index after the other, up to the first that has neither balance nor
-//! nonce (`docs/spec/device.md 10.7`).
+//! Discovery of a wallet's used accounts: checks one index after the other, up to the first without balance and nonce
+//! (`docs/spec/device.md 10.7`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 use crate::running::{Running, warn_of_second};
 
-/// How often accounts of one wallet are looked for at most.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between searches of one wallet.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Accounts that are found by themselves; further ones are derived on request.
+/// Maximum number of discovered accounts; further ones are derived on request.
 const MAX_FOUND: u32 = 1000;
 
-/// How long the device may be busy with others before the search is left for another time.
-const TURN_LIMIT: Duration = Duration::from_secs(2);
+/// Time for which a search waits for a busy device before it gives up until the next one.
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The searches by URL of the wallet.
+/// The searches, by URL of the wallet.
 #[derive(Clone, Default)]
 pub(crate) struct Discoveries {
-    /// Nothing awaits under the lock.
+    /// Not locked across an await.
     searches: Arc<Mutex<HashMap<String, Search>>>,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Discoveries {
 struct Search {
     began: Option<Instant>,
     is_running: bool,
-    /// The first index that was not found used yet, and its address once the device has told it.
+    /// The first index whose account is not known to be used, and its address once the device has derived it.
     next: u32,
     candidate: Option<Address>,
 }
 
-/// The right to search, given back on drop.
+/// The permission to search, returned on drop.
 pub(crate) struct Turn {
     url: String,
     search: Search,
@@ -46,11 +46,11 @@ pub(crate) struct Turn {
 }
 
 impl Discoveries {
-    /// A turn, unless accounts are looked for already or were within the last second.
+    /// Returns a turn, unless a search is running or began within the last second.
     pub(crate) fn turn(&self, url: &str) -> Option<Turn> {
         let mut searches = self.lock();
         let search = searches.entry(url.to_owned()).or_default();
-        if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_EVERY) {
+        if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_INTERVAL) {
             return None;
         }
         search.is_running = true;
@@ -58,7 +58,7 @@ impl Discoveries {
         Some(Turn { url: url.to_owned(), search: *search, of: self.clone() })
     }
 
-    /// Begins anew with the next search: another passphrase has other accounts.
+    /// Makes the next search start from the first index, because another passphrase has other accounts.
     pub(crate) fn forget(&self, url: &str) {
         self.lock().remove(url);
     }
@@ -69,7 +69,7 @@ impl Discoveries {
 }
 
 impl Turn {
-    /// Derives and keeps accounts up to the first that was never used, which is kept, too.
+    /// Derives accounts and adds them to the wallet, up to and including the first unused one.
     pub(crate) async fn search(
         mut self,
         running: &Running,
@@ -80,7 +80,7 @@ impl Turn {
             let address = match self.search.candidate {
                 Some(address) => address,
                 None => {
-                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_LIMIT);
+                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_TIMEOUT);
                     let address = handle.derive(path, true, false, Box::new(NoPerson), deadline).await?;
                     warn_of_second(&running.hub, url, address);
                     address
@@ -88,7 +88,7 @@ impl Turn {
             };
             self.search.candidate = Some(address);
             let state = running.bus.call(GetAccount { address, block: BlockId::LATEST }, &CallContext::new()).await;
-            // Without a chain's state, or without balance and nonce, it is as good as unused.
+            // If the state is not available, the account counts as unused.
             if !state.is_ok_and(|account| account.nonce > 0 || !account.balance.is_zero()) {
                 return Ok(());
             }
@@ -102,7 +102,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // A wallet that was forgotten meanwhile begins anew.
+        // Does nothing if `Discoveries::forget` was called in the meantime.
         if let Some(search) = self.of.lock().get_mut(&self.url).filter(|search| search.began == self.search.began) {
             *search = Search { is_running: false, ..self.search };
         }

@@ -1,12 +1,12 @@
-//! Hardware wallets behind the port of the node's accounts (`docs/spec/device.md 10`).
+//! Hardware wallets as a backend of the node's accounts (`docs/spec/device.md 10`).
 //!
-//! It owns what stands between [`tenon_accounts::WalletBackend`] and the hub of connected devices: URLs and texts as clients know
-//! them, the opening of devices that arrive, the discovery of used accounts, and what a person is told ([`DeviceWallets`]). It
-//! also reads typed data into the form that devices ask for ([`read_typed_data`]).
+//! It owns the adapter between [`tenon_accounts::WalletBackend`] and the hub of connected devices: the URLs and texts
+//! that clients see, the opening of devices on arrival, the discovery of used accounts, and the events for a person
+//! ([`DeviceWallets`]). It also converts typed data into the form that devices query ([`read_typed_data`]).
 //!
-//! What must always hold: listing reads snapshots and waits for nobody. A request ends with its caller, with its device, or when the
-//! devices are switched off, and the device is told. Nothing is derived, opened or asked unless devices are switched on. No
-//! PIN, passphrase or label is logged. It knows no packet and no message of a device.
+//! What must always hold: listing reads snapshots and never waits. A request is cancelled, also on the device, when its
+//! caller drops it, its device departs or the devices are stopped. Nothing is derived, opened or asked unless devices
+//! are started. No PIN, passphrase or label is logged. The crate knows no packet or message of a device.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,12 @@
-//! Whom devices of the node ask: nobody is at hand, so that events say what is needed, and a later call brings it.
+//! The [`Person`] for devices of a node. Nobody can be asked directly, so it publishes an event for each prompt, and a
+//! later call brings the answer.
 
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{WalletPrompt, WalletPrompted};
 use tenon_bus::Bus;
 use tenon_device_session::{Answer, Person, Prompt};
 
-/// Publishes what a wallet asks ([`WalletPrompted`]).
+/// Publishes the prompts of a wallet ([`WalletPrompted`]).
 pub(crate) struct EventPerson {
     bus: Bus,
     url: String,
@@ -16,14 +17,14 @@ impl EventPerson {
         Box::new(Self { bus: bus.clone(), url: url.to_owned() })
     }
 
-    fn tell(&self, prompt: WalletPrompt) {
+    fn publish_prompt(&self, prompt: WalletPrompt) {
         self.bus.publish(WalletPrompted { url: self.url.clone(), prompt });
     }
 }
 
 impl Person for EventPerson {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        self.tell(match prompt {
+        self.publish_prompt(match prompt {
             Prompt::Pin(_) => WalletPrompt::Pin,
             Prompt::Passphrase { .. } => WalletPrompt::Passphrase,
         });
@@ -31,6 +32,6 @@ impl Person for EventPerson {
     }
 
     fn button(&mut self) {
-        self.tell(WalletPrompt::Button);
+        self.publish_prompt(WalletPrompt::Button);
     }
 }

@@ -1,4 +1,4 @@
-//! What there is while devices are switched on.
+//! The state that exists while devices are started.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,40 +17,40 @@ use tokio::time::Instant;
 use crate::discovery::Discoveries;
 use crate::person::EventPerson;
 
-/// The hub with what runs beside it.
+/// The hub and its tasks.
 pub(crate) struct Running {
     pub(crate) hub: Hub,
     pub(crate) bus: Bus,
     pub(crate) discoveries: Discoveries,
-    /// How long a request waits for its turn where its caller has no deadline: as long as another's prompt may take.
+    /// Time for which a request without deadline waits for its turn: as long as another request's prompt may take.
     prompt: Duration,
     stopped: watch::Sender<bool>,
-    /// Where searches run: lists are asked for on any thread.
+    /// Runtime for searches, which are started by listings on any thread.
     runtime: Handle,
-    /// Looks for devices. Nothing awaits under the lock.
+    /// The task that looks for devices. Not locked across an await.
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Running {
-    /// Begins to look for devices, on the runtime that this is called on.
+    /// Starts looking for devices, on the current runtime.
     pub(crate) fn start(hub: Hub, bus: Bus, prompt: Duration) -> Arc<Self> {
         let (stopped, _) = watch::channel(false);
         let (discoveries, task) = Default::default();
         let runtime = Handle::current();
         let running = Arc::new(Self { hub, bus, discoveries, prompt, stopped, runtime, task });
-        // From before the first look.
+        // Subscribes before the first listing, so that no event is missed.
         let events = running.hub.events();
         let task = running.runtime.spawn(Arc::clone(&running).follow(events));
         running.exchange(Some(task));
         running
     }
 
-    /// Ends every request, and closes all wallets.
+    /// Cancels all requests and closes all wallets.
     pub(crate) async fn stop(&self) {
         self.stopped.send_replace(true);
         if let Some(task) = self.exchange(None) {
             task.abort();
-            // An error says that it was aborted, which is what was wanted.
+            // The error only reports the abort.
             let _ = task.await;
         }
         self.hub.close().await;
@@ -60,12 +60,12 @@ impl Running {
         std::mem::replace(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner), task)
     }
 
-    /// Whether what looks for devices has fallen over.
+    /// Whether the task that looks for devices has ended.
     pub(crate) fn has_failed(&self) -> bool {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Requests of this caller.
+    /// The deadline and stop signal for requests of this caller.
     pub(crate) fn caller(&self, context: &CallContext) -> Caller {
         let deadline = context.deadline().map_or_else(|| Instant::now() + self.prompt, Instant::from_std);
         Caller { deadline, stopped: self.stopped.subscribe() }
@@ -95,16 +95,16 @@ impl Running {
         let running = Arc::clone(self);
         self.runtime.spawn(async move {
             let caller = running.caller(&CallContext::new());
-            let telling = running.tell_states(&url, handle.clone());
-            // The reference opens each device by itself, so that one without protection needs no call (10.3).
+            let telling = running.publish_states(&url, handle.clone());
+            // Like the reference, opens each device on arrival, so that an unprotected one needs no call (10.3).
             let person = EventPerson::boxed(&running.bus, &url);
             let opening = caller.wait(handle.open(None, person, caller.deadline));
             tokio::join!(async { log_opening(&url, opening.await) }, telling);
         });
     }
 
-    /// Publishes when a wallet opens and closes, for as long as it is there, and looks for its accounts.
-    async fn tell_states(self: &Arc<Self>, url: &str, handle: WalletHandle) {
+    /// Publishes when a wallet opens and closes, and discovers its accounts, until the wallet is gone.
+    async fn publish_states(self: &Arc<Self>, url: &str, handle: WalletHandle) {
         let caller = self.caller(&CallContext::new());
         let mut status = handle.watch_status();
         let mut was_open = false;
@@ -130,7 +130,7 @@ impl Running {
         }
     }
 
-    /// Looks for used accounts of an open wallet, beside everything else.
+    /// Discovers used accounts of an open wallet in the background.
     pub(crate) fn discover(self: &Arc<Self>, url: &str, handle: &WalletHandle) {
         let Some(turn) = self.discoveries.turn(url) else { return };
         let caller = self.caller(&CallContext::new());
@@ -144,8 +144,8 @@ impl Running {
     }
 }
 
-/// Warns if a wallet derived an account that another one had first. Two devices may have the same seed; if not, one tells
-/// an address that is not its own, and could never sign for it.
+/// Warns if a wallet derived an account that another wallet had first. Two devices may have the same seed; if not, one
+/// of them reports an address that is not its own and could never sign for it.
 pub(crate) fn warn_of_second(hub: &Hub, url: &str, account: Address) {
     if let Some((first, _)) = hub.with_account(account).into_iter().next().filter(|(first, _)| first != url) {
         tracing::warn!(
@@ -157,10 +157,10 @@ pub(crate) fn warn_of_second(hub: &Hub, url: &str, account: Address) {
     }
 }
 
-/// Says why a device that arrived is not open.
+/// Logs why a device is not open after its arrival.
 fn log_opening(url: &str, opened: Result<(), DeviceError>) {
     match opened {
-        // A call was faster.
+        // A call opened it first.
         Ok(()) | Err(DeviceError::AlreadyOpen) => {}
         Err(error @ (DeviceError::PinNeeded | DeviceError::PassphraseNeeded)) => {
             tracing::info!(
@@ -172,15 +172,15 @@ fn log_opening(url: &str, opened: Result<(), DeviceError>) {
     }
 }
 
-/// Who waits, and for how long.
+/// Deadline and stop signal of a request.
 pub(crate) struct Caller {
-    /// After this a request is not begun any more.
+    /// A request that is not started by then fails.
     pub(crate) deadline: Instant,
     stopped: watch::Receiver<bool>,
 }
 
 impl Caller {
-    /// Waits for work unless the devices are switched off first.
+    /// Waits for `work` unless the devices are stopped first.
     pub(crate) async fn wait<T>(&self, work: impl Future<Output = Result<T, DeviceError>>) -> Result<T, DeviceError> {
         let mut stopped = self.stopped.clone();
         tokio::select! {
@@ -191,7 +191,7 @@ impl Caller {
     }
 }
 
-/// An error of a device in the words that clients know.
+/// Converts an error of a device to the text that clients expect.
 pub(crate) fn failed(error: DeviceError) -> AccountsError {
     match error {
         DeviceError::UnknownAccount => AccountsError::UnknownAccount,

@@ -1,7 +1,7 @@
-//! Typed data (EIP-712) as JSON, read into structures and values as devices ask for them.
+//! Converts typed data (EIP-712) from JSON into the structures and values that devices query.
 //!
-//! The hashes come from elsewhere. If they are not those of this data, the device signs another hash than the node expects, and the
-//! signature is refused.
+//! The hashes are computed elsewhere. If they do not match this data, the device signs another hash than the node
+//! expects, and the signature is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use alloy_primitives::{Address, B256, I256, U256, hex};
 use serde_json::{Map, Value as Json};
 use tenon_device_session::{Member, MemberType, TypedData, Value};
 
-/// The structure of a domain.
+/// Name of the domain's structure.
 const DOMAIN: &str = "EIP712Domain";
 /// Maximum length of the text, bytes.
 const MAX_TEXT: usize = 1 << 20;
 /// Maximum number of structures.
 const MAX_STRUCTURES: usize = 256;
-/// Maximum length of the name of a type: its brackets are read one inside the other.
+/// Maximum length of a type name, bytes. Bounds the recursion over its brackets.
 const MAX_TYPE_NAME: usize = 256;
-/// The members that a domain can have without declaring its type, in the standard's order.
+/// The members that a domain may have without declaring its type, in the standard's order.
 const STANDARD_DOMAIN: [(&str, MemberType); 5] = [
     ("name", MemberType::Text),
     ("version", MemberType::Text),
@@ -26,7 +26,7 @@ const STANDARD_DOMAIN: [(&str, MemberType); 5] = [
     ("salt", MemberType::Bytes(Some(32))),
 ];
 
-/// What is wrong with typed data: a sentence that names the member or the type, and none of the values.
+/// What is wrong with typed data. The text names the member or type, but no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("typed data: {0}")]
 pub struct TypedDataError(String);
@@ -35,8 +35,8 @@ fn wrong<T>(words: impl Into<String>) -> Result<T, TypedDataError> {
     Err(TypedDataError(words.into()))
 }
 
-/// Reads typed data with the members of `eth_signTypedData_v4`. The two hashes are what the signature will be over; there is no
-/// `message_hash` where the domain alone is signed.
+/// Reads typed data with the members of `eth_signTypedData_v4`. The hashes are those that will be signed;
+/// `message_hash` is `None` if only the domain is signed.
 ///
 /// # Errors
 /// [`TypedDataError`].
@@ -94,7 +94,7 @@ fn structures(types: &Json) -> Result<Structures, TypedDataError> {
         let members: Vec<Member> = members.iter().map(member).collect::<Result<_, _>>()?;
         let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
         if names.len() < members.len() {
-            // A value would stand for several: few declarations could make many of it.
+            // One value would serve several members, so that few declarations could produce a large amount of data.
             return wrong(format!("two members of {name} have one name"));
         }
         structures.insert(name.clone(), members);
@@ -102,7 +102,7 @@ fn structures(types: &Json) -> Result<Structures, TypedDataError> {
     Ok(structures)
 }
 
-/// A type by its name.
+/// Parses a type name.
 fn member_type(name: &str, types: &Map<String, Json>) -> Option<MemberType> {
     if name.len() > MAX_TYPE_NAME {
         return None;
@@ -133,7 +133,7 @@ fn member_type(name: &str, types: &Map<String, Json>) -> Option<MemberType> {
     }
 }
 
-/// The bytes of a number of so many bits.
+/// The length in bytes of a number with this many bits.
 fn bytes_of(bits: &str) -> Option<u32> {
     if bits.is_empty() {
         return Some(32);
@@ -142,8 +142,8 @@ fn bytes_of(bits: &str) -> Option<u32> {
     (bits.is_multiple_of(8) && (8..=256).contains(&bits)).then_some(bits / 8)
 }
 
-/// The values of a structure, in the order of its members. JSON nests no deeper than its parser allows, and every value is read
-/// once, so that depth and size are bounded by the text.
+/// Reads the values of a structure, in the order of its members. The JSON parser limits the depth and every value is
+/// read once, so the length of the text bounds depth and size.
 fn structure(name: &str, json: &Json, structures: &Structures) -> Result<Value, TypedDataError> {
     let Some(members) = structures.get(name) else { return wrong(format!("there is no structure {name}")) };
     let member = |member: &Member| match json.get(&member.name) {
@@ -157,7 +157,7 @@ fn structure(name: &str, json: &Json, structures: &Structures) -> Result<Value, 
     members.iter().map(member).collect::<Result<_, _>>().map(Value::Parts)
 }
 
-/// A value; none if it is not of the type.
+/// Reads a value; `None` if it does not match the type.
 fn value(kind: &MemberType, json: &Json, structures: &Structures) -> Result<Option<Value>, TypedDataError> {
     Ok(match kind {
         MemberType::Structure(name) => Some(structure(name, json, structures)?),
@@ -174,7 +174,7 @@ fn value(kind: &MemberType, json: &Json, structures: &Structures) -> Result<Opti
     })
 }
 
-/// The bytes of a value that is neither array nor structure.
+/// Encodes a value that is neither an array nor a structure.
 fn plain_value(kind: &MemberType, json: &Json) -> Option<Vec<u8>> {
     match kind {
         MemberType::Text => json.as_str().map(|text| text.as_bytes().to_vec()),
@@ -200,7 +200,7 @@ fn plain_value(kind: &MemberType, json: &Json) -> Option<Vec<u8>> {
             };
             let sign = if number.is_negative() { 0xff } else { 0 };
             let low = low_bytes(number.to_be_bytes(), *bytes, sign)?;
-            // The highest bit is the sign, also in fewer bytes.
+            // The highest bit is the sign, at every length.
             (low.first().is_some_and(|first| first & 0x80 == sign & 0x80)).then_some(low)
         }
         MemberType::Array(..) | MemberType::Structure(_) => None,
@@ -215,7 +215,7 @@ fn number_text(json: &Json) -> Option<String> {
     }
 }
 
-/// The last bytes of a number, if those in front of them say nothing but the sign.
+/// The last bytes of a number, if the bytes before them are only sign extension.
 fn low_bytes(word: [u8; 32], bytes: u32, sign: u8) -> Option<Vec<u8>> {
     let (front, low) = word.split_at(32_usize.checked_sub(bytes as usize)?);
     front.iter().all(|byte| *byte == sign).then(|| low.to_vec())

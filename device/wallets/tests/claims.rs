@@ -1,4 +1,4 @@
-//! Two devices that tell the same address: the one that had it first keeps it.
+//! Two devices that report the same address: the first one keeps it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -22,7 +22,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What is logged on this thread: fields and texts.
+/// The events logged on this thread: fields and texts.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -76,7 +76,7 @@ async fn until(bus: &Bus, url: &str, wanted: Option<usize>) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(30), waiting).await.expect("the wallet never stands so");
+    timeout(Duration::from_secs(30), waiting).await.expect("the wallet never reaches this state");
 }
 
 async fn sign(bus: &Bus) -> Result<(), String> {
@@ -85,9 +85,9 @@ async fn sign(bus: &Bus) -> Result<(), String> {
     signed.map(drop).map_err(|failure| failure.message)
 }
 
-/// Has the first device give a signature by another key; gives what the caller is told.
+/// Makes the first device sign with a wrong key; returns the error that the caller receives.
 async fn sign_wrongly(bus: &Bus, first: &Simulator) -> String {
-    // Which of the device's messages has the signature depends on what else it is asked meanwhile.
+    // Which message of the device has the signature depends on the other requests in between.
     for after in (0..8).cycle().take(40) {
         first.plan_fault(FaultPlan { fault: Fault::WrongSignature, after });
         let request = SignTransaction { request: measured(), password: None };
@@ -106,7 +106,7 @@ async fn the_wallet_that_had_an_account_first_keeps_it_while_it_is_connected() {
     let (first, second) =
         (Arc::new(Simulator::start(settings(Model::T))), Arc::new(Simulator::start(settings(Model::T))));
     second.unplug();
-    // The second one's URL sorts first.
+    // The URL of the second device sorts first.
     let transport = MemoryTransport(vec![("a".into(), second.clone()), ("b".into(), first.clone())]);
     let bus = Bus::new();
     let devices = DeviceWallets::new(bus.clone());

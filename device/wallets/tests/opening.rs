@@ -1,4 +1,4 @@
-//! Listing, opening and deriving, with the texts and states that clients know (`docs/spec/device.md 10.4` to `10.7`).
+//! Listing, opening and deriving, with the texts and states that clients see (`docs/spec/device.md 10.4` to `10.7`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -18,7 +18,7 @@ fn with_pin(model: Model) -> SimulatorSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_looked_for_unless_switched_on() {
+async fn devices_are_listed_only_while_started() {
     let mut node = Node::off(50, settings(Model::TLater)).await;
     assert_eq!((node.wallets().await, node.call(ListAccounts).await), (vec![], Ok(vec![])));
     assert_eq!(node.open_wallet("").await, Err("unknown wallet".into()));
@@ -105,7 +105,7 @@ async fn a_passphrase_is_brought_by_the_next_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn used_accounts_are_found_up_to_the_first_that_is_not() {
+async fn used_accounts_are_found_up_to_the_first_unused_one() {
     let node = Node::off(50, settings(Model::T)).await;
     node.used.lock().unwrap().extend([address(FIRST), address(SECOND)]);
     let mut node = node;
@@ -115,12 +115,12 @@ async fn used_accounts_are_found_up_to_the_first_that_is_not() {
     let wanted = vec![address(FIRST), address(SECOND), address(THIRD)];
     let found = async {
         while node.call(ListAccounts).await.unwrap() != wanted {
-            // Lists start a search, too, once a second at most.
+            // Listing also starts a search, at most once a second.
             node.wallets().await;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), found).await.expect("they are not found");
+    tokio::time::timeout(std::time::Duration::from_secs(30), found).await.expect("the accounts are not found");
 
     let urls: Vec<_> = node.wallets().await.remove(0).accounts.into_iter().map(|account| account.url).collect();
     assert_eq!(urls, [0, 1, 2].map(|index| format!("{}/m/44'/60'/0'/0/{index}", node.url)));
@@ -141,14 +141,14 @@ async fn operations_that_devices_lack_have_their_texts() {
     assert_eq!(node.call(unlock).await, Err("no key for given address or file".into()));
 }
 
-/// A look for devices must not take a request's answer away, whenever the request begins.
+/// Listing devices must not interfere with a request's response, whenever the request begins.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_begins_during_a_look_gets_its_answer() {
     use std::time::{Duration, Instant};
     let mut node = Node::with(50, settings(Model::T)).await;
     node.until(WalletChange::Opened).await;
 
-    // Several looks long.
+    // Long enough for several listings.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(4) {
         let derived = tokio::time::timeout(Duration::from_secs(10), node.derive("1", false)).await;

@@ -1,5 +1,5 @@
-//! Signing through directory, session, framing, UDP and simulator: the measured vectors, what models can't sign, and what happens when
-//! someone leaves.
+//! Signing through directory, session, framing, UDP and simulator: the measured vectors, requests that models can't
+//! sign, and cancellation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -15,7 +15,7 @@ use tenon_api::messages::*;
 use tenon_api::{AccessListItem, SecretText, TransactionType};
 use tenon_device_simulator::{Approval, Fault, FaultPlan, Model, SimulatorSettings};
 
-/// Name, chain id, v, r, s and what differs from [`measured`] (`docs/spec/device.md 12.2`).
+/// Name, chain id, v, r, s and the differences from [`measured`] (`docs/spec/device.md 12.2`).
 type Vector = (&'static str, u64, u64, &'static str, &'static str, fn(&mut CallRequest));
 
 const VECTORS: [Vector; 12] = [
@@ -130,7 +130,7 @@ fn word(digits: &str) -> U256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_measured_signatures_come_out_bit_for_bit_on_every_model() {
+async fn every_model_reproduces_the_measured_signatures() {
     for model in Model::ALL {
         let mut nodes = BTreeMap::new();
         for (name, chain_id, v, r, s, change) in VECTORS {
@@ -153,7 +153,7 @@ async fn the_measured_signatures_come_out_bit_for_bit_on_every_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_measured_messages_come_out_bit_for_bit_on_every_model() {
+async fn every_model_reproduces_the_measured_message_signatures() {
     for model in Model::ALL {
         let node = Node::open(51, settings(model)).await;
         for (message, wanted) in [
@@ -221,7 +221,7 @@ fn mail(contents: &str) -> SignTypedData {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn firmware_of_today_signs_type_2_and_typed_data_and_old_firmware_is_not_touched() {
+async fn current_firmware_signs_type_2_and_typed_data_and_old_firmware_is_not_contacted() {
     for model in Model::ALL {
         let is_later = [Model::OneLater, Model::TLater].contains(&model);
         let node = Node::open(50, settings(model)).await;
@@ -237,13 +237,13 @@ async fn firmware_of_today_signs_type_2_and_typed_data_and_old_firmware_is_not_t
         if is_later {
             assert_eq!(signed.unwrap().transaction_type(), TransactionType::DynamicFee);
             assert!(typed.is_ok(), "{model}: {typed:?}");
-            // What a person saw is what is signed.
+            // The signature must be for the data that the person saw.
             let other = node.call(mail("Hello, Eve!")).await;
             match model {
                 Model::TLater => {
                     assert!(other.as_ref().is_err_and(|error| error.starts_with("signer mismatch")), "{other:?}")
                 }
-                // It shows the hashes.
+                // Shows only the hashes.
                 _ => assert_eq!(other, typed),
             }
         } else {
@@ -268,7 +268,7 @@ async fn sending_takes_the_next_nonce_and_ignores_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_person_thinks_others_are_answered_and_who_leaves_cancels() {
+async fn listing_works_during_a_prompt_and_dropping_a_request_cancels_it() {
     for model in Model::ALL {
         let asked = SimulatorSettings { approval: Approval::Asked, ..settings(model) };
         let mut node = Node::open(50, asked).await;
@@ -282,7 +282,7 @@ async fn while_a_person_thinks_others_are_answered_and_who_leaves_cancels() {
                     result = &mut signing => panic!("{model}: {result:?}"),
                     () = node.until_prompt(WalletPrompt::Button) => {}
                 }
-                // Lists read snapshots.
+                // Listing reads snapshots.
                 assert_eq!(node.call(ListAccounts).await, Ok(vec![address(FIRST)]));
                 assert_eq!(node.wallets().await.len(), 1);
                 let pressed = tokio::time::timeout(Duration::from_millis(50), signing).await;
@@ -299,7 +299,7 @@ async fn while_a_person_thinks_others_are_answered_and_who_leaves_cancels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_is_pulled_at_any_message_signs_the_next_time() {
+async fn a_device_disconnected_at_any_message_signs_the_next_time() {
     let model = Model::TLater;
     for after in 0..5 {
         let mut node = Node::open(50, settings(model)).await;
@@ -324,7 +324,7 @@ async fn a_device_that_is_pulled_at_any_message_signs_the_next_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn switching_off_ends_what_a_person_was_asked() {
+async fn stopping_cancels_pending_prompts() {
     let asked = SimulatorSettings { approval: Approval::Asked, ..settings(Model::T) };
     let mut node = Node::open(50, asked).await;
     let (bus, devices) = (node.bus.clone(), node.devices.clone());

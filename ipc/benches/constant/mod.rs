@@ -1,4 +1,4 @@
-//! A service that answers every call with the same: what is left then is the cost of envelope and transport.
+//! A service with a constant answer, so that only the cost of envelope and transport is measured.
 
 use std::hint::black_box;
 

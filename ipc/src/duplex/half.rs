@@ -30,8 +30,8 @@ macro_rules! raw_stream {
         impl RawStream for $stream {
             fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
                 // A read that does not fill the buffer has emptied the stream. Reporting "would block" makes tokio wait
-                // for the next event instead of making a futile system call per message; an event that has come
-                // meanwhile is not lost, because the readiness was checked before reading.
+                // for the next event instead of making a futile system call per message. An event that occurs in
+                // between is not lost, because the readiness was checked before reading.
                 let (room, before) = (buffer.remaining(), buffer.filled().len());
                 let outcome = self.try_io(Interest::READABLE, || match self.try_read_buf(buffer)? {
                     count if count > 0 && count < room => Err(io::ErrorKind::WouldBlock.into()),

@@ -71,7 +71,7 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         while self.finish_one().await {}
     }
 
-    /// The reason why no further call begins, if there is one, as its outcome.
+    /// The outcome for further calls if the batch may begin no more.
     fn refusal(&mut self) -> Option<Outcome<S>> {
         if self.budget.is_spent() {
             return Some(self.budget.refusal());
@@ -231,7 +231,7 @@ struct Budget {
 /// A batch's reservation in the memory budget while it is answered.
 struct BatchMemory {
     client: ClientMemory,
-    /// None while the memory is too small to be counted.
+    /// `None` while the memory is too small to be counted.
     held: Option<Reservation>,
     /// Bytes used so far.
     taken: usize,

@@ -81,7 +81,7 @@ pub struct Dispatcher<S> {
 #[derive(Debug)]
 pub(crate) struct MessageText {
     pub(crate) bytes: Bytes,
-    /// None for a small one, which is in the connection's own buffer.
+    /// `None` for a small one, which is in the connection's own buffer.
     pub(crate) memory: Option<Reservation>,
 }
 
@@ -168,7 +168,7 @@ impl<S: RpcService> Dispatcher<S> {
         &self.memory
     }
 
-    /// The bytes of a parsed message: they are wiped after use if a method in it takes secrets.
+    /// The bytes of a parsed message. They are wiped after use if a method in it takes secrets.
     pub(crate) fn sealed_text(&self, bytes: BytesMut, message: &RawMessage) -> Bytes {
         match self.takes_secrets(&bytes, message) {
             true => wiped_text(bytes),
@@ -231,7 +231,8 @@ impl<S: RpcService> Dispatcher<S> {
         self.caller_within(exposure, context.from_origin(origin))
     }
 
-    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every message.
+    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every
+    /// message.
     pub(crate) fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
         Caller::new(
             exposure,
@@ -329,8 +330,8 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
-    /// Answers a message that is not UTF-8: invalid bytes inside strings become U+FFFD, as in the reference, which
-    /// moves the text after them.
+    /// Answers a message that is not UTF-8. Invalid bytes inside strings become U+FFFD, as in the reference. This moves
+    /// the text after them, so it is parsed again.
     async fn answer_repaired(
         &self,
         text: MessageText,
@@ -343,7 +344,7 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => Some(memory),
             Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
         };
-        // In a buffer that never grows: what it leaves behind would not be wiped.
+        // In a buffer that never grows: the buffers that growing would leave behind would not be wiped.
         let mut repaired = BytesMut::with_capacity(length);
         for chunk in text.bytes.utf8_chunks() {
             repaired.extend_from_slice(chunk.valid().as_bytes());

@@ -40,7 +40,7 @@ impl Span {
 /// The positions of one request's members. If a member occurs more than once, the last counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawRequest {
-    /// False for `1`, `null`, `[]` and the like instead of a request.
+    /// False for any other value in place of a request, such as `1`, `null` or `[]`.
     pub(crate) is_object: bool,
     pub(crate) id: Option<Span>,
     /// Only if it is a string; with its quotation marks.
@@ -613,8 +613,8 @@ fn ordinary_bytes(text: &[u8]) -> usize {
     words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// The length, with its quotation marks, of the string at the beginning of a text; none if it is another value, has
-/// escapes or control characters, or is incomplete.
+/// The length of the string at the beginning of a text, including its quotation marks; `None` if it is another value,
+/// has escapes or control characters, or is incomplete.
 fn plain_string(text: &[u8]) -> Option<usize> {
     let inside = text.strip_prefix(b"\"")?;
     let length = ordinary_bytes(inside);

@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::{Bytes, BytesMut};
 use zeroize::Zeroize as _;
 
-/// Parts that wait for their other owner at the same time.
+/// Maximum number of parts that wait for their other owner.
 const MAX_WAITING: usize = 64;
 
 /// A text that is wiped when its last owner drops it.
@@ -31,22 +31,22 @@ pub(crate) fn wiped_text(bytes: BytesMut) -> Bytes {
     Bytes::from_owner(WipedText(bytes))
 }
 
-/// Parts of a connection's read buffers that held secrets. They are wiped once the connection reads into another buffer,
-/// or has ended.
+/// Parts of a connection's read buffers that contained secrets. They are wiped once the connection reads into another
+/// buffer, or has ended.
 ///
-/// hyper gives parts of its read buffer away as [`Bytes`] and keeps the rest of the buffer, so that a part can't be
-/// wiped at once. While a part is held here, hyper mostly takes a new buffer for its next read, and the part has one
-/// owner. If the buffer has much room left, hyper reads on into it: then the connection must end
-/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (requests sent without waiting for answers, several small
-/// chunks) hold each other and are not wiped.
+/// hyper returns parts of its read buffer as [`Bytes`] and keeps the rest of the buffer, so a part can't be wiped at
+/// once. While a part is held here, hyper usually allocates a new buffer for its next read, after which the part has
+/// only one owner. If the buffer has much room left, hyper continues to read into it; then the connection must end
+/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (pipelined requests, several small chunks) keep each other
+/// alive and are not wiped.
 ///
-/// Parts of which no secret is known wait for one read only: otherwise a client could make many buffers wait.
+/// Parts without a known secret wait for one read only; otherwise a client could make many buffers wait.
 #[derive(Debug, Default)]
 pub(crate) struct UsedBuffers {
     waiting: Mutex<Vec<Waiting>>,
-    /// Whether there are any: the lock is taken only then.
+    /// Whether any part is waiting. The lock is taken only in this case.
     has_waiting: AtomicBool,
-    /// Whether one of them is known to have had a secret.
+    /// Whether a waiting part is known to contain a secret.
     has_secret: AtomicBool,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct UsedBuffers {
 #[derive(Debug)]
 struct Waiting {
     bytes: Bytes,
-    /// Whether the message that it belongs to takes secrets. The connection ends soon then.
+    /// Whether the message to which it belongs takes secrets. In this case the connection ends soon.
     has_secret: bool,
 }
 
 impl UsedBuffers {
-    /// A text with secrets whose last owner wipes it. If something else refers to `bytes`, this is a copy, and `bytes`
+    /// Returns a text with secrets that its last owner wipes. If `bytes` has another owner, this is a copy, and `bytes`
     /// waits here.
     pub(crate) fn take_secret(&self, bytes: Bytes) -> Bytes {
         let text = match bytes.try_into_mut() {
@@ -70,19 +70,19 @@ impl UsedBuffers {
                 copy
             }
         };
-        // Earlier pieces of the message wait, too.
+        // Earlier pieces of the message are waiting too.
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.iter_mut().for_each(|part| part.has_secret = true);
         self.has_secret.store(!waiting.is_empty(), Ordering::Relaxed);
         text
     }
 
-    /// Whether a part with a secret still waits: it is wiped when the connection has ended.
+    /// Whether a part with a secret is waiting. It is wiped when the connection has ended.
     pub(crate) fn hold_a_secret(&self) -> bool {
         self.has_secret.load(Ordering::Relaxed)
     }
 
-    /// Wipes `bytes` as soon as they have no other owner.
+    /// Wipes `bytes` as soon as there is no other owner.
     pub(crate) fn wipe_later(&self, bytes: Bytes) {
         let Err(bytes) = wiped(bytes) else { return };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl UsedBuffers {
         }
     }
 
-    /// Wipes what has no other owner any more, and gives up what has one and no known secret.
+    /// Wipes the parts without another owner, and drops those with another owner and no known secret.
     pub(crate) fn wipe(&self) {
         if !self.has_waiting.load(Ordering::Relaxed) {
             return;
@@ -123,7 +123,7 @@ fn wiped(bytes: Bytes) -> Result<(), Bytes> {
 mod tests {
     use super::*;
 
-    /// A buffer as hyper has it, and the first `length` bytes of it.
+    /// A buffer like hyper's, and its first `length` bytes.
     fn buffer(length: usize) -> (BytesMut, Bytes) {
         let mut buffer = BytesMut::with_capacity(64);
         buffer.extend_from_slice(b"password and what follows it");

@@ -42,7 +42,7 @@ impl Subscriptions {
         Some(id)
     }
 
-    /// Stores the handle of the task that serves `id`; returns it if `id` was removed meanwhile.
+    /// Stores the handle of the task that serves `id`; returns it if `id` was removed in the meantime.
     pub(crate) fn started(&self, id: &str, task: AbortHandle) -> Result<(), AbortHandle> {
         match self.lock().get_mut(id) {
             Some(slot) => {

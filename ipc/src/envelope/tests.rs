@@ -1,4 +1,4 @@
-//! Tests of the envelope without a transport: cases that no recording has.
+//! Tests of the envelope without a transport, for cases that are not in the recordings.
 
 use tenon_bus::CallContext;
 
@@ -40,7 +40,7 @@ fn answer(body: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn gives_raw_params_and_ids_through_untouched() {
+fn passes_raw_params_and_ids_through_unchanged() {
     for (body, expected) in [
         (
             r#"{"id": 1.50e+3 ,"method":"m","params":[ 1e400, "\u00e9" ]}"#,
@@ -55,7 +55,7 @@ fn gives_raw_params_and_ids_through_untouched() {
 }
 
 #[test]
-fn drops_what_is_no_question() {
+fn drops_messages_that_are_not_requests() {
     for body in [
         r#"{"method":"m"}"#,
         r#"{"method":"eth_subscribe","params":["newHeads"]}"#,
@@ -74,7 +74,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_torn_request_is_answered_with_json_or_silence(
+    fn any_fragments_of_requests_are_answered_with_json_or_silence(
         pieces in proptest::collection::vec(proptest::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"id\"", "\"method\"", "\"params\"", "\"m\"", "\"eth_subscribe\"",
             "\"eth_unsubscribe\"", "1", "null", "-", "\"\\ud8", "00\"", "\"", " ", "\u{e9}", "true", "\"result\"",
@@ -134,7 +134,7 @@ fn seen_of_batch(calls: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn calls_that_follow_one_another_are_shown_before_the_first_of_them_runs() {
+fn successive_calls_are_prepared_before_the_first_one_runs() {
     let call = |method: &str, params: &str| format!(r#"{{"id":1,"method":"{method}","params":{params}}}"#);
     let calls = [
         call("read", "[0]"),
@@ -162,7 +162,7 @@ fn calls_that_follow_one_another_are_shown_before_the_first_of_them_runs() {
 }
 
 #[test]
-fn no_more_calls_are_shown_ahead_than_the_bounds_allow() {
+fn no_more_calls_are_prepared_than_the_bounds_allow() {
     let call = |params: &str| format!(r#"{{"id":1,"method":"send","params":["{params}"]}}"#);
     let shown = |calls: &[String]| {
         let seen = seen_of_batch(calls).into_iter();
@@ -201,7 +201,7 @@ impl RpcService for Secretive {
 }
 
 #[test]
-fn whether_a_method_takes_secrets_is_asked_by_its_name_however_it_is_written() {
+fn takes_secrets_is_queried_by_the_unescaped_name() {
     let service = Secretive::default();
     let dispatcher = Dispatcher::new(service.clone(), EnvelopeLimits::default());
     for text in [
@@ -217,7 +217,7 @@ fn whether_a_method_takes_secrets_is_asked_by_its_name_however_it_is_written() {
 }
 
 #[test]
-fn a_repaired_message_is_asked_about_too() {
+fn a_repaired_message_is_queried_for_secrets_too() {
     let service = Secretive::default();
     let dispatcher =
         Dispatcher::new(service.clone(), EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() });

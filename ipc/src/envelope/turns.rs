@@ -82,10 +82,10 @@ impl TaskTurns {
 pub(crate) struct TaskTurn {
     turns: TaskTurns,
     client: ClientId,
-    /// None until the first place is taken, and without a runtime.
+    /// `None` until the first place is taken, and without a runtime.
     places: Option<Arc<Semaphore>>,
     held: Option<OwnedSemaphorePermit>,
-    /// Start of this slice; none until the clock is first read.
+    /// Start of this slice; `None` until the clock is first read.
     began: Option<Instant>,
     /// Entries before the next clock read. Initially the first entry, because it may take long.
     entries: u32,
@@ -94,8 +94,8 @@ pub(crate) struct TaskTurn {
 }
 
 impl TaskTurn {
-    /// Counts an entry whose parameters or result came to `bytes`. Returns whether the slice is over:
-    /// [`TaskTurn::pass`] comes next then. The two are separate because a future for every entry costs as much as the
+    /// Counts an entry whose parameters or result have `bytes` in total. Returns whether the slice is over, after which
+    /// [`TaskTurn::pass`] must be called. The two are separate because a future for every entry costs as much as the
     /// count.
     pub(crate) fn is_over(&mut self, bytes: usize) -> bool {
         self.entries = self.entries.saturating_sub(1);
@@ -182,11 +182,11 @@ impl Drop for TaskTurn {
         self.held = None;
         let Some(places) = self.places.take() else { return };
         let mut clients = self.turns.clients();
-        // One reference of the table's, and this one.
+        // The remaining references are the table's and this one.
         if Arc::strong_count(&places) == 2 {
             clients.remove(&self.client);
         }
-        // Before the lock is released: the next task of this client counts the owners that are left.
+        // Dropped before the lock is released, because the next task of this client counts the remaining owners.
         drop(places);
         drop(clients);
     }
@@ -225,7 +225,7 @@ mod tests {
         assert!(poll(second.as_mut()).is_pending(), "this runtime has one thread");
         assert!(poll(pin!(turns.begin(modest))).is_ready());
 
-        // While the first waits, the second takes its turn.
+        // While the first one waits, the second one takes its turn.
         let mut waiting = pin!(first.wait(std::future::pending::<()>()));
         assert!(poll(waiting.as_mut()).is_pending());
         assert!(poll(second.as_mut()).is_ready());
@@ -279,7 +279,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let working = tokio::spawn(async move { work_on_message(LONG_MESSAGE, || receiver.recv().is_ok()) });
 
-        // Needs the only worker, which would block for ever otherwise.
+        // Needs the only worker, which would otherwise be blocked forever.
         tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
 
         assert!(working.await.unwrap());

@@ -21,8 +21,9 @@ const STORE_UP_TO: usize = 512;
 /// Bytes compressed at a time, so that a large answer does not delay the other connections.
 const STEP: usize = 64 << 10;
 
-/// Ordered pieces of an answer, passed to hyper together. Passed one by one, the pieces of an answer that fills hyper's
-/// buffer would be a write each, the last of two bytes, with a packet and a wake of the client of its own.
+/// Ordered pieces of an answer, passed to hyper together. If they were passed one by one, the pieces of an answer that
+/// fills hyper's buffer would each be a write of their own, the last one of two bytes, and each with a packet and a
+/// wake of the client.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     bytes: [Bytes; 3],

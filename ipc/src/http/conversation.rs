@@ -23,8 +23,8 @@ pub(crate) struct Upgrade {
     pub(crate) admission: Admission,
 }
 
-/// One connection's state besides hyper's. Used only by the connection's task; the locks are needed because hyper
-/// separates the service from the stream, and nothing awaits under them.
+/// State of one connection besides hyper's. Used only by the connection's task; the locks are needed because hyper
+/// separates the service from the stream, and are not held across an await.
 pub(crate) struct Conversation {
     /// Incremented when a request's head is complete and when its answer is: odd while a request is answered.
     turns: AtomicU32,

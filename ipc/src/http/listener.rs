@@ -82,7 +82,7 @@ impl<S: RpcService> HttpServer<S> {
             match accepted {
                 Ok((stream, address)) => self.take(stream, address.ip(), &mut connections, &mut refusals),
                 Err(error) => {
-                    // Mostly because no descriptors are left: give the running connections time to end.
+                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
                     tracing::warn!(%error, "accepting a TCP connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -114,7 +114,7 @@ impl<S: RpcService> HttpServer<S> {
 }
 
 impl ConnectionLimits {
-    /// The limits of a new connection on this port; none if the port serves nothing.
+    /// The limits of a new connection on this port; `None` if the port serves nothing.
     fn of<S>(port: &Port<S>) -> Option<Self> {
         let http = port.http.as_ref().map(|side| Self {
             connections: side.limits.connections,
@@ -160,10 +160,10 @@ async fn serve<S: RpcService>(
     limits: ConnectionLimits,
 ) {
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
-    // Until it becomes a WebSocket, which is counted separately.
+    // Counted as HTTP until it becomes a WebSocket, which is counted separately.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
-    // Answers are written whole; waiting for more only delays them.
+    // Answers are written as a whole, so waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     let (sides, talk) = (&*port, &*conversation);
     let service = service_fn(move |request| {

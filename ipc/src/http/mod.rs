@@ -346,7 +346,7 @@ impl<S: RpcService> HttpSide<S> {
                 return out_of_memory(refused);
             }
         };
-        // If the client leaves or time is over, this future is dropped, and with it the guard.
+        // If the client leaves or the time limit expires, this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(text, buffers, &caller).await;
         guard.disarm();
@@ -367,8 +367,8 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bodies up to this size are not counted: their connection already accounts for them.
 const UNCOUNTED_BODY: usize = 16 << 10;
 
-/// Bodies in several pieces up to this size are always wiped in the buffers that they were read into and joined in:
-/// whether they have secrets is known only when they are complete.
+/// Bodies in several pieces up to this size are always wiped, both in the buffers that they were read into and in the
+/// one that they were joined in, because only a complete body shows whether it contains secrets.
 const ALWAYS_WIPED_BODY: usize = 64 << 10;
 
 /// Why the body is missing.
@@ -379,8 +379,8 @@ enum BodyError {
     TooMuch(OutOfMemory),
 }
 
-/// The body, cut at `most` bytes. `take` reserves memory for it as the body arrives: the announced length reserves
-/// nothing.
+/// The body, cut at `most` bytes. `take` reserves memory for it as the body arrives; nothing is reserved for the
+/// announced length.
 async fn read_body(
     body: &mut Incoming,
     most: usize,
@@ -425,7 +425,7 @@ async fn read_body(
     Ok(MessageText { bytes: whole.freeze(), memory })
 }
 
-/// Moves a body into a buffer of `capacity` bytes, and wipes the one that it was in unless it is large.
+/// Moves a body into a buffer of `capacity` bytes, and wipes its old buffer unless it is large.
 fn grow(whole: &mut BytesMut, capacity: usize) {
     if whole.len() > ALWAYS_WIPED_BODY {
         return whole.reserve(capacity - whole.len());
@@ -445,7 +445,7 @@ fn throw_away(mut body: Incoming, most: usize) {
     }));
 }
 
-/// `None` at the end.
+/// The next piece of the body; `None` at its end.
 async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     loop {
         match body.frame().await {

@@ -102,15 +102,15 @@ impl Proxies {
             headers.contains_key(name).then(|| self.last_stranger(headers, name, read))
         };
         match (named(&header::FORWARDED, forwarded_for), named(&X_FORWARDED_FOR, address_of)) {
-            // Most proxies write one and forward the other, whose content the client controls.
+            // Most proxies write one of them and forward the other, whose content the client controls.
             (Some(by_one), Some(by_other)) if by_one != by_other => peer,
             (Some(named), _) | (None, Some(named)) => named.unwrap_or(peer),
             (None, None) => peer,
         }
     }
 
-    /// The last address of a list that is not trusted, or the first address if all are. None if the list is malformed
-    /// up to there.
+    /// The last address of a list that is not trusted, or the first address if all are trusted. `None` if the list is
+    /// malformed up to there.
     fn last_stranger(
         &self,
         headers: &HeaderMap,

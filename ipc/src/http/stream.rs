@@ -25,8 +25,8 @@ const JOIN_UP_TO: usize = 512;
 pub(crate) struct Waits {
     /// For the next byte.
     pub(crate) idle: Duration,
-    /// For the end of a request's head, from its first byte: otherwise a client that sends a byte now and then would
-    /// keep its place for ever.
+    /// For the end of a request's head, from its first byte: otherwise a client that occasionally sends a byte would
+    /// keep its place forever.
     pub(crate) head: Duration,
     /// For the client to read.
     pub(crate) write: Duration,
@@ -47,8 +47,8 @@ pub(crate) struct TimedStream {
     /// The conversation's turns at the last check.
     turns: u32,
     reading: IdleTimeout,
-    /// Whether bytes have moved since `reading` began. The clock is read when there is nothing to do, not for every
-    /// read and write.
+    /// Whether bytes were transferred since `reading` began. The clock is read when there is nothing to do, not for
+    /// every read and write.
     has_moved: bool,
     /// Set while a request's head is incomplete.
     head: Option<IdleTimeout>,
@@ -79,7 +79,7 @@ impl TimedStream {
         self.inner
     }
 
-    /// Clears the head's time limit once the head is complete. Bytes that come while a request is answered are its
+    /// Clears the head's time limit once the head is complete. Bytes that arrive while a request is answered are its
     /// body, which has the request's time limit.
     fn look_at_turns(&mut self) {
         let turns = self.conversation.turns();
@@ -103,7 +103,7 @@ impl TimedStream {
             self.reading.restart();
         }
         if self.is_in_head {
-            // hyper has had the bytes and requests more: the head came in parts, which is rare.
+            // hyper has received the bytes and requests more, so the head arrives in parts, which is rare.
             let wait = self.waits.head;
             let head = self.head.get_or_insert_with(|| IdleTimeout::new(wait));
             if head.poll_end(context).is_ready() {
@@ -136,7 +136,7 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.look_at_turns();
-        // `buffer` is a new one if a part of the last one waits.
+        // hyper passes a new buffer if a part of the last one is waiting.
         self.conversation.used_buffers.wipe();
         let before = buffer.filled().len();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {

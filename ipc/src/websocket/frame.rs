@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// Maximum reason of a close frame, in bytes (RFC 6455, 5.5): 125 with the code.
+/// Maximum length of the reason in a close frame, bytes (RFC 6455, 5.5): 125 with the code.
 const MAX_REASON: usize = 123;
 
 /// Why a connection is closed.
@@ -93,7 +93,7 @@ impl Decoder {
             _ if is_under_way => self.is_dropping = true,
             _ => return false,
         }
-        // Without bytes: further frames are its continuation, and are discarded too.
+        // Empty: further frames are its continuation, and are discarded too.
         self.fragments = self.is_dropping.then(BytesMut::new);
         true
     }

@@ -48,7 +48,7 @@ impl FrontEnds {
         }
     }
 
-    /// What each transport answers to a batch of these methods, in turn. Calls whose name ends with `!` have no id.
+    /// The answers of each transport, in turn, to a batch of these methods. Calls whose name ends with `!` have no id.
     async fn ask(&mut self, methods: &[&str]) -> [Vec<serde_json::Value>; 3] {
         let call = |(id, method): (usize, &&str)| match method.strip_suffix('!') {
             Some(method) => format!(r#"{{"method":"{method}"}}"#),
@@ -68,7 +68,7 @@ impl FrontEnds {
 }
 
 #[tokio::test]
-async fn what_changes_something_keeps_its_place_among_reads() {
+async fn calls_that_change_something_keep_their_order_among_reads() {
     let mut front_ends = FrontEnds::start(EnvelopeLimits::default()).await;
     let batch = [
         "test_changesLater",
@@ -98,7 +98,7 @@ async fn what_changes_something_keeps_its_place_among_reads() {
 }
 
 #[tokio::test]
-async fn a_call_whose_turn_comes_after_the_time_limit_is_not_begun() {
+async fn a_call_is_not_begun_after_the_time_limit() {
     let limits = EnvelopeLimits { call_timeout: Some(Duration::from_millis(50)), ..EnvelopeLimits::default() };
     let mut front_ends = FrontEnds::start(limits).await;
     let body = r#"[{"id":0,"method":"test_forever"},{"id":1,"method":"test_change"},{"id":2,"method":"test_changes"}]"#;
@@ -115,7 +115,7 @@ async fn a_call_whose_turn_comes_after_the_time_limit_is_not_begun() {
 }
 
 #[tokio::test]
-async fn a_call_beyond_the_bytes_of_the_batch_is_not_begun() {
+async fn a_call_is_not_begun_beyond_the_byte_limit_of_the_batch() {
     let limits = EnvelopeLimits { batch_response_bytes: 3, ..EnvelopeLimits::default() };
     let mut front_ends = FrontEnds::start(limits).await;
 

@@ -1,4 +1,4 @@
-//! Which connections give way when all places are taken.
+//! Which connections are closed for new ones when all places are taken.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -45,7 +45,7 @@ async fn post(stream: TcpStream, body: &str) -> (Client, u16) {
     (client, status)
 }
 
-/// Begins calls that do not end.
+/// Starts calls that never end.
 async fn at_work(count: usize, address: SocketAddr, service: &TestService) -> Vec<Client> {
     let body = r#"{"id":1,"method":"test_forever"}"#;
     let mut clients = Vec::new();

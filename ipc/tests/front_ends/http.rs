@@ -1,4 +1,4 @@
-//! HTTP beyond what was recorded: bounds, tokens, cancellation, stop.
+//! HTTP beyond the recordings: limits, tokens, cancellation, stop.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ fn with_limits(limits: HttpLimits) -> HttpSettings {
 }
 
 #[tokio::test]
-async fn a_port_serves_what_it_is_told_to_local_programs_only() {
+async fn a_port_serves_only_exposed_namespaces_and_only_local_programs() {
     let (_silent, address, _) = start(HttpSettings::default()).await;
     let nothing = Client::connect(address).await.post(&[], r#"{"id":1,"method":"eth_open"}"#).await;
     assert!(nothing.text().contains("does not exist/is not available"), "no namespace is exposed by default");
@@ -75,7 +75,7 @@ async fn powerful_namespaces_need_a_token() {
     assert_eq!(stale.status, 401);
 }
 
-/// The header's value for a fresh token with further members in its claims.
+/// The header value with a fresh token that has further members in its claims.
 pub(crate) fn token_for(members: &str) -> String {
     format!("Bearer {}", token_with(0, members))
 }
@@ -142,7 +142,7 @@ async fn batches_run_at_the_same_time_and_answer_in_order() {
     // If the ten waited one after another, only the first would begin.
     let opener = async {
         service.call_after(9).await;
-        // A notice that comes before the one that it would wake is kept, but no second one.
+        // `Notify` stores at most one notification, so it is repeated.
         loop {
             service.gate.notify_one();
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -205,7 +205,7 @@ async fn large_results_arrive_whole_plain_and_compressed() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_do_no_harm() {
+async fn bodies_that_are_not_utf8_do_no_harm() {
     let (_servers, address, _) = start(with_limits(HttpLimits::default())).await;
     let mut client = Client::connect(address).await;
     let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json")];
@@ -234,7 +234,7 @@ async fn an_undeclared_body_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn health_is_told_apart_by_status() {
+async fn health_determines_the_status() {
     for (is_healthy, status) in [(true, 200), (false, 503)] {
         let details = r#"{"head":7}"#.to_owned();
         let check = Arc::new(move || HealthReport { is_healthy, details: details.clone() });
@@ -260,7 +260,7 @@ async fn silent_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_head_that_trickles_in_has_no_more_time_than_a_request() {
+async fn a_slow_head_has_no_more_time_than_a_request() {
     let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
     let (_servers, address, _) = start(with_limits(limits)).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
@@ -268,7 +268,7 @@ async fn a_head_that_trickles_in_has_no_more_time_than_a_request() {
     let call = r#"{"id":1,"method":"test_echo"}"#;
     quiet.post(&[], call).await;
 
-    // Ends when the node hangs up; a byte every few milliseconds keeps the connection from being idle.
+    // Ends when the node closes the connection; a byte every few milliseconds keeps the connection from being idle.
     let mut answer = [0];
     while slow.write_all(b"X").await.is_ok() {
         let read = tokio::time::timeout(Duration::from_millis(20), slow.read(&mut answer)).await;
@@ -277,12 +277,12 @@ async fn a_head_that_trickles_in_has_no_more_time_than_a_request() {
         }
     }
 
-    // Nothing at all is not slow: between requests the idle time counts.
+    // A connection that sends nothing is not slow: between requests the idle time limit applies.
     assert_eq!(quiet.post(&[], call).await.status, 200);
 }
 
 #[tokio::test]
-async fn stopping_waits_for_calls_only_as_long_as_it_may() {
+async fn stopping_waits_for_calls_only_within_its_grace() {
     let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
     let call =
         tokio::spawn(async move { Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_wait"}"#).await });

@@ -1,4 +1,4 @@
-//! The front-ends over real sockets, with a service made for the test behind them.
+//! The front-ends over real sockets, with a service made for the tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed, in its helpers too")]
 

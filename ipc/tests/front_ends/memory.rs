@@ -51,7 +51,7 @@ impl Started {
     }
 }
 
-/// A request with white space of this many bytes beside its members.
+/// A request padded with this number of bytes of white space.
 fn padded(id: u64, method: &str, bytes: usize) -> String {
     format!(r#"{{"id":{id},"method":"{method}"{}}}"#, " ".repeat(bytes))
 }
@@ -84,7 +84,7 @@ async fn a_call_that_waits_holds_its_parameters_and_not_its_message() {
 }
 
 #[tokio::test]
-async fn calls_that_do_not_fit_are_refused_by_id_and_those_that_run_go_on() {
+async fn calls_that_do_not_fit_are_refused_by_id_and_running_ones_continue() {
     let started = start(MB).await;
     let mut client = started.client().await;
 
@@ -103,7 +103,7 @@ async fn calls_that_do_not_fit_are_refused_by_id_and_those_that_run_go_on() {
 
     assert_eq!(code(&first), -32005, "{first}");
     let id = serde_json::from_str::<Value>(&first).unwrap()["id"].as_u64().unwrap();
-    // Parameters count four times while they wait, for what they are decoded into.
+    // Parameters of a waiting call count four times, for their decoded form.
     assert!((12..20).contains(&id), "the first {id} fit");
     assert!(in_flight > 12 * 40_000, "{in_flight}");
     assert!(answers.contains("waited"), "{answers}");
@@ -124,7 +124,7 @@ async fn a_message_that_does_not_fit_is_skipped_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_fit_is_answered_with_503_and_when_to_come_again() {
+async fn a_body_that_does_not_fit_is_answered_with_503_and_retry_after() {
     let started = start(2 * MB).await;
     let mut client = raw_http::Client::connect(started.http).await;
 
@@ -164,7 +164,7 @@ async fn answers_that_are_not_read_are_held_and_further_ones_refused() {
 }
 
 #[tokio::test]
-async fn the_results_of_a_batch_are_held_as_they_come() {
+async fn the_results_of_a_batch_are_counted_as_they_arrive() {
     let started = start(8 * MB).await;
     let mut client = raw_http::Client::connect(started.http).await;
     let one = format!(r#"{{"id":1,"method":"test_large","params":[{MB}]}}"#);
@@ -179,7 +179,7 @@ async fn the_results_of_a_batch_are_held_as_they_come() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_held_for_as_long_as_it_is_open() {
+async fn a_subscription_is_counted_while_it_is_open() {
     let started = start(8 * MB).await;
     let mut client = started.client().await;
     let subscribe = |id: u64| {
@@ -198,7 +198,7 @@ async fn a_subscription_is_held_for_as_long_as_it_is_open() {
     assert!(started.held(MemoryUse::Subscriptions) > 400_000);
     let mut unsubscribed = client.ask(&format!(r#"{{"id":3,"method":"test_unsubscribe","params":["{id}"]}}"#)).await;
     if unsubscribed.contains("test_subscription") {
-        // The notification of the other one came first.
+        // The notification of the other subscription arrived first.
         unsubscribed = client.receive().await.unwrap();
     }
     assert!(unsubscribed.contains("true"), "{unsubscribed}");
@@ -207,7 +207,7 @@ async fn a_subscription_is_held_for_as_long_as_it_is_open() {
 }
 
 #[tokio::test]
-async fn a_client_has_a_number_of_subscriptions_over_all_its_connections() {
+async fn a_client_has_a_limited_number_of_subscriptions_over_all_its_connections() {
     let limits = EnvelopeLimits { client_subscriptions: 3, ..EnvelopeLimits::default() };
     let started = start_with(64 * MB, limits).await;
     let subscribe = r#"{"id":1,"method":"test_subscribe","params":["never"]}"#;
@@ -226,9 +226,9 @@ async fn a_client_has_a_number_of_subscriptions_over_all_its_connections() {
 }
 
 #[tokio::test]
-async fn clients_do_not_take_one_anothers_share() {
+async fn clients_do_not_use_each_others_share() {
     let started = start(2 * MB).await;
-    // Another client than those at this address.
+    // A client other than those at this address.
     let other = started.memory.client(ClientId::from_number(7));
     let _taken = other.reserve(MemoryUse::Traces, 2 * MB).unwrap();
 

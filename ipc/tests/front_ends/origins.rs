@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_caller_is_known_by_its_token_else_its_address_and_on_the_socket_by_its_process() {
+async fn a_caller_is_identified_by_token_or_address_and_on_the_socket_by_process() {
     let folder = tempfile::tempdir().unwrap();
     let (secret, path) = (folder.path().join("jwt.hex"), folder.path().join("tenon.ipc"));
     std::fs::write(&secret, "07".repeat(32)).unwrap();

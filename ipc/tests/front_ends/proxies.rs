@@ -67,7 +67,7 @@ async fn a_websocket_has_the_client_that_its_handshake_names() {
 }
 
 #[tokio::test]
-async fn no_other_source_is_believed() {
+async fn no_other_source_is_trusted() {
     let (servers, _folder) = start("192.0.2.0/24").await;
     let mut http = raw_http::Client::connect(servers.endpoints().http.unwrap()).await;
 

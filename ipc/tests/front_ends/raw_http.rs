@@ -1,4 +1,4 @@
-//! An HTTP client that sends what it is told, byte for byte.
+//! An HTTP client that sends the given bytes unchanged.
 
 use std::{collections::BTreeMap, io::Read as _, net::SocketAddr};
 
@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An answer; header names in lower case, repeated headers the last one.
+/// A response. Header names are in lower case; of repeated headers, the last one is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -36,12 +36,12 @@ impl Client {
         Self { stream: TcpStream::connect(address).await.unwrap(), buffer: Vec::new() }
     }
 
-    /// The same over a connection that stands already.
+    /// Uses an existing connection.
     pub(crate) fn over(stream: TcpStream) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// As [`Client::post`]; `None` if the connection has been closed.
+    /// Like [`Client::post`]; `None` if the connection was closed.
     pub(crate) async fn post_if_open(&mut self, body: &str) -> Option<Answer> {
         let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n";
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -53,7 +53,7 @@ impl Client {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Sends a request with a body, a content type and whatever else is given.
+    /// Sends a request with a body, a content type and these headers.
     pub(crate) async fn post(&mut self, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut all = vec![("Host", "127.0.0.1"), ("Content-Type", "application/json")];
         all.extend_from_slice(headers);
@@ -82,12 +82,12 @@ impl Client {
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
         bytes.extend_from_slice(body.unwrap_or_default());
-        // A server that refuses by the head may close before all is sent.
+        // A server that refuses the request after its head may close before everything is sent.
         let _ = self.stream.write_all(&bytes).await;
         self.answer(method == "HEAD").await.expect("an answer")
     }
 
-    /// The next answer; `None` if the connection has been closed.
+    /// Reads the next response; `None` if the connection was closed.
     pub(crate) async fn answer(&mut self, is_head: bool) -> Option<Answer> {
         let end = loop {
             if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {

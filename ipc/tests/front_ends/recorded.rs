@@ -1,4 +1,4 @@
-//! Recorded exchanges with the reference, played over real sockets (`data/README.md`).
+//! Recorded exchanges with the reference, replayed over real sockets (`data/README.md`).
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -37,17 +37,17 @@ fn lines(name: &str) -> Vec<Line> {
     text.lines().map(|line| serde_json::from_str(&comparable(line)).unwrap()).collect()
 }
 
-/// serde_json refuses half a surrogate pair; the reference does not, and neither do we.
+/// serde_json rejects an unpaired surrogate; the reference and this node do not.
 fn comparable(text: &str) -> String {
     text.replace("\\ud800", "\\ufffd")
 }
 
-/// The recorder wrote numbers down in its own way, `-0` as `0`.
+/// The recorder normalised numbers: `-0` became `0`.
 fn value(text: &str) -> Value {
     serde_json::from_str(&comparable(&text.replace("\"id\":-0,", "\"id\":0,"))).unwrap()
 }
 
-/// What each recorded call gave, to be given again.
+/// The outcome of each recorded call, to be replayed.
 fn outcomes() -> Outcomes {
     #[derive(serde::Deserialize)]
     struct Call<'a> {
@@ -70,7 +70,7 @@ fn outcomes() -> Outcomes {
         };
         outcomes.insert((call.method, params), outcome);
     }
-    // The recording's only methods that are called in a form which is no plain request above.
+    // The only recorded methods that no plain request above calls.
     outcomes.insert(
         ("eth_chainId".to_owned(), "[1]".to_owned()),
         Err(Failure::invalid_params("too many arguments, want at most 0")),
@@ -158,7 +158,7 @@ async fn answers_the_recorded_texts_over_the_socket_as_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let (_servers, endpoints) = start(folder.path()).await;
     for Line { id, raw, response, .. } in lines("protocol-ipc.jsonl") {
-        // Texts that are cut off; what follows would belong to them.
+        // Truncated texts: the probe would become a part of them.
         let is_truncated = [177, 190, 192, 201].contains(&id);
         let stays_open = response["then"] == "open" && !is_truncated;
         let mut stream = UnixStream::connect(endpoints.socket.as_ref().unwrap()).await.unwrap();
@@ -174,7 +174,7 @@ async fn answers_the_recorded_texts_over_the_socket_as_the_reference() {
     }
 }
 
-/// Answers may come in any order; the probe's is among them if the connection lives on.
+/// Answers may arrive in any order; the probe's is among them if the connection stays open.
 fn compare(id: u64, raw: &str, mut answers: Vec<Value>, expected: &[Value], stays_open: bool) {
     let probe = answers.iter().position(|answer| answer.get("id") == Some(&Value::from("probe")));
     assert_eq!(probe.is_some(), stays_open, "{id}: {raw}: {answers:?}");
@@ -189,7 +189,7 @@ fn compare(id: u64, raw: &str, mut answers: Vec<Value>, expected: &[Value], stay
     assert_eq!(sorted(&answers), sorted(expected), "{id}: {raw}");
 }
 
-/// Exchanges that are not played: what Go's router does with `//`, which is not part of the protocol.
+/// Exchanges that are not replayed: the handling of `//` by Go's router, which is not part of the protocol.
 const NOT_PLAYED: [u64; 1] = [32];
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn answers_the_recorded_http_exchanges_as_the_reference() {
 
         assert_eq!(u64::from(answer.status), response["status"].as_u64().unwrap(), "{id}");
         for (name, expected) in response["headers"].as_object().unwrap() {
-            // hyper closes after a body that it did not read without saying so beforehand.
+            // hyper closes the connection after a body that it did not read, without announcing it.
             if name == "connection" && id == 58 {
                 continue;
             }

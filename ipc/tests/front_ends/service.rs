@@ -1,4 +1,4 @@
-//! A service whose methods do what tests need.
+//! A service with methods for the tests.
 
 use std::{
     collections::HashMap,
@@ -19,19 +19,19 @@ use tokio::sync::Notify;
 /// Outcomes by method and `params` text.
 pub(crate) type Outcomes = HashMap<(String, String), Result<String, Failure>>;
 
-/// Methods `test_*`, and whatever outcomes it was given.
+/// Has methods `test_*`, and the given outcomes.
 #[derive(Clone, Default)]
 pub(crate) struct TestService {
     pub(crate) outcomes: Arc<Outcomes>,
-    /// Contexts of the calls of `test_forever` and `test_wait` that have begun.
+    /// Contexts of the calls of `test_forever` and `test_wait` that were started.
     pub(crate) begun: Arc<Mutex<Vec<CallContext>>>,
     /// What `test_wait` waits for.
     pub(crate) gate: Arc<Notify>,
-    /// How often `test_change` has changed something.
+    /// Number of changes by `test_change`.
     pub(crate) changes: Arc<AtomicU64>,
 }
 
-/// Waits until `condition` holds; a test that hangs here fails by its own time-out.
+/// Waits until `condition` holds. Panics after ten seconds.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     for _ in 0..2_000 {
         if condition() {
@@ -42,7 +42,7 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
     panic!("the condition did not come true within ten seconds");
 }
 
-/// Lets all others go first, so often.
+/// Yields to other tasks `count` times.
 pub(crate) async fn take_turns(count: usize) {
     for _ in 0..count {
         tokio::task::yield_now().await;
@@ -53,18 +53,18 @@ pub(crate) fn not_found(message: String) -> Failure {
     Failure { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
 }
 
-/// Rules that show these namespaces to everybody.
+/// Rules that expose these namespaces to all clients.
 pub(crate) fn http_rules(namespaces: &[&str]) -> HttpRules {
     HttpRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..HttpRules::default() }
 }
 
-/// Rules that show these namespaces to everybody.
+/// Rules that expose these namespaces to all clients.
 pub(crate) fn websocket_rules(namespaces: &[&str]) -> WebSocketRules {
     WebSocketRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..WebSocketRules::default() }
 }
 
 impl TestService {
-    /// The context of the call that began after `earlier` others, once it has.
+    /// Waits for the call that starts after `earlier` others, and returns its context.
     pub(crate) async fn call_after(&self, earlier: usize) -> CallContext {
         until(|| self.begun.lock().unwrap().len() > earlier).await;
         self.begun.lock().unwrap()[earlier].clone()
@@ -76,7 +76,7 @@ impl RpcService for TestService {
     type Notifications = TestNotifications;
 
     async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
-        // As a plugin does: decoded at once, so that the text is not kept for the answer.
+        // Decoded at once, as plugins do, so that the text is not kept until the answer.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
         call.release();
         let (method, params) = (method.as_str(), params.as_deref());
@@ -156,7 +156,7 @@ impl RpcService for TestService {
     }
 }
 
-/// Payloads at once, then the end or silence.
+/// Payloads without delay, then the end or silence.
 pub(crate) struct TestNotifications {
     left: usize,
     payload: String,

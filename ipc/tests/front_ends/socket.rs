@@ -76,7 +76,7 @@ async fn only_the_owner_may_open_it_and_it_disappears_with_the_node() {
 }
 
 #[tokio::test]
-async fn a_stale_socket_is_replaced_a_living_one_and_a_file_are_not() {
+async fn a_stale_socket_is_replaced_but_not_one_in_use_or_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -125,10 +125,10 @@ async fn a_program_that_dies_cancels_its_calls() {
     until(|| context.is_cancelled()).await;
 }
 
-/// A connection without room for further calls checks from time to time whether its client is still there: what it looks at
-/// later, when it waits for the last calls, must not wait for such a time. The clock stands still here.
+/// A connection without room for further calls polls whether its client is still there. The later wait for the last
+/// calls must not depend on that polling interval. The clock is paused here.
 #[tokio::test(start_paused = true)]
-async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
+async fn a_program_that_dies_after_its_calls_waited_cancels_them_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
@@ -139,7 +139,7 @@ async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
     service.call_after(0).await;
     service.gate.notify_one();
     let context = service.call_after(1).await;
-    // The system tells of a program that has left something unread, so no check would be needed.
+    // With unread data the system would report the end of the client, and no polling would be needed.
     client.receive().await.unwrap();
 
     drop(client);
@@ -149,7 +149,7 @@ async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
 }
 
 #[tokio::test]
-async fn more_calls_than_may_run_wait_their_turn() {
+async fn calls_beyond_the_maximum_wait() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
@@ -187,7 +187,7 @@ async fn a_thousand_requests_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_message_without_end_is_refused_by_name() {
+async fn a_message_without_end_is_refused_with_a_named_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let limits = SocketLimits { message_bytes: 10_000, ..SocketLimits::default() };
@@ -223,7 +223,7 @@ async fn a_call_beyond_its_time_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_reads_its_answers_is_let_go() {
+async fn a_program_that_never_reads_its_answers_is_disconnected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let limits =
@@ -232,6 +232,6 @@ async fn a_program_that_never_reads_its_answers_is_let_go() {
     let mut client = Client::connect(&path).await;
 
     let request = r#"{"id":1,"method":"test_large","params":[500000]}"#.repeat(100);
-    // Ends only because the other side closes: it takes no request while a megabyte waits to be read.
+    // Ends only because the other side closes the connection: it reads no request while a megabyte waits to be read.
     while client.writer.write_all(request.as_bytes()).await.is_ok() {}
 }

@@ -1,4 +1,4 @@
-//! HTTP and WebSocket that come and go while the others serve, and what is counted of them.
+//! Opening and closing of HTTP and WebSocket while the others serve, and the traffic counts.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -54,7 +54,7 @@ async fn a_closed_front_end_frees_its_port_and_can_be_opened_there_again() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_the_close_is_answered_after_it() {
+async fn requests_from_before_the_close_are_answered_after_it() {
     let service = TestService::default();
     let servers = Servers::new(service.clone(), None);
     let address = servers.open_http(http(0), None).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_front_end_that_listens_is_not_opened_twice() {
 }
 
 #[tokio::test]
-async fn a_port_that_another_process_has_leaves_nothing_open() {
+async fn a_port_in_use_by_another_process_leaves_nothing_open() {
     let taken = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let servers = Servers::new(TestService::default(), None);
 

@@ -1,4 +1,4 @@
-//! WebSocket, spoken to through soketto.
+//! WebSocket, with soketto as the client.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -30,10 +30,10 @@ impl Client {
         Self::connect_with(address, &[]).await
     }
 
-    /// The same with these headers in its handshake.
+    /// Like `connect`, with these headers in the handshake.
     pub(crate) async fn connect_with<'h>(address: SocketAddr, headers: &'h [Header<'h>]) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        // soketto writes header and payload apart.
+        // soketto writes header and payload separately.
         stream.set_nodelay(true).unwrap();
         let mut handshake = Handshake::new(stream.compat(), "127.0.0.1", "/");
         handshake.set_headers(headers);
@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// Sends a text and gives back the next one.
+    /// Sends a text and returns the next one.
     pub(crate) async fn ask(&mut self, text: &str) -> String {
         self.send(text).await;
         self.receive().await.expect("an answer")
@@ -95,7 +95,7 @@ async fn a_fast_call_overtakes_a_slow_one() {
 }
 
 #[tokio::test]
-async fn notifications_follow_the_answer_that_carries_their_id() {
+async fn notifications_follow_the_answer_with_their_id() {
     let (_servers, address, _) = start(WebSocketLimits::default()).await;
     let mut client = Client::connect(address).await;
 
@@ -110,7 +110,7 @@ async fn notifications_follow_the_answer_that_carries_their_id() {
 }
 
 #[tokio::test]
-async fn subscriptions_in_a_batch_speak_after_the_batch() {
+async fn subscriptions_in_a_batch_notify_after_the_batch() {
     let (_servers, address, _) = start(WebSocketLimits::default()).await;
     let mut client = Client::connect(address).await;
 
@@ -196,8 +196,8 @@ async fn a_subscriber_that_never_reads_is_disconnected() {
     client.send(r#"{"id":1,"method":"test_subscribe","params":["flood"]}"#).await;
     client.receive().await.unwrap();
 
-    // The flood never ends by itself: an orderly stop is only quick if the connection is gone already. What the
-    // system has buffered can still be read, then the connection ends.
+    // The flood never ends by itself, so an orderly stop is quick only if the connection is already gone. Data that the
+    // system has buffered can still be read before the connection ends.
     let mut count = 0_usize;
     tokio::time::sleep(Duration::from_millis(300)).await;
     while client.receive().await.is_some() {
@@ -220,7 +220,7 @@ async fn pings_keep_a_quiet_connection_alive_and_silence_ends_it() {
     let mut received = Vec::new();
     mute.read_to_end(&mut received).await.unwrap();
 
-    // It never answers a ping, so it is let go after three intervals.
+    // It never answers a ping, so it is disconnected after three intervals.
     assert!(received.ends_with(&[0x89, 0]), "{received:?}");
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn compiler() -> protox::Compiler {
     compiler
 }
 
-/// What the definitions say.
+/// The compiled definitions.
 pub(crate) fn pool() -> DescriptorPool {
     compiler().descriptor_pool()
 }
@@ -36,7 +36,7 @@ pub(crate) fn registry(pool: &DescriptorPool) -> EnumDescriptor {
     pool.get_enum_by_name("tenon.device.MessageType").unwrap()
 }
 
-/// The body of an entry: the one message outside other messages whose name follows `MessageType_`.
+/// The body of an entry: the only top-level message whose name follows `MessageType_`.
 pub(crate) fn body(pool: &DescriptorPool, entry: &str) -> MessageDescriptor {
     let name = entry.strip_prefix("MessageType_").unwrap();
     let found: Vec<_> = pool
@@ -48,7 +48,7 @@ pub(crate) fn body(pool: &DescriptorPool, entry: &str) -> MessageDescriptor {
     found[0].clone()
 }
 
-/// The messages that are younger than the registry, by their numbers.
+/// The messages that are later than the registry, by id.
 pub(crate) fn later(pool: &DescriptorPool) -> Vec<(u32, MessageDescriptor)> {
     let number = pool.get_extension_by_name("tenon.device.later_id").unwrap();
     let of = |message: MessageDescriptor| {
@@ -60,14 +60,14 @@ pub(crate) fn later(pool: &DescriptorPool) -> Vec<(u32, MessageDescriptor)> {
     later
 }
 
-/// Whether a message, or one around it, is marked as holding a secret.
+/// Whether a message, or one that contains it, is marked as secret.
 pub(crate) fn is_secret(message: &MessageDescriptor) -> bool {
     let mark = message.parent_pool().get_extension_by_name("tenon.device.secret").unwrap();
     let is_marked = message.options().get_extension(&mark).as_bool() == Some(true);
     is_marked || message.parent_message().is_some_and(|outer| is_secret(&outer))
 }
 
-/// A name as the generator of bodies writes it in Rust: `NEMGetAddress` becomes `NemGetAddress`.
+/// A name in the form that the generator of bodies uses in Rust: `NEMGetAddress` becomes `NemGetAddress`.
 pub(crate) fn rust_name(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut written = String::new();

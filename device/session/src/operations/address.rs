@@ -8,7 +8,7 @@ use tenon_proto::{WireMessage as _, decode};
 use crate::operations::check_path;
 use crate::{DerivationPath, DeviceError, Operation, Outgoing, Progress, check};
 
-/// Asks for the address at a path.
+/// Requests the address at a path.
 #[derive(Clone, Debug)]
 pub struct GetAddress {
     path: DerivationPath,
@@ -16,10 +16,11 @@ pub struct GetAddress {
 }
 
 impl GetAddress {
-    /// The address at a path; shown on the device for comparison, and confirmed there, if `is_shown`.
+    /// Creates a request for the address at a path. If `is_shown`, the device shows the address for comparison and asks
+    /// for a confirmation.
     ///
     /// # Errors
-    /// When no device takes the path.
+    /// [`DeviceError::Unsupported`] if no device accepts the path.
     pub fn new(path: DerivationPath, is_shown: bool) -> Result<Self, DeviceError> {
         check_path(&path)?;
         Ok(Self { path, is_shown })

@@ -1,4 +1,4 @@
-//! What is asked of the device itself.
+//! Operations on the device itself.
 
 use tenon_device_framing::Message;
 use tenon_proto::WireMessage as _;
@@ -11,15 +11,15 @@ use zeroize::Zeroizing;
 
 use crate::{DeviceError, DeviceInfo, Operation, Outgoing, Progress};
 
-/// Asks who the device is, and has it go on with a session or forget it.
+/// Requests the device's features, and resumes or discards its session.
 #[derive(Clone, Default)]
 pub struct Initialize {
-    /// The state or session id of earlier, as the device gave it.
+    /// The session state or session id that the device returned earlier.
     pub state: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Operation for Initialize {
-    /// What the device is, and the id of its session if it has sessions.
+    /// The device's features, and the session id if the device has sessions.
     type Output = (DeviceInfo, Option<Zeroizing<Vec<u8>>>);
 
     fn request(&mut self) -> Outgoing {
@@ -44,11 +44,12 @@ impl Operation for Initialize {
     }
 }
 
-/// The longest state or session id that is kept, bytes.
+/// Maximum length of a stored state or session id, bytes.
 const MAX_STATE: usize = 64;
 
-/// Asks whether the device is there, and whether it is the same. Unlike `Ping` it does not count as use: the device locks itself in
-/// its time (checked in the firmware, `legacy/v1.8.1` and `legacy/v1.12.1`: only the home screen restarts that time).
+/// Checks whether the device is present and still the same. Unlike `Ping` it does not count as use, so it does not
+/// postpone auto-lock (checked in the firmware, `legacy/v1.8.1` and `legacy/v1.12.1`: only the home screen restarts
+/// that timer).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetFeatures;
 
@@ -72,19 +73,19 @@ impl Operation for GetFeatures {
     }
 }
 
-/// Asks whether the device is there; has it unlocked on the way.
+/// Checks whether the device is present, optionally unlocking it.
 #[derive(Clone, Debug, Default)]
 pub struct Ping {
-    /// Whether the PIN is to be entered.
+    /// Whether to ask for the PIN.
     pub is_pin_wanted: bool,
-    /// Whether the passphrase is to be entered.
+    /// Whether to ask for the passphrase.
     pub is_passphrase_wanted: bool,
-    /// What the device is to repeat.
+    /// Text for the device to echo.
     pub text: Option<String>,
 }
 
 impl Operation for Ping {
-    /// What the device repeated.
+    /// The echoed text.
     type Output = Vec<u8>;
 
     fn request(&mut self) -> Outgoing {

@@ -8,7 +8,7 @@ use tenon_proto::{WireMessage as _, decode};
 use crate::operations::check_path;
 use crate::{DerivationPath, DeviceError, DeviceInfo, Operation, Outgoing, Progress, Signature, Unsupported, check};
 
-/// Has a message signed in the form of EIP-191.
+/// Requests the signature of a message (EIP-191).
 #[derive(Clone, Debug)]
 pub struct SignMessage {
     path: DerivationPath,
@@ -17,10 +17,10 @@ pub struct SignMessage {
 }
 
 impl SignMessage {
-    /// A signature of `message` by `account`, which lies at `path`.
+    /// Creates a request to sign `message` with `account`, which is at `path`.
     ///
     /// # Errors
-    /// When the device can't sign it.
+    /// [`DeviceError::Unsupported`] if the device can't sign it.
     pub fn new(
         info: &DeviceInfo,
         path: DerivationPath,

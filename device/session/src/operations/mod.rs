@@ -1,4 +1,4 @@
-//! The operations: what can be asked of a device. There are no others.
+//! The complete set of operations on a device.
 
 mod address;
 mod management;
@@ -14,7 +14,7 @@ pub use typed_data::{SignTypedData, SignTypedHash};
 
 use crate::{DerivationPath, Unsupported};
 
-/// The most elements of a path: Model One stores no more, and others know none that is longer.
+/// Maximum number of elements of a path. Model One can store no more, and other models use no longer ones.
 const MAX_PATH: usize = 8;
 
 fn check_path(path: &DerivationPath) -> Result<(), Unsupported> {

@@ -13,25 +13,25 @@ use crate::{
     DerivationPath, DeviceError, DeviceInfo, Fees, Operation, Outgoing, Progress, Signature, Transaction, check,
 };
 
-/// The bytes of data in one message.
+/// Maximum number of data bytes in one message.
 const MAX_CHUNK: usize = 1024;
 
-/// Has a transaction signed.
+/// Requests the signature of a transaction.
 #[derive(Clone, Debug)]
 pub struct SignTransaction {
     path: DerivationPath,
     account: Address,
     transaction: Transaction,
     hash: B256,
-    /// Bytes of the data that the device has.
+    /// Number of data bytes sent so far.
     sent: usize,
 }
 
 impl SignTransaction {
-    /// A signature of `transaction` by `account`, which lies at `path`.
+    /// Creates a request to sign `transaction` with `account`, which is at `path`.
     ///
     /// # Errors
-    /// When the device can't sign it.
+    /// [`DeviceError::Unsupported`] if the device can't sign it.
     pub fn new(
         info: &DeviceInfo,
         path: DerivationPath,
@@ -44,14 +44,14 @@ impl SignTransaction {
         Ok(Self { path, account, transaction, hash, sent: 0 })
     }
 
-    /// The next bytes of the data.
+    /// Takes the next bytes of the data.
     fn take_data(&mut self, count: usize) -> Vec<u8> {
         let chunk = self.transaction.data[self.sent..][..count].to_vec();
         self.sent += count;
         chunk
     }
 
-    /// The recipient: always `0x` and 40 digits, whatever the chain's own form of addresses is.
+    /// The recipient: always `0x` and 40 digits, even on chains with another address format.
     fn recipient(&self) -> Option<String> {
         self.transaction.to.map(|to| to.to_string())
     }
@@ -101,7 +101,7 @@ impl SignTransaction {
         })
     }
 
-    /// The bit that v says (`docs/spec/device.md 6.7`).
+    /// The parity bit that v encodes (`docs/spec/device.md 6.7`).
     fn recovery_bit(&self, v: u32) -> Option<u64> {
         let v = u64::from(v);
         if v <= 1 {

@@ -1,4 +1,4 @@
-//! Typed data: by their hashes on Model One, by their structure on others (`docs/spec/device.md 6.8`).
+//! Typed data: by hash on Model One, by structure on other models (`docs/spec/device.md 6.8`).
 
 use alloy_primitives::{Address, B256, keccak256};
 use tenon_device_framing::Message;
@@ -15,10 +15,10 @@ use crate::{
     Unsupported, Value, check,
 };
 
-/// The most questions of a device about one request. Each takes an exchange of messages.
+/// Maximum number of the device's queries about one request. Each one takes a round trip.
 const MAX_QUESTIONS: u32 = 10_000;
 
-/// The hash that a signature of typed data is over.
+/// The hash that is signed for typed data.
 fn signing_hash(domain_separator: B256, message_hash: Option<B256>) -> B256 {
     let message = message_hash.as_ref().map_or(&[][..], |hash| hash.as_slice());
     keccak256([&[0x19, 0x01], domain_separator.as_slice(), message].concat())
@@ -33,7 +33,7 @@ fn read_signature(message: &Message, hash: B256, account: Address) -> Result<Sig
     check::signature_of_65(answer.signature(), Some(address), hash, account)
 }
 
-/// Has typed data signed by their hashes: the device shows the hashes alone.
+/// Requests the signature of typed data by its hashes. The device shows only the hashes.
 #[derive(Clone, Debug)]
 pub struct SignTypedHash {
     path: DerivationPath,
@@ -43,10 +43,10 @@ pub struct SignTypedHash {
 }
 
 impl SignTypedHash {
-    /// A signature by `account`, which lies at `path`.
+    /// Creates a request to sign with `account`, which is at `path`.
     ///
     /// # Errors
-    /// When the device can't sign it.
+    /// [`DeviceError::Unsupported`] if the device can't sign it.
     pub fn new(
         info: &DeviceInfo,
         path: DerivationPath,
@@ -83,7 +83,7 @@ impl Operation for SignTypedHash {
     }
 }
 
-/// Has typed data signed by their structure: the device asks for it, shows it and hashes it itself.
+/// Requests the signature of typed data by its structure. The device queries, shows and hashes the data itself.
 #[derive(Clone, Debug)]
 pub struct SignTypedData {
     path: DerivationPath,
@@ -93,10 +93,10 @@ pub struct SignTypedData {
 }
 
 impl SignTypedData {
-    /// A signature by `account`, which lies at `path`.
+    /// Creates a request to sign with `account`, which is at `path`.
     ///
     /// # Errors
-    /// When the device can't sign it.
+    /// [`DeviceError::Unsupported`] if the device can't sign it.
     pub fn new(
         info: &DeviceInfo,
         path: DerivationPath,
@@ -120,7 +120,7 @@ impl SignTypedData {
         Some(Outgoing::new(&EthereumTypedDataStructAck { members: members? }))
     }
 
-    /// A type as devices take it.
+    /// Encodes a type for the device.
     fn field_type(&self, kind: &MemberType) -> Option<EthereumFieldType> {
         let (data_type, size) = match kind {
             MemberType::Unsigned(size) => (EthereumDataType::Uint, Some(*size)),
@@ -146,7 +146,7 @@ impl SignTypedData {
         Some(EthereumFieldType { data_type: Some(data_type as i32), size, entry_type, struct_name })
     }
 
-    /// A value, or the number of an array's items.
+    /// Encodes a value, or the number of items of an array.
     fn value(&self, path: &[u32]) -> Option<Outgoing> {
         let value = match self.data.value(path)? {
             Value::Plain(bytes) => bytes.clone(),

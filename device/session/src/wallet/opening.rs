@@ -1,4 +1,4 @@
-//! Opening a wallet: what the device asks meanwhile, and the calls that bring the answers (`docs/spec/device.md 10.4`).
+//! Opening a wallet: the prompts of the device, and the calls that bring the answers (`docs/spec/device.md 10.4`).
 
 use futures_util::future::BoxFuture;
 use tenon_device_transport::Wire;
@@ -11,11 +11,11 @@ use crate::{
     Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, Given, Operation, Person, Prompt, Question,
 };
 
-/// An opening that waits for an answer. The device shows its question meanwhile.
+/// An opening that waits for an answer. The device shows its prompt in the meantime.
 pub(super) enum Suspended {
-    /// Where a `Ping` has the device unlocked.
+    /// On devices that a `Ping` unlocks.
     Ping(Exchange<Ping>),
-    /// Everywhere else.
+    /// On all other devices.
     Address(Exchange<GetAddress>),
 }
 
@@ -28,12 +28,12 @@ impl Suspended {
     }
 }
 
-/// Where an opening stands: done, or it waits for an answer.
+/// Progress of an opening: `None` if it is complete, otherwise it waits for an answer.
 type Progressed = Result<Option<Suspended>, DeviceError>;
 
 impl WalletStatus {
-    /// What a text means that a caller brings: an answer to the question that is open. None without such a question, and for an
-    /// empty text, unless it is the passphrase of the standard wallet.
+    /// Interprets a caller's text as an answer to the open question. `None` if there is no question, or if the text is
+    /// empty; an empty passphrase is an answer, namely the standard wallet.
     pub fn given(&self, text: Zeroizing<String>) -> Option<Given> {
         let Question { number, prompt } = self.asked?;
         let answer = match prompt {
@@ -46,12 +46,12 @@ impl WalletStatus {
 }
 
 impl Wallet {
-    /// Opens the wallet, or goes on with opening it. `given` answers the question that an earlier call left open
+    /// Opens the wallet, or continues opening it. `given` answers the question that an earlier call left open
     /// ([`WalletStatus::asked`]); without it, `person` is asked. An answer to any other question is not sent.
     ///
     /// # Errors
-    /// [`DeviceError::PinNeeded`] and [`DeviceError::PassphraseNeeded`] when the next call must bring the answer; what
-    /// the device failed with, after which the next call begins anew.
+    /// [`DeviceError::PinNeeded`] and [`DeviceError::PassphraseNeeded`] if the next call must bring the answer; any
+    /// other error of the device, after which the next call starts from the beginning.
     pub async fn open(
         &mut self,
         given: Option<Given>,
@@ -80,7 +80,7 @@ impl Wallet {
         result
     }
 
-    /// Goes on with an answer that was given, or that the person gives now.
+    /// Continues with the given answer, or with one that the person gives now.
     async fn go_on(
         &mut self,
         suspended: Suspended,
@@ -91,7 +91,7 @@ impl Wallet {
         let Some(question) = suspended.asked() else { return self.begin(person, cancel).await };
         let answer = match given {
             Some(given) if given.number == question.number => given.answer,
-            // The device asks something else by now.
+            // The device now asks another question.
             Some(_) => return Ok(Some(suspended)),
             None => {
                 let limit = self.timeouts.prompt;
@@ -141,14 +141,14 @@ impl Wallet {
             return progressed(driver.start(ping, person, cancel).await, Suspended::Ping);
         }
         if !info.is_initialized {
-            // It has no seed, and so nothing that PIN or passphrase would open.
+            // A device without seed has nothing to unlock.
             return Ok(None);
         }
         let address = GetAddress::new(DerivationPath::account(0), false)?;
         progressed(driver.start(address, person, cancel).await, Suspended::Address)
     }
 
-    /// Notes who the device is.
+    /// Records the identity of the device.
     fn recognise(&mut self, info: &DeviceInfo) -> Result<(), DeviceError> {
         if self.device_id.as_ref().is_some_and(|known| *known != info.device_id) {
             return Err(DeviceError::OtherDevice);

@@ -27,7 +27,7 @@ pub(crate) const ALL: &str = "all all all all all all all all all all all all";
 
 pub(crate) const ACCOUNT: Address = address!("73d0385F4d8E00C5e6504C6030F47BF6212736A8");
 
-/// The models of later firmware.
+/// The models with later firmware.
 pub(crate) const LATER: [Model; 2] = [Model::OneLater, Model::TLater];
 
 /// Account 0 behind the passphrase `trezor`.
@@ -45,7 +45,7 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     resynchronise: Duration::from_secs(10),
 };
 
-/// A wallet that the test holds itself.
+/// A wallet that the test owns itself, without an actor.
 pub(crate) struct Held {
     pub(crate) simulator: Arc<Simulator>,
     pub(crate) wallet: Wallet,
@@ -68,7 +68,7 @@ impl Held {
         Self { simulator, wallet: Wallet::new(transport, "device".into(), timeouts, send), status }
     }
 
-    /// An open wallet with account 0.
+    /// Creates an open wallet with account 0.
     pub(crate) async fn open(settings: SimulatorSettings) -> Self {
         let mut held = Self::new(settings);
         held.wallet.open(None, &mut NoPerson, &mut never()).await.unwrap();
@@ -125,7 +125,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-/// Answers every question alike.
+/// Answers every question with the same text.
 pub(crate) struct Says(pub(crate) &'static str);
 
 impl Person for Says {
@@ -139,7 +139,7 @@ impl Person for Says {
     }
 }
 
-/// The positions on the keypad that a device shows now.
+/// Returns the positions of a PIN's digits on the keypad that the device shows now.
 pub(crate) async fn positions(simulator: &Simulator, pin: &str) -> Zeroizing<String> {
     let mut debug = simulator.link(Wire::Debug);
     let (id, body) = encode(&DebugLinkGetState {});
@@ -168,7 +168,7 @@ pub(crate) fn legacy(chain_id: Option<u64>, data: usize) -> Transaction {
     }
 }
 
-/// The example of EIP-712, with its hashes as the standard gives them.
+/// The example of EIP-712, with the hashes from the standard.
 pub(crate) fn mail() -> TypedData {
     let member = |name: &str, kind| Member { name: name.into(), kind };
     let person = || MemberType::Structure("Person".into());

@@ -1,8 +1,8 @@
-//! The signed checkpoint: which entry is the last one.
+//! The signed checkpoint, which names the last entry of the log.
 //!
-//! A chain of hashes shows a change inside it, but not that its end is missing. The checkpoint does, and it is signed with
-//! the log's own key, so that somebody who can write the log's files but not read its key can't make one. Somebody who
-//! can put back both an older log and its checkpoint is seen only by comparison with a checkpoint that was kept elsewhere.
+//! A hash chain reveals a change inside it, but not a missing end. The checkpoint does, and it is signed with the log's
+//! own key, so a person who can write the log's files but cannot read its key can't forge one. Restoring an older log
+//! together with its checkpoint is detected only by comparing with a checkpoint that was kept elsewhere.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::AuditError;
 const KEY_FILE: &str = "audit.key";
 const CHECKPOINT_FILE: &str = "checkpoint.json";
 const NEW_CHECKPOINT_FILE: &str = "checkpoint.new";
-/// Begins what is signed, so that the key signs nothing else.
+/// Prefix of the signed bytes, so that a signature of this key is never valid for anything else.
 const PURPOSE: &[u8] = b"tenon signing audit checkpoint 1";
 
 /// The last entry of a log, signed with the log's key.
@@ -50,7 +50,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether it is signed with the key that it names.
+    /// Whether the signature is valid for the key in the checkpoint.
     pub fn is_signed(&self) -> bool {
         let (Ok(key), Ok(signature)) = (PublicKey::from_slice(&self.key), Signature::from_compact(&self.signature))
         else {
@@ -59,7 +59,7 @@ impl Checkpoint {
         SECP256K1.verify_ecdsa(message(self.number, self.hash), &signature, &key).is_ok()
     }
 
-    /// Reads the checkpoint of a folder; `None` if there is none.
+    /// Reads the checkpoint of a folder; `None` if the file does not exist.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, AuditError> {
         let path = folder.join(CHECKPOINT_FILE);
         let text = match fs::read(&path) {
@@ -81,7 +81,7 @@ fn message(number: u64, hash: B256) -> Message {
     Message::from_digest(digest.into())
 }
 
-/// The public key (33 bytes) of the log's key file; `None` if the file is not there.
+/// The public key (33 bytes) of the log's key file; `None` if the file does not exist.
 pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
     let path = folder.join(KEY_FILE);
     match fs::read(&path).map(Zeroizing::new) {
@@ -107,7 +107,7 @@ impl Drop for Sealer {
 }
 
 impl Sealer {
-    /// Reads the log's key, or makes one for a log that has no checkpoint yet.
+    /// Reads the log's key, or creates one if the log has no checkpoint yet.
     pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
@@ -133,17 +133,18 @@ impl Sealer {
         self.key.public_key(SECP256K1).serialize().to_vec().into()
     }
 
-    /// Whether a checkpoint is signed with this key.
+    /// Whether a checkpoint is for this key.
     pub(crate) fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
         checkpoint.key == self.public_key()
     }
 
-    /// Puts a checkpoint in place of the last one, in one step.
+    /// Replaces the checkpoint atomically.
     pub(crate) fn write(&self, number: u64, hash: B256) -> Result<(), AuditError> {
         let (new, path) = (self.folder.join(NEW_CHECKPOINT_FILE), self.folder.join(CHECKPOINT_FILE));
         let text = serde_json::to_vec(&Checkpoint::new(number, hash, &self.key)).unwrap_or_default();
         let written = || {
-            // What a kill has left, or somebody has put there; a link is removed and not followed.
+            // A leftover of a killed process, or a file that another user created. A symbolic link is removed, not
+            // followed.
             match fs::remove_file(&new) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
                 _ => {}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A log can't be read or written. Nothing is signed then.
+/// A log can't be read or written. Nothing is signed in this case.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// A file can't be read or written.
@@ -13,7 +13,7 @@ pub enum AuditError {
         /// Why.
         reason: std::io::Error,
     },
-    /// Another process has the folder.
+    /// Another process uses the folder.
     #[error("{}: another signing service uses this folder", .0.display())]
     InUse(PathBuf),
     /// A line was changed, removed, swapped or added.
@@ -50,24 +50,24 @@ pub enum AuditError {
         /// Whether it has a log's key.
         has_key: bool,
     },
-    /// A log can't be checked without the key that its checkpoints are signed with.
+    /// The log can't be verified without the key that signs its checkpoints.
     #[error(
         "{}: whether it is signed with the log's key can't be known: audit.key is not beside it; give the public key with \
          --key (the service prints it when it starts)", .0.display()
     )]
     NoKey(PathBuf),
-    /// An earlier line could not be written: the state of the file is not known.
+    /// An earlier line could not be written, so the state of the file is unknown.
     #[error("the log could not be written before; start the service again")]
     Broken,
-    /// Others may change or read what only the service's owner may.
+    /// Other users may read or change files that are for the service's owner only.
     #[error("{}: {reason}", .path.display())]
     Exposed {
         /// The file or folder.
         path: PathBuf,
-        /// Who may do what, and how to end it.
+        /// Who has which access, and how to remove it.
         reason: &'static str,
     },
-    /// A file of the log was removed, shortened or replaced while it was written.
+    /// A file of the log was removed, shortened or replaced while the log was open.
     #[error("{}: removed or changed while the service runs; nothing more is signed", .0.display())]
     Replaced(PathBuf),
     /// An entry is too long for a line.
@@ -84,7 +84,7 @@ fn missing_log(has_key: bool) -> &'static str {
 }
 
 impl AuditError {
-    /// An error of a file.
+    /// Wraps the I/O error of a file.
     pub(crate) fn file(path: impl Into<PathBuf>, reason: std::io::Error) -> Self {
         Self::File { path: path.into(), reason }
     }

@@ -1,13 +1,13 @@
-//! The audit log of the signing service, and what follows from it: guards and windows.
+//! The audit log of the signing service, and the guards and windows that are derived from it.
 //!
-//! It owns the log's files and their chain of hashes ([`AuditLog`]), the entries ([`Step`]), what they mean for later
-//! requests ([`Memory`]: windows of rules, nonces and rounds that were signed for), the check of a log ([`verify`]) and
-//! the signed checkpoint beside it.
+//! It owns the log's files and their hash chain ([`AuditLog`]), the entries ([`Step`]), the state that entries imply
+//! for later requests ([`Memory`]: windows of rules, and the nonces and rounds of earlier signatures), the verification
+//! of a log ([`verify`]) and the signed checkpoint beside it.
 //!
-//! What must always hold: a line is on the disk before [`AuditLog::append`] returns, so that a signature that waits for
-//! it never leaves without its line. Guards and windows follow from the log alone, after a restart too. A log that was
-//! changed, shortened or added to does not open. One process at a time has the folder. The log holds no password, PIN or
-//! key.
+//! What must always hold: a line is on disk before [`AuditLog::append`] returns, so that a caller that waits for it
+//! never releases a signature without its line. Guards and windows are derived from the log alone, also after a
+//! restart. A log that was changed, shortened or extended by others does not open. Only one process at a time uses the
+//! folder. The log contains no password, PIN or key.
 #![forbid(unsafe_code)]
 
 mod checkpoint;

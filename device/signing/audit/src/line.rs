@@ -1,4 +1,4 @@
-//! Entries, and the lines that they are written as.
+//! Entries and their encoding as lines.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
@@ -8,74 +8,74 @@ use tenon_signing_policy::Kind;
 /// Maximum length of a line, bytes.
 pub(crate) const MAX_LINE: usize = 256 << 10;
 
-/// A step of a request, or of the service.
+/// A step in the life of a request or of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Step {
-    /// The service started, with this policy.
+    /// The service started with this policy.
     Started {
         /// Hash of the policy.
         policy: B256,
     },
-    /// Another policy is in force.
+    /// Another policy came into force.
     PolicyApplied {
         /// Hash of the policy.
         policy: B256,
     },
-    /// A client asked.
+    /// A client requested a signature.
     Asked {
         /// Number of the request, which its later steps repeat.
         request: u64,
         /// The client's name.
         client: String,
-        /// Whose key.
+        /// The account whose key should sign.
         account: Address,
-        /// What kind.
+        /// The kind of request.
         kind: Kind,
         /// The hash to sign.
         hash: B256,
     },
-    /// The policy decided.
+    /// The policy decided about the request.
     Decided {
         /// The request.
         request: u64,
         /// `allow`, `ask` or `deny`.
         outcome: String,
-        /// The rule, if one decided.
+        /// The rule that decided, if one did.
         rule: Option<String>,
         /// Why.
         reason: String,
     },
-    /// A person was shown the request.
+    /// The request was shown to a person.
     Shown {
         /// The request.
         request: u64,
-        /// Where: command line, page, program.
+        /// The place: command line, page or program.
         place: String,
     },
-    /// A person approved.
+    /// A person approved the request.
     Approved {
         /// The request.
         request: u64,
-        /// Who.
+        /// The person.
         by: String,
-        /// The hash that the approval is bound to.
+        /// The hash that the person approved.
         hash: B256,
     },
-    /// A person refused, or nobody answered in time.
+    /// A person refused the request, or it timed out.
     Refused {
         /// The request.
         request: u64,
         /// Why.
         reason: String,
     },
-    /// The signature of a transaction is about to leave.
+    /// The signature of a transaction is about to be released.
     SignedTransaction {
         /// The request.
         request: u64,
         /// The rule whose windows it counts in.
         rule: String,
-        /// Whose key.
+        /// The account whose key signed.
         account: Address,
         /// Chain id.
         chain_id: u64,
@@ -83,29 +83,29 @@ pub enum Step {
         nonce: u64,
         /// Value, wei.
         value: U256,
-        /// Highest fee, wei.
+        /// Maximum fee, wei.
         fee: U256,
         /// The hash that was signed.
         hash: B256,
     },
-    /// The signature of a message, typed data or raw bytes is about to leave.
+    /// The signature of a message, typed data or raw bytes is about to be released.
     Signed {
         /// The request.
         request: u64,
         /// The rule whose windows it counts in.
         rule: String,
-        /// Whose key.
+        /// The account whose key signed.
         account: Address,
         /// The hash that was signed.
         hash: B256,
     },
-    /// The signature of a consensus message is about to leave.
+    /// The signature of a consensus message is about to be released.
     SignedForConsensus {
         /// The request.
         request: u64,
         /// The rule whose windows it counts in.
         rule: String,
-        /// Whose key.
+        /// The account whose key signed.
         account: Address,
         /// Chain id.
         chain_id: u64,
@@ -129,17 +129,17 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Number of the entry, from 1, through all files.
+    /// Number of the entry, counted from 1 through all files.
     pub number: u64,
-    /// Seconds since 1970, never less than the line before.
+    /// Seconds since 1970, never less than in the previous line.
     pub time: u64,
-    /// SHA-256 of the line before, without its end; zero for the first.
+    /// SHA-256 of the previous line without its line end; zero for the first.
     pub previous: B256,
     /// The entry.
     pub entry: Step,
 }
 
-/// SHA-256 of a line without its end.
+/// SHA-256 of a line without its line end.
 pub(crate) fn hash_of(line: &[u8]) -> B256 {
     B256::from_slice(&Sha256::digest(line))
 }

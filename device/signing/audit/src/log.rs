@@ -17,10 +17,10 @@ use crate::{
 };
 
 const LOCK_FILE: &str = "lock";
-/// Length from which on a new file is begun, bytes.
+/// Length at which a new file is begun, bytes.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// A log that is open for writing. Its folder is locked as long as it lives.
+/// A log that is open for writing. Its folder stays locked until it is dropped.
 pub struct AuditLog {
     folder: PathBuf,
     file: File,
@@ -31,32 +31,32 @@ pub struct AuditLog {
     last: (u64, B256),
     memory: Memory,
     sealer: Sealer,
-    /// A line could not be written: what the file ends with is not known.
+    /// A line could not be written, so the end of the file is unknown.
     is_broken: bool,
     file_bytes: u64,
     lock: File,
 }
 
-/// What was found when a log was opened.
+/// Result of opening a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The log as it was.
+    /// The state of the log when it was opened.
     pub report: Report,
     /// The public key that its checkpoints are signed with, compressed (33 bytes).
     pub key: Bytes,
 }
 
 impl AuditLog {
-    /// Opens the log of a folder, which is made if it is missing: checks every line, takes in what they mean, and removes
-    /// a line that was being written when the service ended.
+    /// Opens the log of a folder, which is created if it is missing. Checks every line, rebuilds the memory from them,
+    /// and removes a line that was only partly written when the service ended.
     ///
     /// # Errors
-    /// [`AuditError`]: another process has the folder, the log was changed, or a file can't be read or written.
+    /// [`AuditError`]: another process uses the folder, the log was changed, or a file can't be read or written.
     pub fn open(folder: &Path) -> Result<(Self, Opened), AuditError> {
         Self::open_with(folder, FILE_BYTES)
     }
 
-    /// The same, with files of another length.
+    /// Like [`AuditLog::open`], with another maximum file length.
     pub(crate) fn open_with(folder: &Path, file_bytes: u64) -> Result<(Self, Opened), AuditError> {
         make_folder(folder)?;
         let lock = locked(folder)?;
@@ -77,29 +77,30 @@ impl AuditLog {
         Ok((log, Opened { report, key }))
     }
 
-    /// What the entries mean for requests.
+    /// The state that the entries imply for later requests.
     pub const fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The hash of the last line, and its number.
+    /// Number and hash of the last line.
     pub const fn last(&self) -> (u64, B256) {
         self.last
     }
 
-    /// Writes an entry. When this returns, it is on the disk, and the checkpoint names it. `now` is seconds since 1970;
-    /// a clock that was set back gets the time of the last entry.
+    /// Writes an entry. When this returns, the entry is on disk and the checkpoint names it. `now` is in seconds since
+    /// 1970; if it is before the time of the last entry, the entry gets that time.
     ///
     /// # Errors
-    /// [`AuditError`]: it could not be written. No further entry is accepted then, and nothing may be signed.
+    /// [`AuditError`] if it could not be written. Every later call then fails too, and nothing may be signed.
     pub fn append(&mut self, entry: Step, now: u64) -> Result<(), AuditError> {
         self.append_all([entry], now)
     }
 
-    /// Writes several entries in one step, as [`AuditLog::append`] writes one: all of them, or none counts.
+    /// Like [`AuditLog::append`] for several entries, with one write and one checkpoint. On failure none of them takes
+    /// effect.
     ///
     /// # Errors
-    /// [`AuditError`], as for one.
+    /// Those of [`AuditLog::append`].
     pub fn append_all(&mut self, entries: impl IntoIterator<Item = Step>, now: u64) -> Result<(), AuditError> {
         if self.is_broken {
             return Err(AuditError::Broken);
@@ -128,8 +129,8 @@ impl AuditLog {
         Ok(())
     }
 
-    /// The files are still those that were opened: what is written to a file that was moved or removed is lost, and such a lock keeps
-    /// no other service out.
+    /// Checks that the paths still lead to the files that were opened. Writes to a moved or removed file would be lost,
+    /// and a lock on one keeps no other service out.
     fn check_files(&self) -> Result<(), AuditError> {
         let file = self.file.metadata().map_err(|error| AuditError::file(&self.path, error))?;
         if file.len() != self.length || !is_at(&self.path, &file)? {
@@ -154,7 +155,7 @@ impl AuditLog {
     }
 }
 
-/// Whether the file at a path is the one with this metadata.
+/// Whether the file at `path` is the one with this metadata.
 fn is_at(path: &Path, held: &fs::Metadata) -> Result<bool, AuditError> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
@@ -186,7 +187,7 @@ fn locked(folder: &Path) -> Result<File, AuditError> {
     }
 }
 
-/// A file of the log, at its end. What stands after `length` is a torn line, which is removed.
+/// Opens a file of the log, positioned at its end. If `is_torn`, the partial line after `length` is removed.
 fn opened(path: &Path, length: u64, is_torn: bool) -> Result<File, AuditError> {
     let open = || {
         let mut file = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;

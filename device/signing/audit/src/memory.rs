@@ -1,4 +1,4 @@
-//! What the log means for later requests: windows, nonces, rounds.
+//! The state that the log implies for later requests: windows, nonces, rounds.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,20 +7,21 @@ use tenon_signing_policy::{History, Kind, Spent};
 
 use crate::{Line, Step, nonces::Nonces};
 
-/// Entries of a rule's windows. Beyond it neighbours are merged.
+/// Maximum number of entries in a rule's windows. Above it, neighbouring entries are merged.
 const MAX_ENTRIES_OF_RULE: usize = 20_000;
-/// Entries of all rules' windows, some 70 MB. Beyond it neighbours of the rule with the most entries are merged.
+/// Maximum number of entries in all rules' windows, some 70 MB. Above it, neighbouring entries of the rule with the
+/// most are merged.
 const MAX_ENTRIES: usize = 500_000;
-/// Longest window of a policy, seconds.
+/// Longest window that a policy can have, seconds.
 const MAX_WINDOW: u64 = 366 * 86_400;
 
-/// Rounds that a message may be ahead of the last one, whatever the time. A client that asks for a round far ahead would otherwise end
-/// a validator's signing for good: earlier rounds are refused.
+/// Number of rounds that a message may be ahead of the last one, regardless of time. Without this bound, a client could
+/// end a validator's signing for good by requesting a round far ahead, because earlier rounds are then refused.
 const MAX_ROUNDS_AHEAD: u64 = 1_000;
-/// Rounds more for each second since the last one. Public networks have one in two seconds.
+/// Additional rounds for each second since the last message. Public networks have one round in two seconds.
 const MAX_ROUNDS_PER_SECOND: u64 = 2;
 
-/// Why a guard refuses a signature, whatever the policy says.
+/// Why a guard refuses a signature regardless of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardRefusal {
     /// The rule's transactions left too many gaps between nonces.
@@ -32,23 +33,24 @@ pub enum GuardRefusal {
     /// A message was signed for a later round.
     #[error("a message was signed for a later round")]
     LaterRound,
-    /// The round cannot have come yet.
+    /// The round cannot have been reached yet.
     #[error("the round is further ahead than the time since the last signature allows")]
     RoundAhead,
 }
 
-/// What the entries so far mean.
+/// The state after the entries so far.
 #[derive(Debug, Default)]
 pub struct Memory {
     windows: Windows,
     nonces: Nonces,
-    /// By account and kind, and not by chain: what is signed for a round names none.
+    /// Keyed by account and kind but not by chain, because the signed bytes of a consensus message do not include the
+    /// chain: a message for another chain would be valid on this one.
     rounds: HashMap<(Address, Kind), SignedRound>,
     latest: u64,
     last_request: u64,
 }
 
-/// The last round that a validator's key signed a message of a kind for.
+/// The last round for which a validator's key signed a message of a kind.
 #[derive(Clone, Copy, Debug)]
 struct SignedRound {
     round: u64,
@@ -58,20 +60,20 @@ struct SignedRound {
 }
 
 impl SignedRound {
-    /// The highest round that can have come by `now`.
+    /// The highest round that can have been reached by `now`.
     fn highest_by(&self, now: u64) -> u64 {
         let passed = now.saturating_sub(self.time).saturating_mul(MAX_ROUNDS_PER_SECOND);
         self.round.saturating_add(MAX_ROUNDS_AHEAD).saturating_add(passed)
     }
 }
 
-/// What all rules let through.
+/// The requests that all rules allowed.
 #[derive(Debug)]
 struct Windows {
     by_rule: HashMap<String, Window>,
     /// The number of entries of all rules.
     entries: usize,
-    /// Most entries of a rule, and of all.
+    /// Maximum number of entries of a rule, and of all rules.
     bounds: (usize, usize),
 }
 
@@ -107,7 +109,7 @@ impl Windows {
     }
 }
 
-/// What a rule let through, oldest first.
+/// The requests that a rule allowed, oldest first.
 #[derive(Debug, Default)]
 struct Window {
     entries: VecDeque<Entry>,
@@ -115,17 +117,18 @@ struct Window {
     before: Sums,
 }
 
-/// Signatures that a rule let through: one, or several that were merged. It carries running sums, so that the sum of a window is
-/// a difference and its cost does not grow with the window.
+/// One signature that a rule allowed, or several merged ones. Holds running sums, so that the sum over a window is a
+/// difference and its cost does not grow with the window.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Time of the last of them, seconds since 1970.
+    /// Time of the last signature in it, seconds since 1970.
     time: u64,
-    /// Sums up to and with this entry.
+    /// Sums up to and including this entry.
     until: Sums,
 }
 
-/// Sums of values and fees in wei, and the number of signatures. 512 bits hold 2^256 amounts of 256 bits.
+/// Sums of values and fees in wei, and the number of signatures. 512 bits can hold the sum of 2^256 amounts of 256
+/// bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     value: U512,
@@ -149,18 +152,18 @@ impl Window {
         self.entries.push_back(Entry { time, until });
     }
 
-    /// Drops what is older than the longest window.
+    /// Drops entries older than the longest window.
     fn forget(&mut self, now: u64) {
         while let Some(first) = self.entries.pop_front_if(|first| first.time.saturating_add(MAX_WINDOW) < now) {
             self.before = first.until;
         }
     }
 
-    /// Merges each two neighbours into one entry at the later time, so that nothing leaves a window too early. Returns how many
-    /// entries were saved.
+    /// Merges each pair of neighbours into one entry at the later time, so that nothing leaves a window too early.
+    /// Returns the number of entries removed.
     fn merge_neighbours(&mut self) -> usize {
         let (before, mut at) = (self.entries.len(), 0);
-        // Of an odd number the newest entry stays alone.
+        // If the number is odd, the newest entry stays unmerged.
         self.entries.retain(|_| {
             at += 1;
             at % 2 == 0 || at == before
@@ -168,7 +171,7 @@ impl Window {
         before - self.entries.len()
     }
 
-    /// What was let through after a time.
+    /// Sums of what was allowed after `after`.
     fn spent(&self, after: u64) -> Spent {
         let first = self.entries.partition_point(|entry| entry.time <= after);
         let before =
@@ -182,19 +185,19 @@ impl Window {
     }
 }
 
-/// A difference of running sums, at most 2^256 - 1.
+/// Difference of running sums, saturating at 2^256 - 1.
 fn difference(until: U512, before: U512) -> U256 {
     until.saturating_sub(before).saturating_to()
 }
 
 impl Memory {
-    /// Takes in a line of the log.
+    /// Updates the state with a line of the log.
     pub fn take(&mut self, line: &Line) {
         self.latest = self.latest.max(line.time);
         match &line.entry {
             Step::Asked { request, .. } => self.last_request = self.last_request.max(*request),
             Step::SignedTransaction { rule, account, chain_id, nonce, value, fee, hash, .. } => {
-                // A chain takes a transaction once, however often its signature was asked for.
+                // A chain executes a transaction only once, however often it is signed again.
                 let is_again = self.signed_for_nonce(*chain_id, *account, *nonce) == Some(*hash);
                 let (value, fee) = if is_again { (U256::ZERO, U256::ZERO) } else { (*value, *fee) };
                 self.windows.add(rule, line.time, value, fee);
@@ -209,12 +212,12 @@ impl Memory {
         }
     }
 
-    /// The highest number of a request.
+    /// The highest request number so far.
     pub const fn last_request(&self) -> u64 {
         self.last_request
     }
 
-    /// Whether the nonce of a rule's transaction can be remembered.
+    /// Checks that there is room to remember the nonce of a rule's transaction.
     ///
     /// # Errors
     /// [`GuardRefusal::Gaps`].
@@ -223,8 +226,9 @@ impl Memory {
         has_room.then_some(()).ok_or(GuardRefusal::Gaps)
     }
 
-    /// Whether a consensus message may be signed: never for an earlier round than before, never another one for the same round, and
-    /// for no round that cannot have come by `now` (seconds since 1970).
+    /// Checks whether a consensus message may be signed: never for an earlier round than the last one, never a
+    /// different message for the same round, and never for a round that cannot have been reached by `now` (seconds
+    /// since 1970).
     ///
     /// # Errors
     /// [`GuardRefusal::Round`], [`GuardRefusal::LaterRound`], [`GuardRefusal::RoundAhead`].

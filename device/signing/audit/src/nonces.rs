@@ -1,8 +1,8 @@
-//! Which nonces of the accounts are used, in memory that no client can exhaust.
+//! Remembers the used nonces of the accounts in bounded memory, which no client can exhaust.
 //!
-//! Nonces that follow each other are one run, so an account that signs in order needs one run however long it lives. A
-//! nonce beyond a gap begins another run. Runs are bounded for each rule and as a whole: a rule whose runs are used up may
-//! go on only where one of its account's runs ends, and closes no nonce for others.
+//! Consecutive nonces form one run, so an account that signs in order needs a single run however long it lives. A nonce
+//! beyond a gap begins another run. The number of runs is bounded per rule and in total. A rule that has used up its
+//! runs can only extend existing runs of its account; it cannot block nonces for other rules.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -11,11 +11,11 @@ use std::{
 
 use alloy_primitives::{Address, B256};
 
-/// Maximum number of runs that the signatures of one rule have begun.
+/// Maximum number of runs begun by signatures of one rule.
 const MAX_RUNS_OF_RULE: usize = 10_000;
-/// Maximum number of runs of all accounts.
+/// Maximum number of runs of all accounts together.
 const MAX_RUNS: usize = 1_000_000;
-/// Number of transactions whose hashes are remembered, the latest ones of all accounts.
+/// Number of transaction hashes to remember: the latest ones of all accounts together.
 const MAX_HASHES: usize = 500_000;
 
 /// A chain id and an account.
@@ -25,12 +25,12 @@ type Key = (u64, Address);
 #[derive(Debug, Default)]
 pub(crate) struct Nonces {
     accounts: HashMap<Key, Account>,
-    /// Number of runs by the rule whose signature began them.
+    /// Number of runs, by the rule whose signature began them.
     by_rule: HashMap<Arc<str>, usize>,
     runs: usize,
     /// The transactions whose hashes are remembered, oldest first.
     remembered: VecDeque<(Key, u64, B256)>,
-    /// Most runs of a rule, of all, and hashes.
+    /// Maximum numbers of runs per rule, of all runs, and of hashes.
     bounds: Bounds,
 }
 
@@ -49,7 +49,7 @@ impl Default for Bounds {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Runs of used nonces by their first one.
+    /// Runs of used nonces, by their first nonce.
     runs: BTreeMap<u64, Run>,
     hashes: HashMap<u64, B256>,
 }
@@ -62,14 +62,14 @@ struct Run {
 }
 
 impl Nonces {
-    /// The hash of the transaction that was signed for a nonce; the zero hash, which no transaction has, if the nonce is
-    /// used and the hash is not remembered any more.
+    /// Hash of the transaction that was signed for a nonce. It is the zero hash, which no transaction has, if the nonce
+    /// is used but the hash is no longer remembered.
     pub(crate) fn signed(&self, key: Key, nonce: u64) -> Option<B256> {
         let account = self.accounts.get(&key)?;
         account.is_used(nonce).then(|| account.hashes.get(&nonce).copied().unwrap_or_default())
     }
 
-    /// Whether a signature of the rule for the nonce can be remembered.
+    /// Whether a signature of the rule for this nonce can be remembered.
     pub(crate) fn has_room(&self, rule: &str, key: Key, nonce: u64) -> bool {
         let is_at_run = self.accounts.get(&key).is_some_and(|account| account.is_at_run(nonce));
         let of_rule = self.by_rule.get(rule).copied().unwrap_or_default();
@@ -105,10 +105,10 @@ impl Nonces {
     }
 }
 
-/// What using a nonce did to the runs of an account.
+/// Effect of a nonce on the runs of an account.
 struct Change {
     begun: bool,
-    /// The rule of a run that became part of the one below it.
+    /// The rule that began the upper run, if two runs were joined.
     merged: Option<Arc<str>>,
 }
 
@@ -117,14 +117,14 @@ impl Account {
         self.runs.range(..=nonce).next_back().is_some_and(|(_, run)| nonce <= run.last)
     }
 
-    /// Whether the nonce is used, or next to one that is.
+    /// Whether the nonce is used or adjacent to a used one.
     fn is_at_run(&self, nonce: u64) -> bool {
         self.is_used(nonce)
             || nonce.checked_sub(1).is_some_and(|below| self.is_used(below))
             || nonce.checked_add(1).is_some_and(|above| self.is_used(above))
     }
 
-    /// Adds an unused nonce to the run at whose end it is, or begins one.
+    /// Adds an unused nonce to an adjacent run, or begins a new one.
     fn use_nonce(&mut self, nonce: u64, rule: &str) -> Change {
         let above = nonce.checked_add(1).and_then(|first| self.runs.remove(&first));
         let below = self.runs.range_mut(..nonce).next_back().filter(|(_, run)| run.last.checked_add(1) == Some(nonce));

@@ -1,4 +1,4 @@
-//! Reading a log: every line, its place in the chain, the checkpoint.
+//! Reads a log: checks every line, the hash chain and the checkpoint.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use crate::{
     line::{MAX_LINE, hash_of},
 };
 
-/// Beginning and end of the files' names. The number of its first entry stands between, so that names sort.
+/// Prefix and suffix of the file names. Between them is the number of the first entry, zero-padded so that names sort.
 const FILE_PREFIX: &str = "audit-";
 const FILE_SUFFIX: &str = ".jsonl";
 
-/// What a log has.
+/// Summary of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Number of files.
@@ -31,7 +31,8 @@ pub struct Report {
     pub last_time: u64,
     /// The key that signed the checkpoint, compressed (33 bytes); `None` if there is no checkpoint.
     pub key: Option<Bytes>,
-    /// Bytes of a line at the end that was being written when the service ended. No signature waited for it any more.
+    /// Length in bytes of a partial last line, which was being written when the service ended. No signature was
+    /// released for it.
     pub torn_bytes: u64,
 }
 
@@ -43,10 +44,11 @@ pub(crate) struct End {
     pub(crate) length: u64,
 }
 
-/// Checks a log, and passes each line to `take`. The folder may be in use; lines that are written meanwhile are not seen.
+/// Verifies a log and passes each line to `take`. The folder may be in use; lines written during the check may be
+/// missed.
 ///
-/// The checkpoint must be signed with `key` (compressed, 33 bytes), or with the key file of the folder if `key` is not
-/// given: with any other one, a person who can write the files could have written all of them anew.
+/// The checkpoint must be signed with `key` (compressed, 33 bytes), or with the folder's key file if `key` is `None`.
+/// With any other key, a person who can write the files could have rewritten the whole log.
 ///
 /// # Errors
 /// [`AuditError`]: there is no log, a line was changed, removed, swapped or added, the end was cut off, the checkpoint is signed with
@@ -69,9 +71,9 @@ pub fn verify(folder: &Path, key: Option<&Bytes>, take: impl FnMut(&Line)) -> Re
     }
 }
 
-/// The same, and the end of the last file.
+/// Like [`verify`] without the check of the key; also returns the end of the last file.
 pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report, End), AuditError> {
-    // Read first: a log may be ahead of its checkpoint, but never behind it.
+    // The checkpoint is read before the log: the log may be ahead of its checkpoint, but never behind it.
     let checkpoint = Checkpoint::read(folder)?;
     let (mut report, mut end) = (Report::default(), End::default());
     let mut at_checkpoint = None;
@@ -102,7 +104,7 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
     Ok((report, end))
 }
 
-/// The files of a log, oldest first. Each has at most 64 MiB and one line more.
+/// The files of a log, oldest first. Each has at most 64 MiB plus one line.
 ///
 /// # Errors
 /// [`AuditError::File`].
@@ -120,7 +122,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
     Ok(paths)
 }
 
-/// The path of the file that begins with an entry.
+/// Path of the file whose first entry has this number.
 pub(crate) fn path_of(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{FILE_PREFIX}{first:020}{FILE_SUFFIX}"))
 }
@@ -141,8 +143,8 @@ struct FileScan<'a> {
 }
 
 impl FileScan<'_> {
-    /// Reads the lines of a file; returns its length without a torn line. `at_checkpoint` gets the hash of the line that the
-    /// checkpoint names.
+    /// Reads the lines of a file; returns its length without a partial last line. Sets `at_checkpoint` to the line that
+    /// the checkpoint names.
     fn read(
         &mut self,
         at_checkpoint: &mut Option<AtCheckpoint>,
@@ -174,7 +176,8 @@ impl FileScan<'_> {
         }
     }
 
-    /// A line without an end: of an entry that was being written, after all that the checkpoint knows.
+    /// Handles a line without a line end, which is accepted only as the last one of the log and after the checkpoint's
+    /// entry.
     fn torn(&mut self, bytes: u64, line: u64) -> Result<(), AuditError> {
         let is_known = self.checkpoint.is_some_and(|checkpoint| checkpoint.number > self.report.entries);
         if !self.is_last || is_known {

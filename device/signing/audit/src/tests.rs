@@ -1,4 +1,4 @@
-//! A log that was touched does not open; what it says is remembered.
+//! A log that was tampered with does not open, and an intact one restores its state.
 
 use std::{fs, path::Path};
 
@@ -55,7 +55,7 @@ fn only_file(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_was_signed_is_remembered_by_the_next_start() {
+fn a_restart_remembers_earlier_signatures() {
     let folder = log_of(5, 1 << 20);
 
     let (mut log, opened) = AuditLog::open(folder.path()).unwrap();
@@ -76,7 +76,7 @@ fn what_was_signed_is_remembered_by_the_next_start() {
 }
 
 #[test]
-fn files_are_begun_anew_and_keep_the_chain() {
+fn the_hash_chain_continues_across_files() {
     let folder = log_of(20, 1_000);
     assert!(files(folder.path()).unwrap().len() > 3);
 
@@ -91,7 +91,7 @@ fn files_are_begun_anew_and_keep_the_chain() {
 }
 
 #[test]
-fn the_end_that_was_cut_off_is_missed() {
+fn a_missing_end_is_detected() {
     let folder = log_of(5, 1 << 20);
     let path = only_file(folder.path());
     let text = fs::read_to_string(&path).unwrap();
@@ -111,7 +111,7 @@ fn a_checkpoint_of_another_key_or_none_is_refused() {
     let checkpoint = folder.path().join("checkpoint.json");
     let own = fs::read(&checkpoint).unwrap();
     fs::copy(other.path().join("checkpoint.json"), &checkpoint).unwrap();
-    // The hashes of both logs are equal; the keys are not.
+    // Both logs have the same hashes but different keys.
     assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })));
 
     let changed = String::from_utf8(own.clone()).unwrap().replace("\"number\":3", "\"number\":2");
@@ -127,7 +127,7 @@ fn a_checkpoint_of_another_key_or_none_is_refused() {
 fn a_log_is_unchanged_only_by_its_own_key() {
     let (folder, other) = (log_of(3, 1 << 20), log_of(3, 1 << 20));
     let key = verify(folder.path(), None, |_| {}).unwrap().key.unwrap();
-    // As if everything had been written anew, with another key.
+    // As if the log had been rewritten with another key.
     fs::remove_file(folder.path().join("audit.key")).unwrap();
     assert!(matches!(verify(folder.path(), None, |_| {}), Err(AuditError::NoKey(_))));
     assert_eq!(verify(folder.path(), Some(&key), |_| {}).unwrap().entries, 3);
@@ -138,7 +138,7 @@ fn a_log_is_unchanged_only_by_its_own_key() {
 }
 
 #[test]
-fn a_line_that_was_being_written_is_removed_and_one_that_was_acknowledged_is_not() {
+fn a_partial_line_is_removed_and_an_acknowledged_one_is_not() {
     let folder = log_of(2, 1 << 20);
     let path = only_file(folder.path());
     let whole = fs::read(&path).unwrap();
@@ -163,7 +163,7 @@ fn an_entry_beyond_the_checkpoint_counts() {
     let (mut log, _) = AuditLog::open(folder.path()).unwrap();
     log.append(signed(3, 3, 3), NOW + 9).unwrap();
     drop(log);
-    // As if the service had ended between the line and its checkpoint.
+    // As if the service had ended after the line and before its checkpoint.
     fs::write(folder.path().join("checkpoint.json"), before).unwrap();
 
     let (log, _) = AuditLog::open(folder.path()).unwrap();
@@ -172,7 +172,7 @@ fn an_entry_beyond_the_checkpoint_counts() {
 }
 
 #[test]
-fn one_process_at_a_time_has_the_folder() {
+fn only_one_process_at_a_time_uses_the_folder() {
     let folder = log_of(1, 1 << 20);
     let (_log, _) = AuditLog::open(folder.path()).unwrap();
 
@@ -181,10 +181,10 @@ fn one_process_at_a_time_has_the_folder() {
 }
 
 #[test]
-fn what_can_not_be_written_ends_the_log() {
+fn a_failed_write_ends_the_log() {
     let folder = log_of(1, 100);
     let (mut log, _) = AuditLog::open_with(folder.path(), 100).unwrap();
-    // The next entry begins a file, whose name is taken by a folder.
+    // The next entry begins a file, but a folder has its name.
     fs::create_dir(crate::scan::path_of(folder.path(), 2)).unwrap();
 
     assert!(matches!(log.append(signed(1, 1, 1), NOW), Err(AuditError::File { .. })));
@@ -193,7 +193,7 @@ fn what_can_not_be_written_ends_the_log() {
 }
 
 #[test]
-fn an_entry_that_is_too_long_is_refused_and_the_log_goes_on() {
+fn an_entry_that_is_too_long_is_refused_and_the_log_stays_usable() {
     let folder = log_of(1, 1 << 20);
     let (mut log, _) = AuditLog::open(folder.path()).unwrap();
 
@@ -256,7 +256,7 @@ fn a_round_is_signed_for_once_and_never_an_earlier_one() {
 }
 
 #[test]
-fn a_round_that_cannot_have_come_yet_is_refused() {
+fn a_round_that_cannot_have_been_reached_is_refused() {
     let mut memory = Memory::default();
     memory.take(&Line { number: 1, time: NOW, previous: B256::ZERO, entry: vote(7, 1) });
     let check = |round, seconds| memory.check_round((ACCOUNT, Kind::Vote), round, B256::ZERO, NOW + seconds);
@@ -283,7 +283,7 @@ fn a_file_that_is_moved_while_it_is_written_ends_the_log() {
     }
 }
 
-/// What may happen to a log.
+/// Ways to tamper with a log.
 #[derive(Clone, Debug)]
 enum Change {
     Byte { place: usize, value: u8 },

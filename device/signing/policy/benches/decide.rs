@@ -1,4 +1,4 @@
-//! A decision with 10,000 rules: at most 1 ms is wanted (issue of the signing service, bounds).
+//! How long a decision with 10,000 rules takes. The bound is 1 ms.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Amounts of a policy file: a number and a unit.
+//! Amounts in a policy file: a number and a unit.
 
 use alloy_primitives::{
     U256,
@@ -8,7 +8,7 @@ use alloy_primitives::{
 /// The units, with their decimals.
 const UNITS: [(&str, usize); 3] = [("wei", 0), ("gwei", 9), ("ether", 18)];
 
-/// A text is no amount.
+/// The text is not an amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no amount: write a number and wei, gwei or ether, such as \"1.5 ether\"")]
 pub struct AmountError(String);
@@ -16,7 +16,8 @@ pub struct AmountError(String);
 /// Reads an amount such as `1.5 ether`, `20 gwei` or `21000` (wei). Returns wei.
 ///
 /// # Errors
-/// [`AmountError`] if it is no number, negative, of another unit, finer than a wei or above 2^256 - 1.
+/// [`AmountError`] if the text is not a number, is negative, has an unknown unit, is finer than a wei or exceeds
+/// `U256::MAX`.
 pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
     let error = || AmountError(text.chars().take(80).collect());
     let (number, (unit, most_decimals)) = match text.trim().split_once(' ') {
@@ -30,7 +31,7 @@ pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
         && number.starts_with(|first: char| first.is_ascii_digit())
         && !number.ends_with('.');
-    // The library cuts what is finer than a wei.
+    // `parse_units` silently drops decimals finer than a wei.
     if !is_number || decimals.len() > most_decimals {
         return Err(error());
     }
@@ -40,7 +41,7 @@ pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
     }
 }
 
-/// An amount for a person: whole coins with the decimals that it has, and the wei of small ones.
+/// Formats an amount for a person: in coins without trailing zeros, or in wei if it is below 1 gwei.
 pub fn show_amount(wei: U256) -> String {
     let coins = format_units(wei, "ether").unwrap_or_else(|_| wei.to_string());
     let coins = match coins.contains('.') {

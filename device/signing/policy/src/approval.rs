@@ -1,4 +1,4 @@
-//! Calls that let another account take tokens without a limit.
+//! Calls that approve another account for an unlimited amount of tokens.
 
 /// `approve(address,uint256)` of ERC-20.
 const APPROVE: [u8; 4] = [0x09, 0x5e, 0xa7, 0xb3];
@@ -7,10 +7,12 @@ const INCREASE_ALLOWANCE: [u8; 4] = [0x39, 0x50, 0x93, 0x51];
 /// `setApprovalForAll(address,bool)` of ERC-721 and ERC-1155.
 const SET_APPROVAL_FOR_ALL: [u8; 4] = [0xa2, 0x2c, 0xb4, 0x65];
 
-/// The account that a call with these data lets take tokens without a limit; none if the call does no such thing.
+/// Returns the account that a call with this data approves for an unlimited amount of tokens; `None` for any other
+/// call.
 ///
-/// An amount from 2⁹⁶ − 1 on counts as unlimited: tokens that count in 96 bits treat that one so. Bytes after the two
-/// arguments change nothing, as in a contract. It says nothing of calls inside other calls, nor of signed permits.
+/// An amount of at least 2⁹⁶ − 1 counts as unlimited, because tokens with 96-bit balances treat that value so. Bytes
+/// after the two arguments are ignored, as contracts ignore them. Calls nested in other calls and signed permits are
+/// not detected.
 #[must_use]
 pub fn unlimited_approval(data: &[u8]) -> Option<[u8; 20]> {
     let (selector, arguments) = data.split_first_chunk::<4>()?;
@@ -25,7 +27,7 @@ pub fn unlimited_approval(data: &[u8]) -> Option<[u8; 20]> {
     is_unlimited.then_some(*spender)
 }
 
-/// Whether a number, its highest byte first, is at least 2⁹⁶ − 1.
+/// Whether a big-endian number is at least 2⁹⁶ − 1.
 fn is_unlimited_amount(amount: &[u8; 32]) -> bool {
     let (high, low) = amount.split_at(20);
     high.iter().any(|byte| *byte != 0) || low.iter().all(|byte| *byte == 0xff)

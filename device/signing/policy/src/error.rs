@@ -1,8 +1,8 @@
-//! Why a policy is not accepted.
+//! Why a policy is rejected.
 
 use std::path::PathBuf;
 
-/// A policy is not accepted. The one in force stays.
+/// A policy is rejected. The current one stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// A file can't be read.
@@ -13,10 +13,10 @@ pub enum PolicyError {
         /// Why.
         reason: String,
     },
-    /// The text is no policy file: bad TOML, an unknown key, a value of the wrong form. The reason names the line.
+    /// The text is not a policy file: bad TOML, an unknown key or a value of the wrong form. The reason names the line.
     #[error("the policy is not valid: {0}")]
     Form(String),
-    /// A rule says something that has no meaning.
+    /// A rule is contradictory or incomplete.
     #[error("rule \"{rule}\": {reason}")]
     Rule {
         /// The rule's name.
@@ -24,7 +24,7 @@ pub enum PolicyError {
         /// What is wrong, and what to write instead.
         reason: String,
     },
-    /// An interface of contracts can't be used.
+    /// The interface of a contract can't be used.
     #[error("interface \"{name}\": {reason}")]
     Interface {
         /// Its name.

@@ -1,4 +1,4 @@
-//! The policy file: TOML, read as data. Keys that are not known are errors.
+//! The policy file: TOML that holds only data. Unknown keys are errors.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -31,12 +31,12 @@ impl<'de> Deserialize<'de> for WrittenAddress {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PolicyFile {
-    /// Form of the file: 1.
+    /// Version of the file format: 1.
     pub(crate) version: u32,
-    /// Interfaces of contracts by the name that rules use.
+    /// Contract interfaces, by the name that rules use.
     #[serde(default)]
     pub(crate) interfaces: BTreeMap<String, InterfaceEntry>,
-    /// The rules, in the order in which they are looked at.
+    /// The rules, in order of evaluation.
     #[serde(default)]
     pub(crate) rules: Vec<RuleEntry>,
 }
@@ -45,9 +45,9 @@ pub(crate) struct PolicyFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct InterfaceEntry {
-    /// File with the JSON, relative to the policy's folder.
+    /// JSON file of the interface, relative to the policy's folder.
     pub(crate) file: PathBuf,
-    /// The contracts that have it; missing: any.
+    /// The contracts that implement it; any contract if missing.
     pub(crate) contracts: Option<Vec<WrittenAddress>>,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct RuleEntry {
     pub(crate) clients: Option<Choice<String>>,
     pub(crate) accounts: Option<Choice<WrittenAddress>>,
     pub(crate) chains: Option<Choice<u64>>,
-    /// Of transactions: addresses, `any`, or `creation`.
+    /// For transactions: addresses, `any`, or `creation`.
     pub(crate) recipients: Option<Choice<WrittenAddress>>,
-    /// Of transactions: `none` (no data), `any`, or functions such as `erc20.transfer` and selectors such as `0xa9059cbb`.
+    /// For transactions: `none` (no data), `any`, or functions such as `erc20.transfer` and selectors such as `0xa9059cbb`.
     pub(crate) functions: Option<Choice<String>>,
     #[serde(default)]
     pub(crate) arguments: Vec<ArgumentEntry>,
@@ -82,21 +82,21 @@ pub(crate) struct RuleEntry {
     pub(crate) max_value_in_window: Option<Amount>,
     pub(crate) max_fee_in_window: Option<Amount>,
     pub(crate) max_requests_in_window: Option<u64>,
-    /// Whether a second transaction may be signed for a nonce.
+    /// Whether another transaction may be signed for a nonce that is already used.
     #[serde(default)]
     pub(crate) replace: bool,
     /// Whether transactions may delegate the sender's code (type 4).
     #[serde(default)]
     pub(crate) delegations: bool,
-    /// Of typed data.
+    /// For typed data.
     pub(crate) domains: Option<Choice<DomainEntry>>,
-    /// Of typed data.
+    /// For typed data.
     pub(crate) primary_types: Option<Choice<String>>,
-    /// Of messages: `any`, or how their text begins.
+    /// For messages: `any`, or the beginnings of allowed texts.
     pub(crate) prefixes: Option<Choice<String>>,
 }
 
-/// A bound of an argument of a call.
+/// A bound on an argument of a call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ArgumentEntry {
@@ -110,7 +110,7 @@ pub(crate) struct ArgumentEntry {
     pub(crate) max: Option<Amount>,
 }
 
-/// A domain of typed data: the members that are given must be equal.
+/// A domain of typed data. The given members must be equal; missing ones are not compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DomainEntry {
@@ -152,7 +152,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Choice<T> {
     }
 }
 
-/// An amount: a text with its unit, or a whole number of wei.
+/// An amount: a string with its unit, or an integer number of wei.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Amount(pub(crate) U256);
 
@@ -178,11 +178,11 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// A span of time, seconds.
+/// A duration in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window(pub(crate) u64);
 
-/// Longest window: a leap year, seconds.
+/// Longest window in seconds: a leap year.
 const MAX_WINDOW: u64 = 366 * 86_400;
 
 impl<'de> Deserialize<'de> for Window {

@@ -1,31 +1,31 @@
-//! What was signed before.
+//! Earlier signatures.
 
 use alloy_primitives::{Address, B256, U256};
 
-/// What the requests that one rule let through have spent.
+/// What was spent by the requests that one rule allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Sum of their values, wei.
+    /// Sum of their values in wei.
     pub value: U256,
-    /// Sum of their highest fees, wei.
+    /// Sum of their maximum fees in wei.
     pub fee: U256,
     /// Their number.
     pub requests: u64,
 }
 
-/// What was signed before: the audit log's memory.
+/// Earlier signatures, as the audit log records them.
 pub trait History {
-    /// What the requests of a rule have spent after a time (seconds since 1970).
+    /// Returns what the requests of a rule have spent since `after`, exclusive (seconds since 1970).
     fn spent(&self, rule: &str, after: u64) -> Spent;
 
-    /// Time of the latest entry, seconds since 1970. A clock before it was set back.
+    /// Time of the latest entry, seconds since 1970. A clock that shows an earlier time was set back.
     fn latest(&self) -> u64;
 
-    /// Hash of the transaction that was signed for a nonce of an account on a chain, if one was.
+    /// Hash of the transaction that was signed for this nonce of the account on the chain; `None` if there was none.
     fn signed_for_nonce(&self, chain_id: u64, account: Address, nonce: u64) -> Option<B256>;
 }
 
-/// Nothing was signed before.
+/// An empty history.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHistory;
 

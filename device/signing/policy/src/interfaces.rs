@@ -1,4 +1,4 @@
-//! Interfaces of contracts: calls become names and arguments.
+//! Contract interfaces: decode calls into names and arguments.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use crate::{PolicyError, ShownText, layout};
 
 /// Maximum length of the JSON of one interface, bytes.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 1 << 20;
-/// Maximum number of functions of all interfaces.
+/// Maximum number of functions in all interfaces together.
 const MAX_FUNCTIONS: usize = 10_000;
-/// Maximum length of the data of a call that is decoded, bytes.
+/// Maximum length of call data that is decoded, bytes.
 const MAX_DECODED_BYTES: usize = 128 << 10;
-/// Maximum depth of an argument's type. Types of public interfaces have four or five.
+/// Maximum nesting of an argument's type. Types in public interfaces have four or five levels.
 const MAX_TYPE_DEPTH: usize = 16;
 
 /// The interfaces that a policy names.
@@ -26,22 +26,22 @@ pub struct Interfaces {
 
 #[derive(Clone, Debug)]
 struct KnownFunction {
-    /// The interface's name and the function's, such as `erc20.transfer`.
+    /// Name of the interface and the function, such as `erc20.transfer`.
     name: String,
     function: Function,
     types: Vec<DynSolType>,
-    /// The contracts that have it; none means any.
+    /// The contracts that implement it; `None` means any.
     contracts: Option<Vec<Address>>,
 }
 
-/// A call whose function is known.
+/// A decoded call of a known function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedCall {
-    /// The interface's name and the function's, such as `erc20.transfer`.
+    /// Name of the interface and the function, such as `erc20.transfer`.
     pub name: String,
     /// The function's signature, such as `transfer(address,uint256)`.
     pub signature: String,
-    /// Its arguments, in their order.
+    /// The arguments, in order.
     pub arguments: Vec<DecodedArgument>,
 }
 
@@ -57,23 +57,24 @@ pub struct DecodedArgument {
 }
 
 impl DecodedArgument {
-    /// Its value for a person.
+    /// The value formatted for a person.
     pub fn shown(&self) -> String {
         ShownText::new(&self.text()).as_str().to_owned()
     }
 
-    /// Its value as text, with all characters that it has.
+    /// The whole value as text, with no character removed.
     pub(crate) fn text(&self) -> String {
         shown_value(&self.value, 0)
     }
 }
 
 impl Interfaces {
-    /// Adds the interface of some contracts, or of any. `json` is a list of functions as compilers write it, or an object
-    /// with such a list as `abi`.
+    /// Adds an interface of the given contracts, or of any contract if `None`. `json` is a list of functions as
+    /// compilers write it, or an object with such a list as `abi`.
     ///
     /// # Errors
-    /// [`PolicyError::Interface`]: it is too long, no interface, or has an argument of an unknown, too deep or empty type.
+    /// [`PolicyError::Interface`] if `json` is too long or not an interface, or if an argument's type is unknown, too
+    /// deep or empty.
     pub fn add(&mut self, name: &str, json: &str, contracts: Option<&[Address]>) -> Result<(), PolicyError> {
         let error = |reason: String| PolicyError::Interface { name: name.to_owned(), reason };
         if json.len() > MAX_INTERFACE_BYTES {
@@ -118,9 +119,8 @@ impl Interfaces {
         named.any(|known| known.function.inputs.iter().any(|input| input.name == argument))
     }
 
-    /// The call that these data make, for each interface that knows it. Data that would not be written as they are
-    /// (arguments that overlap, bytes after the last one, dirty high bits) are of no known call: contracts may read
-    /// them otherwise than a decoder does.
+    /// Decodes a call with every interface that has its function. Data that is not in canonical encoding (overlapping
+    /// arguments, trailing bytes, dirty high bits) decodes to nothing, because a contract may read it differently.
     pub fn decode(&self, contract: Address, data: &[u8]) -> Vec<DecodedCall> {
         if data.len() > MAX_DECODED_BYTES {
             return Vec::new();
@@ -136,7 +136,7 @@ impl KnownFunction {
         if self.contracts.as_ref().is_some_and(|contracts| !contracts.contains(&contract)) {
             return None;
         }
-        // Before they are decoded: offsets that lead elsewhere could make gigabytes of them.
+        // Checked before decoding: offsets that point to shared data could expand to gigabytes.
         if !layout::is_canonical(&self.types, arguments) {
             return None;
         }
@@ -167,7 +167,7 @@ fn depth(kind: &DynSolType) -> usize {
     }
 }
 
-/// Maximum number of items of a list that are shown.
+/// Maximum number of list items that are shown.
 const MAX_SHOWN_ITEMS: usize = 16;
 
 fn shown_value(value: &DynSolValue, level: usize) -> String {
@@ -194,10 +194,10 @@ fn shown_value(value: &DynSolValue, level: usize) -> String {
     }
 }
 
-/// Number of bytes that are shown of longer ones.
+/// Number of bytes shown of a longer byte string.
 pub(crate) const MAX_SHOWN_BYTES: usize = 128;
 
-/// Bytes for a person: all of a few, the beginning and the number of many.
+/// Formats bytes for a person: all of them, or the first [`MAX_SHOWN_BYTES`] and the length.
 pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
     match bytes.get(..MAX_SHOWN_BYTES) {
         Some(first) if bytes.len() > MAX_SHOWN_BYTES => {

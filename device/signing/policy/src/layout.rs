@@ -1,19 +1,22 @@
-//! The canonical layout of a call's arguments: where each part of their encoding must lie.
+//! The canonical layout of call arguments: where each part of their encoding must lie.
 //!
-//! A decoder follows offsets wherever they lead, so a few kilobytes in which many offsets lead to one place decode to gigabytes. Here the
-//! offsets are compared with the places that an encoder writes to, in one pass over the data, before anything is decoded.
+//! A decoder follows any offset, so a few kilobytes in which many offsets point to the same place can decode to
+//! gigabytes. This module compares the offsets with those that an encoder would write, in one pass over the data,
+//! before anything is decoded.
 
 use alloy_dyn_abi::DynSolType;
 
 /// Length of a word, bytes.
 const WORD: usize = 32;
 
-/// Whether the arguments of these types are laid out as an encoder lays them out, to the last byte. The values are not looked at.
+/// Whether the arguments of these types are laid out exactly as an encoder would, to the last byte. Values are not
+/// checked.
 pub(crate) fn is_canonical(types: &[DynSolType], data: &[u8]) -> bool {
     walk(types.iter(), data, 0) == Some(data.len())
 }
 
-/// Whether a type stands for no bytes: a list of such items would have any length.
+/// Whether a type contains a part that is encoded as zero bytes. A short encoding could hold a list of any number of
+/// such items.
 pub(crate) fn has_empty_part(kind: &DynSolType) -> bool {
     match kind {
         DynSolType::Array(item) => has_empty_part(item),
@@ -23,7 +26,7 @@ pub(crate) fn has_empty_part(kind: &DynSolType) -> bool {
     }
 }
 
-/// Length of a type whose values all have the same length, bytes. `None` for the others, and beyond `usize`.
+/// Length in bytes of a type whose values all have the same length. `None` for dynamic types and on overflow.
 fn static_length(kind: &DynSolType) -> Option<usize> {
     match kind {
         DynSolType::Bytes | DynSolType::String | DynSolType::Array(_) => None,
@@ -44,12 +47,12 @@ fn is_dynamic(kind: &DynSolType) -> bool {
     }
 }
 
-/// Length of what stands for a type among its neighbours: its value, or the offset of it.
+/// Length of a type's head among its neighbours: the value itself, or the offset of a dynamic value.
 fn head_length(kind: &DynSolType) -> Option<usize> {
     if is_dynamic(kind) { Some(WORD) } else { static_length(kind) }
 }
 
-/// Walks over neighbours that begin at `start`; returns where the last of them ends.
+/// Walks over neighbouring values that begin at `start`; returns where the last one ends.
 fn walk<'t>(kinds: impl Iterator<Item = &'t DynSolType> + Clone, data: &[u8], start: usize) -> Option<usize> {
     let mut heads = start;
     for kind in kinds.clone() {
@@ -95,7 +98,7 @@ fn within(data: &[u8], end: usize) -> Option<usize> {
     (end <= data.len()).then_some(end)
 }
 
-/// A word as a length or an offset.
+/// Reads the word at `at` as a length or an offset.
 fn number(data: &[u8], at: usize) -> Option<usize> {
     let word = data.get(at..at.checked_add(WORD)?)?;
     let (high, low) = word.split_last_chunk::<8>()?;
@@ -133,7 +136,7 @@ mod tests {
         })
     }
 
-    /// A value of the type; `seed` decides about lengths.
+    /// A value of the type; `seed` determines the lengths.
     fn value(kind: &DynSolType, seed: u64) -> DynSolValue {
         let next = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let count = (next >> 60) as usize % 4;

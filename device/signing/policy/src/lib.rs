@@ -1,13 +1,13 @@
-//! Which requests the signing service signs, and what it shows of them.
+//! Decides which requests the signing service signs and how a request is presented to a person.
 //!
 //! It owns the form of a request ([`Request`]), the operator's rules ([`Policy`]), the decision about a request
-//! ([`Policy::decide`]), the interfaces of known contracts ([`Interfaces`]) and what a person reads before an approval
-//! ([`Presentation`]).
+//! ([`Policy::decide`]), the interfaces of known contracts ([`Interfaces`]) and the text that a person reads before an
+//! approval ([`Presentation`]).
 //!
-//! What must always hold: a request that no rule names is denied. A rule that denies wins over all others. A decision
-//! depends only on the policy, the request, what was signed before ([`History`]) and the time, and a clock that is set
-//! back opens nothing. Nothing is shown with characters that move, reorder or hide others. The crate signs nothing,
-//! keeps no state and opens no connection; it reads the files of the policy only.
+//! What must always hold: a request that no rule matches is denied. A matching rule that denies takes precedence over
+//! all others. A decision depends only on the policy, the request, earlier signatures ([`History`]) and the time, and
+//! setting the clock back permits nothing more. Shown text contains no characters that move, reorder or hide others.
+//! The crate signs nothing, keeps no state and opens no connection; the only files it reads are those of the policy.
 #![forbid(unsafe_code)]
 
 mod amount;

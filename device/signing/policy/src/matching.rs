@@ -17,22 +17,22 @@ pub enum Mismatch {
     /// The rule is about other kinds of requests.
     #[error("the rule is about other kinds of requests")]
     Kind,
-    /// About other clients.
+    /// The rule is for other clients.
     #[error("the client is not among its `clients`")]
     Client,
-    /// About other accounts.
+    /// The rule is for other accounts.
     #[error("the account is not among its `accounts`")]
     Account,
-    /// About other chains.
+    /// The rule is for other chains.
     #[error("the chain is not among its `chains`")]
     Chain,
-    /// About other recipients.
+    /// The rule is for other recipients.
     #[error("the recipient is not among its `recipients`")]
     Recipient,
-    /// About other functions, or the data are no call of one.
+    /// The rule is for other functions, or the data is not a call of one.
     #[error("the function is not among its `functions`, or the data are no well-formed call of it")]
     Function,
-    /// An argument is beyond its bound.
+    /// An argument is outside its bound.
     #[error("an argument is not among its values, or above its maximum")]
     Argument,
     /// The value is too high.
@@ -41,28 +41,28 @@ pub enum Mismatch {
     /// The fee is too high.
     #[error("the highest fee is above `max-fee`")]
     Fee,
-    /// The value is too high together with that of earlier requests.
+    /// The value exceeds what earlier requests left of the window.
     #[error("the value is above what is left of `max-value-in-window`")]
     ValueInWindow,
-    /// The fee is too high together with that of earlier requests.
+    /// The fee exceeds what earlier requests left of the window.
     #[error("the highest fee is above what is left of `max-fee-in-window`")]
     FeeInWindow,
-    /// There were too many requests.
+    /// The window's number of requests is used up.
     #[error("`max-requests-in-window` are used up")]
     RequestsInWindow,
-    /// Another transaction was signed for the nonce.
+    /// Another transaction was already signed for the nonce.
     #[error("another transaction was signed for this nonce, and the rule has no `replace = true`")]
     Replacement,
     /// The transaction delegates the code of accounts.
     #[error("the transaction delegates the code of accounts, and the rule has no `delegations = true`")]
     Delegation,
-    /// About other domains of typed data.
+    /// The rule is for other domains of typed data.
     #[error("the domain is not among its `domains`")]
     Domain,
-    /// About other structures of typed data.
+    /// The rule is for other primary types of typed data.
     #[error("the primary type is not among its `primary-types`")]
     PrimaryType,
-    /// About other messages.
+    /// The rule is for other messages.
     #[error("the message does not begin with one of `prefixes`, or is no text")]
     Prefix,
 }
@@ -84,17 +84,17 @@ impl Mismatch {
     }
 }
 
-/// What a request is matched with besides the rule.
+/// What a request is matched against besides the rule.
 pub(crate) struct Against<'a> {
     pub(crate) history: &'a dyn History,
     /// Seconds since 1970; never before the latest entry of the history.
     pub(crate) now: u64,
-    /// The calls that the transaction's data are.
+    /// The transaction's data, decoded with each interface that has the function.
     pub(crate) calls: &'a [DecodedCall],
 }
 
 impl Rule {
-    /// Whether a request meets all conditions.
+    /// Checks all conditions; returns the first one that the request does not meet.
     pub(crate) fn matches(&self, request: &Request, against: &Against<'_>) -> Result<(), Mismatch> {
         require(self.kinds.contains(&request.kind()), Mismatch::Kind)?;
         require(self.clients.has(&request.client), Mismatch::Client)?;
@@ -122,7 +122,7 @@ impl Rule {
         let is_recipient = match (&self.recipients, transaction.to) {
             (Recipients::Accounts(accounts), Some(recipient)) => accounts.has(&recipient),
             (Recipients::Creation, None) => true,
-            // A rule that denies every recipient denies creations too.
+            // A rule that denies all recipients also denies contract creations.
             (Recipients::Accounts(Set::Any), None) => self.outcome == Outcome::Deny,
             _ => false,
         };
@@ -157,7 +157,8 @@ impl Rule {
         let selector = data.first_chunk::<4>().ok_or(Mismatch::Function)?;
         match function {
             NamedFunction::Blind(named) => require(named.0 == *selector, Mismatch::Function),
-            // What the contract would make of malformed data is not known: it is denied too.
+            // A contract may accept malformed data in a way that is not known here, so a rule that denies the function
+            // matches it too.
             NamedFunction::Known { selectors, .. } if self.outcome == Outcome::Deny => {
                 require(selectors.iter().any(|known| known.0 == *selector), Mismatch::Function)
             }
@@ -199,7 +200,7 @@ impl Rule {
     }
 }
 
-/// Whether exactly this transaction was signed before: it counts once in what a window has spent.
+/// Whether this exact transaction was signed before. It then counts only once in a window.
 fn is_signed(request: &Request, history: &dyn History) -> bool {
     let Subject::Transaction { transaction, hash } = &request.subject else { return false };
     let chain_id = transaction.chain_id.unwrap_or_default();
@@ -217,7 +218,7 @@ fn is_domain(wanted: &DomainEntry, data: &TypedMessage) -> bool {
         && (contract.is_none() || contract.map(|written| written.0) == data.domain.contract)
 }
 
-/// Whether all arguments of that name are within the bound; false if there is none.
+/// Whether all arguments of that name are within the bound; `false` if there is no such argument.
 fn is_within(bound: &ArgumentEntry, arguments: &[DecodedArgument]) -> bool {
     let mut named = arguments.iter().filter(|argument| argument.name == bound.name).peekable();
     named.peek().is_some() && named.all(|argument| is_value_within(bound, argument))
@@ -232,7 +233,7 @@ fn is_value_within(bound: &ArgumentEntry, argument: &DecodedArgument) -> bool {
         };
     }
     let Some(values) = &bound.one_of else { return false };
-    // By whole values, not by what is shown of them.
+    // Compares whole values, not the shortened text that is shown.
     let is_one = |is_equal: &dyn Fn(&str) -> bool| values.iter().any(|value| is_equal(value));
     match &argument.value {
         DynSolValue::Address(address) => is_one(&|value| value.parse::<Address>() == Ok(*address)),
@@ -244,7 +245,7 @@ fn is_value_within(bound: &ArgumentEntry, argument: &DecodedArgument) -> bool {
         DynSolValue::FixedBytes(word, length) => {
             is_one(&|value| hex::decode(value).is_ok_and(|value| Some(&value[..]) == word.get(..*length)))
         }
-        // Lists and structures have no written form here: a rule cannot name them.
+        // Lists and structures have no textual form here, so a rule cannot name them.
         _ => false,
     }
 }

@@ -24,7 +24,7 @@ const MAX_RULES: usize = 50_000;
 /// Maximum number of interfaces.
 const MAX_INTERFACES: usize = 1_000;
 
-/// What happens to a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is signed.
@@ -38,26 +38,27 @@ pub enum Outcome {
 /// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What happens to it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The rule that decided; none if no rule did.
+    /// The rule that decided; `None` if no rule did.
     pub rule: Option<String>,
-    /// Why, for the log and for the client.
+    /// The reason, for the log and the client.
     pub reason: String,
 }
 
-/// How each rule stands to a request.
+/// A decision and the result of every rule of the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// The decision.
     pub decision: Decision,
-    /// The rules of its kind, in their order, with the first condition that is not met.
+    /// The rules of its kind, in order, each with the first condition that is not met.
     pub rules: Vec<(String, Result<(), Mismatch>)>,
 }
 
 /// The operator's rules.
 ///
-/// A rule that denies wins. Of the others the first that matches decides. Without one the request is denied.
+/// A matching rule that denies takes precedence. Otherwise the first matching rule decides. If no rule matches, the
+/// request is denied.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
@@ -66,32 +67,33 @@ pub struct Policy {
     hash: B256,
 }
 
-/// Rules by what they name, so that a decision looks at few of them. Positions are ascending in each list.
+/// Index of the rules, so that a decision checks only a few of them. Positions are ascending in each list.
 #[derive(Clone, Debug, Default)]
 struct Index {
-    /// Rules about transactions to certain accounts.
+    /// Rules for transactions to particular accounts.
     by_recipient: HashMap<Address, Vec<usize>>,
-    /// Other rules about transactions.
+    /// Other rules for transactions.
     any_recipient: Vec<usize>,
-    /// Rules about other requests of certain accounts.
+    /// Rules for other requests of particular accounts.
     by_account: HashMap<(Kind, Address), Vec<usize>>,
-    /// Rules about other requests of any account.
+    /// Rules for other requests of any account.
     any_account: HashMap<Kind, Vec<usize>>,
 }
 
 impl Policy {
-    /// Reads a policy file, and the interfaces beside it.
+    /// Reads a policy file and the interface files beside it.
     ///
     /// # Errors
-    /// [`PolicyError`]: a file can't be read or is too long, or what [`Policy::parse`] says.
+    /// [`PolicyError`]: a file can't be read or is too long, or an error of [`Policy::parse`].
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
         Self::read_checked(path, |_| Ok(()))
     }
 
-    /// As [`Policy::read`]. `check` looks at each interface's file before it is read, and says why it must not be.
+    /// Like [`Policy::read`]. `check` is called with the path of each interface file before it is read, and returns the
+    /// reason if it must not be read.
     ///
     /// # Errors
-    /// As [`Policy::read`]; [`PolicyError::Unreadable`] with the reason that `check` gives.
+    /// Those of [`Policy::read`], and [`PolicyError::Unreadable`] with the reason that `check` returned.
     pub fn read_checked(path: &Path, check: impl Fn(&Path) -> Result<(), String>) -> Result<Self, PolicyError> {
         let text = read_bounded(path, MAX_POLICY_BYTES)?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -104,10 +106,10 @@ impl Policy {
         })
     }
 
-    /// Reads the text of a policy. `read` returns the text of an interface's file.
+    /// Parses the text of a policy. `read` returns the text of an interface's file.
     ///
     /// # Errors
-    /// [`PolicyError`]: the text is no policy, a rule has no meaning, or an interface can't be used.
+    /// [`PolicyError`]: the text is not a policy, a rule is not valid, or an interface can't be used.
     pub fn parse(text: &str, mut read: impl FnMut(&Path) -> Result<String, PolicyError>) -> Result<Self, PolicyError> {
         let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError::Form(error.to_string()))?;
         if file.version != 1 {
@@ -137,12 +139,12 @@ impl Policy {
         Ok(Self { index: Index::new(&rules), rules, interfaces, hash })
     }
 
-    /// SHA-256 over its text and those of its interfaces, each after its length.
+    /// SHA-256 over the policy's text and those of its interfaces, each preceded by its length.
     pub const fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// The interfaces that it names.
+    /// The interfaces that the policy names.
     pub const fn interfaces(&self) -> &Interfaces {
         &self.interfaces
     }
@@ -163,18 +165,18 @@ impl Policy {
         self.rules.len()
     }
 
-    /// Whether it has no rule: everything is denied.
+    /// Whether there is no rule, so that everything is denied.
     pub const fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether a rule is about raw bytes, whose meaning is not known.
+    /// Whether a rule permits signing raw bytes, whose meaning is unknown.
     pub fn signs_raw(&self) -> bool {
         self.rules.iter().any(|rule| rule.kinds.contains(&Kind::Raw) && rule.outcome != Outcome::Deny)
     }
 
-    /// Decides about a request. `now` is seconds since 1970; a time before the latest entry of the history counts as that
-    /// entry's, so that a clock that is set back opens no window.
+    /// Decides about a request. `now` is in seconds since 1970. A time before the latest entry of the history counts as
+    /// that entry's, so that setting the clock back does not reopen a window.
     pub fn decide(&self, request: &Request, history: &dyn History, now: u64) -> Decision {
         if let Some(reason) = never_signed(request) {
             return denied(reason);
@@ -205,7 +207,7 @@ impl Policy {
         }
     }
 
-    /// The decision, and how every rule of the request's kind stands to it.
+    /// Returns the decision, and the result of every rule of the request's kind.
     pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> Explained {
         let calls = self.calls_of(request);
         let against = Against { history, now: now.max(history.latest()), calls: &calls };
@@ -279,13 +281,13 @@ impl Index {
     }
 }
 
-/// Why a request is signed under no policy.
+/// Returns why no policy can permit the request, if so.
 fn never_signed(request: &Request) -> Option<&'static str> {
     let Subject::Transaction { transaction, .. } = &request.subject else { return None };
     match (&transaction.payload, transaction.chain_id) {
         (_, None) => Some("a transaction without a chain id would be valid on every chain"),
         (TransactionPayload::Blob { .. }, _) => Some("blob transactions are not signed here"),
-        // EIP-2681: no account ever has it, and no chain takes it.
+        // EIP-2681: no account can reach this nonce, and every chain rejects it.
         _ if transaction.nonce == u64::MAX => Some("the nonce is 2^64 - 1, which no chain takes"),
         _ => None,
     }
@@ -300,7 +302,7 @@ fn add_to_hash(hasher: &mut Sha256, text: &str) {
     hasher.update(text);
 }
 
-/// The text of a file that is not too long.
+/// Reads a file of at most `most` bytes.
 fn read_bounded(path: &Path, most: usize) -> Result<String, PolicyError> {
     use std::io::Read as _;
     let error = |reason: String| PolicyError::Unreadable { path: path.to_owned(), reason };

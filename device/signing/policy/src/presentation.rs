@@ -17,30 +17,30 @@ const MAX_LINES: usize = 200;
 /// Maximum number of accounts of an access list, and of storage keys of each.
 const MAX_LISTED: usize = 8;
 
-/// A line: what it is, and its value.
+/// A line: a label and a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// What it is.
+    /// The label.
     pub label: String,
-    /// Its value, on one line.
+    /// The value, on one line.
     pub value: String,
 }
 
-/// What deserves a second look.
+/// A warning for the person who approves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// The call lets another account take tokens without a limit.
+    /// The call approves another account for an unlimited amount of tokens.
     UnlimitedApproval,
-    /// Data whose meaning is not known.
+    /// The meaning of the data is unknown.
     Blind,
-    /// A new contract.
+    /// The transaction creates a contract.
     Creation,
-    /// The code of accounts is delegated.
+    /// The transaction delegates the code of accounts.
     Delegation,
-    /// A text had characters that are not shown.
+    /// Characters that could mislead were removed from a text.
     HiddenCharacters,
-    /// Something is too long to be shown whole.
+    /// Something is too long to be shown completely.
     Cut,
 }
 
@@ -57,19 +57,20 @@ impl std::fmt::Display for Mark {
     }
 }
 
-/// What a person reads before an approval. It is about the request as a whole; what is signed is bound by its hash.
+/// What a person reads before an approval. It describes the whole request; the hash binds the approval to what is
+/// signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Presentation {
-    /// One line that says what would be signed.
+    /// One line that states what would be signed.
     pub title: String,
-    /// The rest.
+    /// The details.
     pub lines: Vec<Line>,
-    /// What deserves a second look, each once.
+    /// The warnings, each at most once.
     pub marks: Vec<Mark>,
 }
 
 impl Presentation {
-    /// Shows a request.
+    /// Presents a request.
     pub fn new(request: &Request, interfaces: &Interfaces) -> Self {
         let mut shown = Self { title: String::new(), lines: Vec::new(), marks: Vec::new() };
         shown.text("Asked by", &request.client);
@@ -199,7 +200,7 @@ impl Presentation {
             self.line("Contract", contract.to_checksum(None));
         }
         self.line("Hash to sign", data.hash.to_string());
-        // Names from outside never stand alone: they could be those of the lines above.
+        // The prefix keeps member names, which the client chooses, from imitating the labels above.
         self.members("domain", &domain.others);
         self.members("message", &data.members);
     }
@@ -234,12 +235,12 @@ impl Presentation {
         }
     }
 
-    /// A line whose value is ours.
+    /// Adds a line whose value was produced by this program.
     fn line(&mut self, label: &str, value: String) {
         self.lines.push(Line { label: label.to_owned(), value });
     }
 
-    /// Bytes, of which the first ones are shown.
+    /// Adds a line with bytes, of which only the first ones are shown.
     fn bytes(&mut self, label: &str, bytes: &[u8]) {
         if bytes.len() > MAX_SHOWN_BYTES {
             self.mark(Mark::Cut);
@@ -247,7 +248,7 @@ impl Presentation {
         self.line(label, shown_bytes(bytes));
     }
 
-    /// A line whose label or value comes from outside.
+    /// Adds a line whose label or value comes from the client.
     fn text(&mut self, label: &str, value: &str) {
         let (label, value) = (ShownText::new(label), ShownText::new(value));
         if label.removed() + value.removed() > 0 {

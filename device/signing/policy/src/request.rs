@@ -1,26 +1,26 @@
-//! What is asked to be signed.
+//! Requests for a signature.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 use tenon_api::{Transaction, TransactionPayload};
 
-/// What a client asks to be signed.
+/// A client's request for a signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Who asks: the name that the service's settings give to the client.
+    /// The client, by the name that the service's settings give it.
     pub client: String,
-    /// Whose key signs.
+    /// The account whose key signs.
     pub account: Address,
-    /// What is signed.
+    /// What to sign.
     pub subject: Subject,
 }
 
-/// What is signed.
+/// What a request asks to sign.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// A transaction, with its signature missing.
+    /// An unsigned transaction.
     Transaction {
-        /// Its fields. Only transactions with a chain id are signed.
+        /// Its fields. A transaction without a chain id is never signed.
         transaction: Box<Transaction>,
         /// The hash to sign.
         hash: B256,
@@ -29,9 +29,9 @@ pub enum Subject {
     Message(Bytes),
     /// Typed data (EIP-712).
     TypedData(Box<TypedMessage>),
-    /// Bytes whose meaning is not known: their hash is signed.
+    /// Bytes whose meaning is unknown: their hash is signed.
     Raw(Bytes),
-    /// A message of the consensus.
+    /// A consensus message.
     Validator(ValidatorMessage),
 }
 
@@ -45,7 +45,7 @@ pub enum Kind {
     Message,
     /// Typed data.
     TypedData,
-    /// Bytes whose meaning is not known.
+    /// Bytes whose meaning is unknown.
     Raw,
     /// The seal of a block.
     Seal,
@@ -57,20 +57,20 @@ pub enum Kind {
     SyncInfo,
 }
 
-/// Typed data as far as rules and people look at it.
+/// Typed data, reduced to what rules check and people read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedMessage {
-    /// The domain's members.
+    /// The domain.
     pub domain: Domain,
-    /// The structure that is signed.
+    /// Name of the structure that is signed.
     pub primary_type: String,
     /// The hash to sign.
     pub hash: B256,
-    /// The message's members, in their order, as text.
+    /// The message's members in order, as text.
     pub members: Vec<(String, String)>,
 }
 
-/// A typed-data domain. Standard members that are missing are `None`.
+/// A typed-data domain. Missing standard members are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Domain {
     /// Name of the program.
@@ -81,20 +81,20 @@ pub struct Domain {
     pub chain_id: Option<U256>,
     /// The contract that verifies the signature.
     pub contract: Option<Address>,
-    /// The other members that are hashed, as text: `salt`, those of the program itself, and standard ones of an unusual form.
+    /// All other hashed members, as text: `salt`, custom members, and standard ones of an unusual form.
     pub others: Vec<(String, String)>,
 }
 
-/// A message of the consensus (`docs/spec/consensus.md` 5 to 7).
+/// A consensus message (`docs/spec/consensus.md` 5 to 7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatorMessage {
-    /// Which one: seal, vote, timeout or sync info.
+    /// Seal, vote, timeout or sync info.
     pub kind: Kind,
     /// Chain id.
     pub chain_id: u64,
     /// Round.
     pub round: u64,
-    /// Height of the block, where there is one.
+    /// Height of the block, if the message has one.
     pub number: Option<u64>,
     /// The hash to sign.
     pub hash: B256,
@@ -112,7 +112,7 @@ impl Request {
         }
     }
 
-    /// What it can spend: value and highest fee, wei. Sums above 2^256 - 1 count as that.
+    /// The most that the request can spend: value and maximum fee in wei, each saturating at 2^256 - 1.
     pub fn cost(&self) -> (U256, U256) {
         match &self.subject {
             Subject::Transaction { transaction, .. } => (transaction.value, max_fee(transaction)),
@@ -121,7 +121,7 @@ impl Request {
     }
 }
 
-/// The most that a transaction can pay for its gas, wei.
+/// The most that a transaction can pay for gas, wei.
 pub(crate) fn max_fee(transaction: &Transaction) -> U256 {
     let gas = U256::from(transaction.gas_limit);
     let price = match &transaction.payload {

@@ -1,4 +1,4 @@
-//! A rule as it is matched: checked, with sets in place of lists.
+//! A rule in its checked form, with sets in place of lists.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -29,7 +29,7 @@ impl<T: Eq + Hash> Set<T> {
     }
 }
 
-/// Where a transaction may go.
+/// Permitted recipients of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipients {
     /// To an account.
@@ -38,25 +38,25 @@ pub(crate) enum Recipients {
     Creation,
 }
 
-/// What a transaction's data may be.
+/// Permitted data of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Functions {
-    /// There are none.
+    /// The data must be empty.
     NoData,
     Any,
     Of(Vec<NamedFunction>),
 }
 
-/// A function as a rule names it.
+/// A function that a rule names.
 #[derive(Clone, Debug)]
 pub(crate) enum NamedFunction {
-    /// Of an interface: the data must be its call, decoded.
+    /// By name: the data must decode as a call of it.
     Known { name: String, selectors: Vec<Selector> },
-    /// By selector: the rest of the data is not looked at.
+    /// By selector: the rest of the data is not checked.
     Blind(Selector),
 }
 
-/// Bounds of what is spent in a window.
+/// Bounds on what is spent within a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowBounds {
     /// Seconds.
@@ -89,8 +89,8 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Checks a rule. Rules that allow or ask must say about each property what they mean; for rules that deny, a missing
-    /// property means any.
+    /// Checks a rule. A rule that allows or asks must state every property; in a rule that denies, a missing property
+    /// means any.
     pub(crate) fn new(entry: RuleEntry, interfaces: &Interfaces) -> Result<Self, PolicyError> {
         let name = entry.name.clone();
         Self::checked(entry, interfaces).map_err(|reason| PolicyError::Rule { rule: shown_name(&name), reason })
@@ -140,12 +140,12 @@ impl Rule {
     }
 }
 
-/// A name in an error: bounded, on one line.
+/// A rule's name for an error text: bounded, on one line.
 fn shown_name(name: &str) -> String {
     name.chars().filter(|character| !character.is_control()).take(MAX_NAME).collect()
 }
 
-/// Words that are written like names in a list.
+/// Rejects a word such as "any" that is written as a name in a list.
 fn check_words(entry: &RuleEntry) -> Result<(), String> {
     let has = |choice: &Option<Choice<String>>, word: &str| matches!(choice, Some(Choice::List(names)) if names.iter().any(|name| name == word));
     let lists = [
@@ -159,7 +159,7 @@ fn check_words(entry: &RuleEntry) -> Result<(), String> {
     }
 }
 
-/// Keys that mean nothing for the rule's kinds or outcome.
+/// Rejects keys that have no effect for the rule's kinds or outcome.
 fn check_keys(entry: &RuleEntry) -> Result<(), String> {
     let has = |kind| entry.kinds.contains(&kind);
     let of_kind = [
@@ -214,7 +214,7 @@ fn window_bounds(entry: &RuleEntry) -> Result<Option<WindowBounds>, String> {
     }
 }
 
-/// An error for a missing property.
+/// The error text for a missing property.
 fn missing(key: &str) -> String {
     format!("`{key}` is missing: write a list, or \"any\"")
 }

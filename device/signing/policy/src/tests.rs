@@ -1,4 +1,4 @@
-//! Decisions: what rules let through, and the ways around them that must fail.
+//! Decisions: what rules permit, and attempts to get around them.
 
 use std::{cell::RefCell, path::Path};
 
@@ -15,7 +15,7 @@ const TOKEN: Address = Address::repeat_byte(0x70);
 const NOW: u64 = 1_800_000_000;
 const COIN: u64 = 1_000_000_000_000_000_000;
 
-/// The interface of a token.
+/// A token's interface.
 pub(crate) const ERC20: &str = r#"[
     {"type": "function", "name": "transfer", "stateMutability": "nonpayable", "outputs": [],
         "inputs": [{"name": "to", "type": "address"}, {"name": "amount", "type": "uint256"}]},
@@ -170,7 +170,7 @@ fn a_rule_allows_what_it_names() {
     assert_eq!(outcome(&policy(TOKENS), &transfer(FRIEND, 1_000)), Outcome::Allow);
 }
 
-/// Requests that differ from an allowed one in one respect, with the condition that each fails.
+/// Requests that differ from an allowed one in a single respect, each with the condition that it fails.
 fn around_payroll() -> Vec<(&'static str, Request, Mismatch)> {
     let as_client = |client: &str| Request { client: client.to_owned(), ..request(transaction()) };
     vec![
@@ -262,7 +262,7 @@ fn set_code() -> TransactionPayload {
 }
 
 #[test]
-fn what_differs_in_one_respect_is_denied() {
+fn a_request_that_differs_in_one_respect_is_denied() {
     for (rules, cases) in [(PAYROLL, around_payroll()), (TOKENS, around_tokens())] {
         let policy = policy(rules);
         for (name, asked, mismatch) in cases {
@@ -327,7 +327,7 @@ fn some_transactions_are_signed_under_no_rule() {
 }
 
 #[test]
-fn a_rule_that_denies_wins_wherever_it_stands() {
+fn a_rule_that_denies_takes_precedence_at_any_position() {
     let deny = r#"
         [[rules]]
         name = "not to them"
@@ -368,7 +368,7 @@ fn a_rule_that_denies_wins_wherever_it_stands() {
 }
 
 #[test]
-fn of_the_others_the_first_rule_decides() {
+fn the_first_matching_rule_decides_if_none_denies() {
     let ask = PAYROLL
         .replace("salaries", "large ones")
         .replace("\"allow\"", "\"ask\"")
@@ -382,7 +382,7 @@ fn of_the_others_the_first_rule_decides() {
 }
 
 #[test]
-fn a_window_counts_what_was_signed_and_forgets_it_after_its_time() {
+fn a_window_counts_signatures_until_they_are_older_than_it() {
     let (policy, entries) = (policy(PAYROLL), Entries::default());
     let ask = |now| policy.explain(&request(transaction()), &entries, now).rules[0].1;
     entries.add(NOW, COIN);
@@ -398,7 +398,7 @@ fn a_window_counts_what_was_signed_and_forgets_it_after_its_time() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_or_jumps_opens_no_window() {
+fn setting_the_clock_back_does_not_reopen_a_window() {
     let (policy, entries) = (policy(PAYROLL), Entries::default());
     entries.add(NOW, 3 * COIN);
 
@@ -410,7 +410,7 @@ fn a_clock_that_is_set_back_or_jumps_opens_no_window() {
 }
 
 #[test]
-fn a_second_transaction_for_a_nonce_needs_a_rule_that_says_so() {
+fn a_second_transaction_for_a_nonce_needs_a_rule_with_replace() {
     let first = request(transaction());
     let Subject::Transaction { hash, .. } = first.subject else { panic!("a transaction") };
     let entries = Entries { signed: Some((7, hash)), ..Entries::default() };
@@ -424,7 +424,7 @@ fn a_second_transaction_for_a_nonce_needs_a_rule_that_says_so() {
 }
 
 #[test]
-fn messages_are_allowed_by_how_they_begin() {
+fn messages_are_allowed_by_prefix() {
     let policy = policy(
         r#"
         [[rules]]
@@ -515,7 +515,7 @@ fn validators_sign_by_rule_and_chain() {
 }
 
 #[test]
-fn what_is_no_policy_is_refused_with_its_place() {
+fn an_invalid_policy_is_refused_with_the_place_of_the_error() {
     let rule = |lines: &str| {
         format!(
             "version = 1\n[interfaces.erc20]\nfile = \"erc20.json\"\n[[rules]]\nname = \"one\"\noutcome = \"allow\"\n{lines}"
@@ -592,7 +592,7 @@ fn the_hash_changes_with_the_text_and_the_interfaces() {
 }
 
 #[test]
-fn a_person_reads_what_would_be_signed() {
+fn the_presentation_shows_what_would_be_signed() {
     let policy = policy("");
     let shown = |asked: &Request| Presentation::new(asked, policy.interfaces());
     let value = |shown: &Presentation, label: &str| {
@@ -621,7 +621,7 @@ fn a_person_reads_what_would_be_signed() {
 }
 
 #[test]
-fn an_access_list_is_shown_whole_or_marked() {
+fn an_access_list_is_shown_completely_or_marked_as_cut() {
     let policy = policy("");
     let shown = |accounts: u8, keys: u8| {
         let entry = |account: u8| AccessListItem {
@@ -649,7 +649,7 @@ fn the_last_nonce_is_never_signed() {
 }
 
 #[test]
-fn what_is_shown_has_no_character_that_misleads() {
+fn shown_text_has_no_misleading_characters() {
     let subject = Subject::Message(Bytes::from_static("pay \u{202e}0001\nand \u{1b}[2J".as_bytes()));
     let asked = Request { client: "evil\u{200b}".to_owned(), account: ACCOUNT, subject };
 
@@ -690,7 +690,7 @@ proptest! {
     }
 
     #[test]
-    fn any_data_decode_or_do_not(data in prop::collection::vec(any::<u8>(), 0..300), which in 0..3_usize) {
+    fn decoding_any_data_does_not_panic(data in prop::collection::vec(any::<u8>(), 0..300), which in 0..3_usize) {
         let selector = [TRANSFER, APPROVE, hex!("bd1f3b5e")][which];
         let data = [&selector[..], &data].concat();
         let policy = policy("");

@@ -1,13 +1,13 @@
-//! Text from a client, made safe to show: what could move, reorder or hide other characters is removed.
+//! Makes a client's text safe to show: removes characters that could move, reorder or hide others.
 
 use std::fmt;
 
-/// The most characters of one text that are shown.
+/// Maximum number of characters shown of one text.
 pub const MAX_SHOWN_CHARACTERS: usize = 1_024;
 
-/// A text from outside as a person sees it, and what was done to it.
+/// A client's text in the form shown to a person.
 ///
-/// It is for showing only: what is signed, hashed or compared is always the text as it came.
+/// It is for display only: signing, hashing and comparing always use the original text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownText {
     text: String,
@@ -18,7 +18,7 @@ pub struct ShownText {
 impl ShownText {
     /// Removes control, direction and invisible characters from `text`, and cuts it after [`MAX_SHOWN_CHARACTERS`].
     ///
-    /// The work is linear in the length of `text`; the memory taken is bounded.
+    /// Linear in the length of `text`, with bounded memory.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut shown = Self { text: String::new(), removed: 0, is_cut: false };
@@ -42,13 +42,13 @@ impl ShownText {
         &self.text
     }
 
-    /// How many characters of the whole text were removed, those after the cut included.
+    /// Number of characters removed from the whole text, including those after the cut.
     #[must_use]
     pub const fn removed(&self) -> usize {
         self.removed
     }
 
-    /// Whether characters that could be shown were left out because the text is too long.
+    /// Whether printable characters were left out because the text is too long.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
@@ -61,8 +61,8 @@ impl fmt::Display for ShownText {
     }
 }
 
-/// Whether a character moves, reorders or hides what stands beside it: controls (Unicode category Cc), separators of
-/// lines and paragraphs, marks and overrides of direction (UAX #9), and characters that are drawn as nothing.
+/// Whether a character moves, reorders or hides its neighbours: controls (Unicode category Cc), line and paragraph
+/// separators, directional marks and overrides (UAX #9), and characters that are invisible.
 fn misleads(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -12,39 +12,39 @@ use tokio::sync::{oneshot, watch};
 
 use crate::shares::{MAX_WAITING, MAX_WAITING_OF_CLIENT};
 
-/// A request that waits for people, as they see it.
+/// A request that waits for people, in the form shown to them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingRequest {
     /// Its number in the log.
     pub number: u64,
-    /// Who asks.
+    /// The client, by name.
     pub client: String,
-    /// Whose key.
+    /// The account whose key should sign.
     pub account: Address,
-    /// What kind.
+    /// The kind of request.
     pub kind: Kind,
-    /// The hash to sign; an approval names it.
+    /// The hash to sign, which an approval must repeat.
     pub hash: B256,
-    /// The rule that wants a person.
+    /// The rule that requires a person's approval.
     pub rule: String,
     /// When it expires, seconds since 1970.
     pub until: u64,
-    /// Number of approvals that it needs.
+    /// Number of approvals required.
     pub needed: u8,
-    /// Who has approved.
+    /// The people who have approved.
     pub approved_by: Vec<String>,
-    /// What a person reads.
+    /// The text that people read.
     pub presentation: Presentation,
 }
 
-/// Why an approval or a refusal does not count.
+/// Why an approval or a refusal was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApproveError {
-    /// No such request waits: it was answered, it expired, or its client left.
+    /// No such request is waiting: it was answered or has expired, or its client left.
     #[error("request {0} does not wait for an approval: it was answered, it expired, or its client left")]
     NotWaiting(u64),
-    /// The approval is of other bytes.
+    /// The approval is for another hash.
     #[error("request {number} is about another hash, {hash}: look at it again")]
     OtherHash {
         /// The request.
@@ -52,10 +52,10 @@ pub enum ApproveError {
         /// Its hash.
         hash: B256,
     },
-    /// The approver is the one who asks.
+    /// The approver is the person who made the request.
     #[error("{0} asked for it, and somebody else must approve it")]
     Requester(String),
-    /// The approver has approved already.
+    /// The approver has already approved.
     #[error("{0} has approved it already; it waits for somebody else")]
     Twice(String),
     /// The log could not be written.
@@ -63,19 +63,19 @@ pub enum ApproveError {
     Log(String),
 }
 
-/// How a request that waited was answered.
+/// The answer to a waiting request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Enough people approved.
     Approved,
-    /// Somebody refused.
+    /// A person refused.
     Refused {
-        /// Who.
+        /// The person's name.
         by: String,
     },
 }
 
-/// An approver and the clients that are the same person.
+/// An approver, and the clients that are the same person.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Approver<'a> {
     pub(crate) name: &'a str,
@@ -90,17 +90,17 @@ impl Approver<'_> {
 
 struct Waiting {
     request: WaitingRequest,
-    /// Where it was shown.
+    /// Places where the request was shown.
     places: BTreeSet<&'static str>,
     answer: Option<oneshot::Sender<Answer>>,
 }
 
-/// The requests that wait. Clones share them.
+/// The waiting requests. Clones share them.
 #[derive(Clone)]
 pub struct Approvals {
-    /// Nothing awaits under the lock.
+    /// Not held across an await.
     waiting: Arc<Mutex<BTreeMap<u64, Waiting>>>,
-    /// The number of changes.
+    /// Counts the changes.
     changes: Arc<watch::Sender<u64>>,
 }
 
@@ -111,7 +111,7 @@ impl Default for Approvals {
     }
 }
 
-/// A place among the waiting requests; dropping it ends the waiting.
+/// An entry among the waiting requests, which dropping it removes.
 pub(crate) struct Place {
     approvals: Approvals,
     number: u64,
@@ -125,15 +125,15 @@ impl Drop for Place {
     }
 }
 
-/// An approval that counts. Dropped without being told, as when its line can't be written, it ends the request if it was
-/// the last one needed.
+/// A counted approval. If it was the last one needed and is dropped without [`Counted::tell`], for example because its
+/// log line can't be written, the request ends.
 #[must_use]
 pub(crate) struct Counted {
     answer: Option<oneshot::Sender<Answer>>,
 }
 
 impl Counted {
-    /// Has the request go on if this was the last approval needed.
+    /// Continues the request if this was the last approval needed.
     pub(crate) fn tell(self) {
         if let Some(answer) = self.answer {
             // The receiver is gone if the client has just left.
@@ -151,7 +151,7 @@ impl Approvals {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Has a request wait; `None` if too many wait.
+    /// Adds a waiting request; `None` if too many are waiting.
     pub(crate) fn wait(&self, request: WaitingRequest) -> Option<Place> {
         let mut waiting = self.waiting();
         let of_client = waiting.values().filter(|waiting| waiting.request.client == request.client).count();
@@ -166,32 +166,32 @@ impl Approvals {
         Some(Place { approvals: self.clone(), number, answer })
     }
 
-    /// All that wait, in the order in which they came.
+    /// All waiting requests, in order of arrival.
     pub fn list(&self) -> Vec<WaitingRequest> {
         self.waiting().values().map(|waiting| waiting.request.clone()).collect()
     }
 
-    /// One that waits.
+    /// The waiting request with this number.
     pub fn get(&self, number: u64) -> Option<WaitingRequest> {
         self.waiting().get(&number).map(|waiting| waiting.request.clone())
     }
 
-    /// Waits for a change of the list.
+    /// Returns a receiver that changes whenever the list does.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Notes that a request is shown at a place; false if it was there before, or does not wait.
+    /// Records that a request was shown at a place. Returns `false` if it was already shown there or is not waiting.
     pub(crate) fn is_first_shown(&self, number: u64, place: &'static str) -> bool {
         self.waiting().get_mut(&number).is_some_and(|waiting| waiting.places.insert(place))
     }
 
-    /// Whether an approval would count.
+    /// Checks whether an approval would be accepted.
     pub(crate) fn check(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<(), ApproveError> {
         check(&mut self.waiting(), approver, number, hash).map(drop)
     }
 
-    /// Counts an approval. What waits for it learns of it by [`Counted::tell`].
+    /// Counts an approval. The waiting request continues on [`Counted::tell`].
     pub(crate) fn count(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<Counted, ApproveError> {
         let mut all = self.waiting();
         let waiting = check(&mut all, approver, number, hash)?;
@@ -203,7 +203,7 @@ impl Approvals {
         Ok(Counted { answer })
     }
 
-    /// Refuses a request. Anybody may, also who asked.
+    /// Refuses a request. Anyone may refuse, including the requester.
     pub(crate) fn refuse(&self, by: &str, number: u64) -> Result<(), ApproveError> {
         let mut all = self.waiting();
         let answer = all.get_mut(&number).and_then(|waiting| waiting.answer.take());

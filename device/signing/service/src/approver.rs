@@ -1,5 +1,5 @@
-//! Approvers over JSON-RPC, each on a socket of its own: `approvals_list`, `approvals_show`, `approvals_approve`,
-//! `approvals_deny`, `approvals_login`, `policy_reload`; and hardware wallets: `wallets_list`, `wallets_open`,
+//! JSON-RPC for approvers, each on their own socket: `approvals_list`, `approvals_show`, `approvals_approve`,
+//! `approvals_deny`, `approvals_login`, `policy_reload`; and for hardware wallets: `wallets_list`, `wallets_open`,
 //! `wallets_derive`.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
 
 use crate::{ApproveError, Page, Service, methods};
 
-/// The service for an approver of this name.
+/// The RPC service of one approver.
 #[derive(Clone)]
 pub struct ApproverSocket {
     service: Service,
@@ -25,7 +25,7 @@ pub struct ApproverSocket {
 }
 
 impl ApproverSocket {
-    /// The service for an approver; with a page it gives out logins.
+    /// Creates the service of an approver. With a page it issues logins.
     pub fn new(service: Service, approver: &str, page: Option<Page>) -> Self {
         Self { service, approver: approver.into(), page }
     }
@@ -83,7 +83,7 @@ impl ApproverSocket {
     }
 }
 
-/// A wallet: where it is, how it stands, and its accounts.
+/// JSON of a wallet: URL, status, failure and accounts.
 fn wallet_json(wallet: &Wallet) -> serde_json::Value {
     let status = match &wallet.status {
         WalletStatus::Locked => "locked",
@@ -98,7 +98,7 @@ fn json_of(value: &impl serde::Serialize) -> Result<serde_json::Value, Failure> 
     serde_json::to_value(value).map_err(|error| Failure::server(error.to_string()))
 }
 
-/// A list of arguments as a tuple.
+/// Parses a list of arguments as a tuple.
 fn arguments<T: DeserializeOwned>(params: Option<&str>) -> Result<T, Failure> {
     serde_json::from_str(params.unwrap_or("[]")).map_err(|error| Failure::invalid_params(error.to_string()))
 }
@@ -122,7 +122,7 @@ impl RpcService for ApproverSocket {
         matches!(method, "approvals_list" | "policy_hash" | "wallets_list")
     }
 
-    /// All calls are wiped: a misspelt `wallets_open` holds a passphrase, too.
+    /// All calls are wiped, because even a call of a misspelt `wallets_open` contains a passphrase.
     fn takes_secrets(&self, _method: &[u8]) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Clients over JSON-RPC: one service for each, which knows its name.
+//! JSON-RPC for clients: one service for each, which knows the client's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +8,17 @@ use tenon_ipc::{Caller, EnvelopeLimits, NoNotifications, RawCall, RpcService, So
 
 use crate::{Service, methods};
 
-/// Maximum length of a message, bytes: data of 128 KiB in hexadecimal, several times.
+/// Maximum length of a message in bytes: room for several items of 128 KiB in hexadecimal.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
-/// Maximum length of an answer, bytes: a signed transaction is told in two forms, each at most about as long as its request.
+/// Maximum length of a response in bytes. A signed transaction is returned in two forms, each at most about as long as
+/// its request.
 const MAX_ANSWER: usize = 4 * MAX_MESSAGE;
 /// Maximum number of requests in a batch.
 const MAX_BATCH: usize = 100;
-/// Time for a device besides that of an approval.
+/// Time allowed for a device, in addition to that for an approval.
 const DEVICE_TIME: Duration = Duration::from_secs(600);
 
-/// The service for a client of this name.
+/// The RPC service of one client.
 #[derive(Clone)]
 pub struct Named {
     pub(crate) service: Service,
@@ -25,7 +26,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// The service for a client.
+    /// Creates the service of a client.
     pub fn new(service: Service, client: &str) -> Self {
         Self { service, client: client.into() }
     }
@@ -36,7 +37,7 @@ impl RpcService for Named {
     type Notifications = NoNotifications<Vec<u8>>;
 
     async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Vec<u8>, Failure> {
-        // The parameters are copied: the text of the call is freed while a person is waited for.
+        // The parameters are copied so that the text of the call can be freed before a possible wait for a person.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
         call.release();
         methods::answer(&self.service, &self.client, &method, params.as_deref(), &caller.context).await
@@ -57,7 +58,7 @@ impl RpcService for Named {
     }
 }
 
-/// Bounds of messages, whose answers may wait for a person.
+/// Limits on messages. Responses may have to wait for a person.
 pub(crate) fn envelope_limits(approval_time: Duration) -> EnvelopeLimits {
     EnvelopeLimits {
         batch_items: MAX_BATCH,
@@ -71,12 +72,12 @@ pub(crate) fn envelope_limits(approval_time: Duration) -> EnvelopeLimits {
     }
 }
 
-/// A client's or an approver's socket.
+/// Limits of the socket of a client or an approver.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSocket;
 
 impl ClientSocket {
-    /// Bounds of a socket: 16 connections of 8 calls.
+    /// Allows 16 connections with 8 concurrent calls each.
     pub fn limits(approval_time: Duration) -> SocketLimits {
         SocketLimits {
             envelope: envelope_limits(approval_time),

@@ -1,8 +1,8 @@
-//! The time, as the log and the policy count it.
+//! The clock of the log and the policy.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970; 0 for a clock that is set before. The log never goes back behind its last entry.
+/// Seconds since 1970, or 0 if the clock is set to an earlier time. The log never uses a time before its last entry.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

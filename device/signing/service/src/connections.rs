@@ -1,4 +1,4 @@
-//! Shares of HTTP connections: who has proved nothing yet cannot keep others out, and no client takes all places.
+//! Limits on HTTP connections: unauthenticated peers cannot lock others out, and no client can take all connections.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,13 +10,14 @@ use tokio::task::AbortHandle;
 
 use crate::{ClientSocket, Settings};
 
-/// Connections whose peer has proved nothing yet. Beyond it the oldest of the address with the most of them is closed. A client
-/// whose address others flood must prove itself before so many newer ones come.
+/// Maximum number of connections that are not authenticated yet. Above it, the oldest connection of the address with
+/// the most of them is closed. A client that shares its address with a flood must authenticate before this number of
+/// newer connections arrive.
 const MAX_UNPROVED: usize = 256;
-/// Connections of a client that has proved who it is.
+/// Maximum number of authenticated connections of a client.
 const MAX_OF_CLIENT: usize = 32;
 
-/// Most connections that a service with these settings has open at the same time.
+/// Maximum number of connections that a service with these settings has open at the same time.
 pub fn max_connections(settings: &Settings) -> u64 {
     let of_socket = ClientSocket::limits(settings.approval_time()).connections;
     let sockets = settings.clients.values().filter(|client| client.socket.is_some()).count() + settings.approvers.len();
@@ -25,7 +26,7 @@ pub fn max_connections(settings: &Settings) -> u64 {
     (sockets * of_socket + over_http + of_page) as u64
 }
 
-/// All connections of one port.
+/// The connections of one port.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<Inner>);
 
@@ -36,7 +37,7 @@ struct Inner {
     proved: HashMap<Arc<str>, usize>,
 }
 
-/// A connection's place, given back on drop.
+/// Registration of a connection, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     connections: Arc<Connections>,
@@ -45,7 +46,7 @@ pub(crate) struct Place {
 }
 
 impl Connections {
-    /// Runs a connection in a task of its own.
+    /// Serves a connection in its own task.
     pub(crate) fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<Place>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -67,7 +68,7 @@ impl Connections {
         }
     }
 
-    /// Nothing awaits under it.
+    /// The guard is not held across an await.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,7 +90,8 @@ impl Inner {
 }
 
 impl Place {
-    /// The peer has proved which client it is. False if that client has too many connections.
+    /// Registers the connection as authenticated for `client`. Returns `false` if that client has too many connections,
+    /// or if the connection belongs to another client.
     pub(crate) fn prove(&self, client: &str) -> bool {
         if let Some(before) = self.client.get() {
             return **before == *client;

@@ -1,10 +1,10 @@
-//! Entries for the fuzz targets.
+//! Entry points for the fuzz targets.
 
 use tenon_signing_policy::{Interfaces, Presentation, Request};
 
 use crate::{methods, raw_data};
 
-/// The methods that sign, in the order of [`request`].
+/// The signing methods, in the order that [`request`] uses.
 pub const METHODS: [&str; 8] = [
     "eth_sign",
     "eth_signTransaction",
@@ -16,8 +16,8 @@ pub const METHODS: [&str; 8] = [
     "consensus_signSyncInfo",
 ];
 
-/// The first byte chooses a method, the rest are its parameters; with another first byte they are data to sign. What is
-/// asked has a hash and a presentation. Returns whether it means something.
+/// The first byte selects a method and the rest are its parameters; with any other first byte, the rest is data to
+/// sign. Checks that a valid request has a stable hash and a presentation. Returns whether the input was valid.
 pub fn request(input: &[u8]) -> bool {
     let Some((first, rest)) = input.split_first() else { return false };
     let Some(method) = METHODS.get(usize::from(*first)) else {

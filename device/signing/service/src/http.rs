@@ -1,4 +1,4 @@
-//! HTTP for clients: JSON-RPC at `/`, signing of bytes at `/api/v1/eth1`, `/upcheck` and `/reload`.
+//! HTTP for clients: JSON-RPC at `/`, signatures of bytes at `/api/v1/eth1`, `/upcheck` and `/reload`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,14 +33,14 @@ use crate::{
     methods, tls,
 };
 
-/// Time for a request's head, and for its body.
-const READ_TIME: Duration = Duration::from_secs(10);
+/// Time limit for each of the TLS handshake, a request's head and its body.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Shortest token, bytes.
 const MIN_TOKEN: usize = 32;
 /// Longest token, bytes.
 const MAX_TOKEN: u64 = 4_096;
 
-/// Why HTTP is not served.
+/// Why the HTTP front-end could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpStartError {
     /// The port can't be opened.
@@ -61,18 +61,18 @@ pub enum HttpStartError {
     },
 }
 
-/// Clients by what they prove.
+/// The clients, by their credentials.
 #[derive(Default)]
 struct Clients {
-    /// By SHA-256 of their token, so that comparing takes the same time whatever was given.
+    /// By SHA-256 of their token, so that the time of a lookup reveals nothing about the tokens.
     by_token: HashMap<[u8; 32], Arc<str>>,
     /// By SHA-256 of their certificate.
     by_certificate: HashMap<[u8; 32], Arc<str>>,
-    /// Names of those that may have the policy read again.
+    /// Names of the clients that may reload the policy.
     reloading: BTreeSet<String>,
 }
 
-/// HTTP with an open port.
+/// The HTTP front-end, with an open port.
 pub struct HttpFrontEnd {
     listener: TcpListener,
     state: Arc<State>,
@@ -81,7 +81,7 @@ pub struct HttpFrontEnd {
 struct State {
     service: Service,
     clients: Clients,
-    /// With it, HTTP is HTTPS.
+    /// If set, HTTPS is served instead of HTTP.
     tls: Option<TlsAcceptor>,
     approval_time: Duration,
     connections: Arc<Connections>,
@@ -90,7 +90,7 @@ struct State {
 type Answer = Response<Full<bytes::Bytes>>;
 
 impl HttpFrontEnd {
-    /// Opens the port that the settings name; `None` if they name none.
+    /// Opens the port of the settings; `None` if they have none.
     ///
     /// # Errors
     /// [`HttpStartError`].
@@ -123,12 +123,12 @@ impl HttpFrontEnd {
         Ok(Some(Self { listener, state: Arc::new(state) }))
     }
 
-    /// Its scheme: `https` with a certificate.
+    /// The scheme: `https` with a certificate, else `http`.
     pub fn scheme(&self) -> &'static str {
         if self.state.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Its address, with the actual port.
+    /// The address it listens on, with the actual port.
     ///
     /// # Errors
     /// The system's error.
@@ -136,13 +136,13 @@ impl HttpFrontEnd {
         self.listener.local_addr()
     }
 
-    /// Serves until it is dropped.
+    /// Serves connections. Stops when the future is dropped.
     pub async fn run(self) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, from)) => self.take(stream, from.ip()),
                 Err(error) => {
-                    // Mostly because no descriptors are left: give the running connections time to end.
+                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
                     tracing::warn!(%error, "accepting an HTTP connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -161,16 +161,16 @@ impl HttpFrontEnd {
     }
 }
 
-/// Serves a connection once its client has proved what it has to prove.
+/// Completes the TLS handshake, then serves the connection.
 async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<Place>) {
-    // An error is of a client without the right certificate, or of one that sent no TLS.
-    let Ok(Ok(stream)) = tokio::time::timeout(READ_TIME, tls.accept(stream)).await else { return };
+    // An error means that the client has no valid certificate or did not send TLS.
+    let Ok(Ok(stream)) = tokio::time::timeout(READ_TIMEOUT, tls.accept(stream)).await else { return };
     let proved = stream.get_ref().1.peer_certificates().and_then(|certificates| certificates.first());
     let client = proved.and_then(|proved| state.clients.by_certificate.get(&sha256(proved)).cloned());
     serve(state, stream, client, place).await;
 }
 
-/// Serves a connection; `certificate` names its client if it has proved one.
+/// Serves a connection. `certificate` is the client that the certificate authenticated, if any.
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     state: &Arc<State>,
     stream: S,
@@ -183,10 +183,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(READ_TIME)
+        .header_read_timeout(READ_TIMEOUT)
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), answering);
-    // An error is of a client that left or sent no HTTP.
+    // An error means that the client left or did not send HTTP.
     let _ = connection.await;
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn file_error(path: &Path, reason: impl Into<String>) -> HttpStartErr
     HttpStartError::File { path: path.to_owned(), reason: reason.into() }
 }
 
-/// The hash of the token in a file, without white space around it.
+/// SHA-256 of the token in a file, without surrounding white space.
 fn token_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
     use std::{io::Read as _, os::unix::fs::PermissionsExt as _};
     let read = || {
@@ -258,10 +258,10 @@ fn token_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
     }
 }
 
-/// The body of a request; an answer if it is too long or too slow.
+/// Reads the body of a request. The error is the response if the body is too long or too slow.
 async fn body_of(request: Request<Incoming>) -> Result<bytes::Bytes, Answer> {
     let reading = Limited::new(request.into_body(), MAX_MESSAGE).collect();
-    match tokio::time::timeout(READ_TIME, reading).await {
+    match tokio::time::timeout(READ_TIMEOUT, reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             Err(text(StatusCode::PAYLOAD_TOO_LARGE, &format!("at most {MAX_MESSAGE} bytes")))
@@ -283,7 +283,8 @@ async fn json_rpc(state: &State, client: &str, request: Request<Incoming>) -> An
     of_type("application/json", StatusCode::OK, answer.unwrap_or_default())
 }
 
-/// Reads the policy again, if the client may have it read: a policy that is half edited could let it do more.
+/// Reloads the policy if the client is permitted to. Other clients are not, because a half-edited policy could permit
+/// more.
 async fn reload(state: &State, client: &str) -> Answer {
     if !state.clients.reloading.contains(client) {
         let words = "this client may not have the policy read again: approvers may, and clients with `reload = true`";
@@ -296,7 +297,7 @@ async fn reload(state: &State, client: &str) -> Answer {
     }
 }
 
-/// The body of a request for the signature of bytes.
+/// The body of a request to sign bytes.
 #[derive(Deserialize)]
 struct SignBody {
     data: Bytes,
@@ -321,7 +322,7 @@ async fn sign(state: &State, client: &str, account: Address, request: Request<In
     }
 }
 
-/// The public keys that are known: of opened key files. Devices tell theirs by account only.
+/// The known public keys: those of unlocked key files. Devices are not asked for theirs, so they are missing.
 async fn public_keys(service: &Service) -> Vec<String> {
     let mut keys = Vec::new();
     for account in service.accounts() {
@@ -332,7 +333,7 @@ async fn public_keys(service: &Service) -> Vec<String> {
     keys
 }
 
-/// The account of an address or a public key (64 bytes, or 65 beginning with 4).
+/// The account for an address or a public key (64 bytes, or 65 bytes with the prefix 4).
 fn account_of(text: &str) -> Option<Address> {
     let bytes = hex::decode(text).ok()?;
     let of_key = |key: &[u8]| Address::from_word(B256::from(keccak256(key)));

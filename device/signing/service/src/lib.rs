@@ -1,14 +1,14 @@
-//! The signing service: what stands between clients and keys.
+//! The signing service, which decides whether a client's request is signed with a key.
 //!
-//! It owns the settings ([`Settings`]), the life of a request ([`Service`]: asked, decided, approved, signed), the
-//! requests that wait for a person ([`Approvals`]), the methods of clients and approvers, HTTP, and the page for
-//! approvals. Rules are those of `tenon-signing-policy`, the log is that of `tenon-signing-audit`, keys are wallets of
-//! `tenon-accounts`.
+//! It owns the settings ([`Settings`]), the life cycle of a request ([`Service`]: asked, decided, approved, signed),
+//! the requests that wait for a person ([`Approvals`]), the methods of clients and approvers, HTTP, and the page for
+//! approvals. The rules come from `tenon-signing-policy`, the log from `tenon-signing-audit`, and the keys from wallets
+//! of `tenon-accounts`.
 //!
-//! What must always hold: nothing is signed unless the policy in force allows it at that moment, its line is in the log,
-//! and, where a person is asked, enough approvals of exactly these bytes were given, by others than the requester. A
-//! client sees its own requests only. Everything a client can multiply is bounded for it and for all. The crate opens no
-//! connection.
+//! What must always hold: nothing is signed unless the policy in force allows it at that moment, its line is in the log
+//! and, where approval is required, enough people other than the requester have approved exactly these bytes. A client
+//! sees only its own requests. Everything that a client can multiply is bounded per client and in total. The crate
+//! opens no connection.
 #![forbid(unsafe_code)]
 
 mod approvals;

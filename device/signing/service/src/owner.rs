@@ -1,4 +1,4 @@
-//! Checks who can change a file. Write access to the settings or the policy decides what is signed.
+//! Checks who can change a file. Write access to the settings or the policy is equivalent to deciding what is signed.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -13,8 +13,8 @@ pub(crate) struct Exposed {
     pub(crate) reason: &'static str,
 }
 
-/// Checks that nobody but root and the service's own user can change a file. One that is not there has no mode: whoever
-/// reads it says that it is missing.
+/// Checks that only root and the service's own user can change a file. A missing file passes, because the code that
+/// reads it reports that it is missing.
 ///
 /// # Errors
 /// [`Exposed`].
@@ -25,7 +25,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Exposed> {
         .map_or(Ok(()), |reason| Err(Exposed { path: path.to_owned(), reason }))
 }
 
-/// As [`check`], of a file and of its folder: who can change the folder can put another file in its place.
+/// Like [`check`], for a file and its folder. Write access to the folder allows replacing the file.
 ///
 /// # Errors
 /// [`Exposed`].

@@ -1,5 +1,5 @@
-//! The program that approves. It is run by a helper process, since the service itself may start none. The helper is told
-//! which program when it starts, and never again: the service could otherwise have it run another.
+//! The approving program. A helper process runs it, because the service itself is not permitted to start processes. The
+//! helper learns the program only at its own start, so that the service cannot make it run another one.
 
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
@@ -18,27 +18,28 @@ use crate::{
 
 /// Exit code of a program that approves.
 const APPROVES: i32 = 0;
-/// Exit code of a program that refuses. Any other says nothing.
+/// Exit code of a program that refuses. Any other code is no answer.
 const REFUSES: i32 = 1;
 /// Maximum length of a line between the processes, bytes.
 const MAX_LINE: usize = 8 << 20;
-/// How often the helper looks whether a program has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval at which the helper checks whether the program has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the helper is asked.
+/// A task for the helper.
 #[derive(Serialize, Deserialize)]
 struct Task {
-    /// What the program reads.
+    /// Standard input of the program.
     input: String,
 }
 
-/// How a program ended: its exit code, if it had one in time.
+/// Result of a run: the exit code, or `None` if the program did not exit in time.
 #[derive(Serialize, Deserialize)]
 struct Ended {
     code: Option<i32>,
 }
 
-/// The helper process, started before the service gives up starting processes. It ends with the service.
+/// The helper process. It is started before the service loses the permission to start processes, and ends with the
+/// service.
 #[derive(Debug)]
 pub struct ProgramHelper {
     _child: Child,
@@ -47,7 +48,7 @@ pub struct ProgramHelper {
 }
 
 impl ProgramHelper {
-    /// Starts the helper for a program: `command` calls [`help_with_program`] with the arguments that are added to it.
+    /// Starts the helper for a program. `command` must call [`help_with_program`] with the arguments added to it.
     ///
     /// # Errors
     /// The system's error.
@@ -70,8 +71,8 @@ impl ProgramHelper {
     }
 }
 
-/// The program, asked about one request at a time by a thread of its own: however long it takes, and however many ask,
-/// nothing else waits for it.
+/// The approving program. A dedicated thread passes it one request at a time, so that nothing else waits for it,
+/// however slow it is and however many requests there are.
 #[derive(Clone, Debug)]
 pub struct Program {
     asked: Arc<Asked>,
@@ -81,7 +82,7 @@ pub struct Program {
 struct Asked {
     questions: Arc<Questions>,
     helper: Arc<Mutex<ProgramHelper>>,
-    /// Whether the thread runs. It starts with the first question, since the process is confined by then.
+    /// Whether the thread runs. It starts with the first question, because by then the process is confined.
     is_started: Mutex<bool>,
 }
 
@@ -105,13 +106,14 @@ impl Asked {
 }
 
 impl Program {
-    /// A program that this helper runs.
+    /// Creates the program that this helper runs.
     pub fn new(helper: ProgramHelper) -> Self {
         let helper = Arc::new(Mutex::new(helper));
         Self { asked: Arc::new(Asked { questions: Arc::default(), helper, is_started: Mutex::default() }) }
     }
 
-    /// Asks it about a request: approved, refused, or nothing. A caller that stops waiting withdraws its question.
+    /// Asks the program about a request: approved, refused, or `None` without an answer. Dropping the future withdraws
+    /// the question.
     pub(crate) async fn ask(&self, waiting: &WaitingRequest) -> Option<bool> {
         let input = serde_json::to_string(waiting).ok()?;
         let (answer, answered) = oneshot::channel();
@@ -127,11 +129,11 @@ impl Program {
     }
 }
 
-/// Asks the program question after question.
+/// Passes the questions to the program one after the other.
 fn answer_all(questions: &Questions, helper: &Mutex<ProgramHelper>) {
     while let Some(Question { input, answer, .. }) = questions.next() {
         let ended = helper.lock().unwrap_or_else(PoisonError::into_inner).run(&Task { input });
-        // Nobody listens if the request has just ended.
+        // The receiver is gone if the request has just ended.
         let _ = answer.send(meaning_of(ended));
     }
 }
@@ -151,7 +153,8 @@ fn meaning_of(ended: io::Result<Ended>) -> Option<bool> {
     }
 }
 
-/// Runs a program, with its arguments, for each request on standard input, until that ends. It has so many seconds.
+/// Runs a program with its arguments for each request that arrives on standard input, until end of input. Each run may
+/// take `seconds`.
 ///
 /// # Errors
 /// The system's error.
@@ -181,7 +184,7 @@ fn run(command: &[String], seconds: u64, input: &str) -> io::Result<Option<i32>>
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         let text = input.to_owned();
-        // A program may end without reading.
+        // A program may exit without reading its input.
         std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
     }
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -194,6 +197,6 @@ fn run(command: &[String], seconds: u64, input: &str) -> io::Result<Option<i32>>
             child.wait()?;
             return Ok(None);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

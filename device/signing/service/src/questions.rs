@@ -1,4 +1,4 @@
-//! Questions that wait for the approving program: a bounded number, in turn by client.
+//! Bounded queue of questions for the approving program, round-robin by client.
 
 use std::{
     collections::VecDeque,
@@ -12,15 +12,15 @@ use crate::shares::{MAX_WAITING, MAX_WAITING_OF_CLIENT};
 /// A question about a request.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// Who asks for the signature.
+    /// The client that requested the signature.
     pub(crate) client: String,
-    /// What the program reads.
+    /// Standard input of the program.
     pub(crate) input: String,
-    /// Closed when the request does not wait any more.
+    /// Closed when the request is no longer waiting.
     pub(crate) answer: oneshot::Sender<Option<bool>>,
 }
 
-/// The questions. One thread takes them, and sleeps while there are none.
+/// The queue. One thread takes questions from it and sleeps while it is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     waiting: Mutex<Waiting>,
@@ -29,14 +29,14 @@ pub(crate) struct Questions {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Questions of each client, none of them empty; the client in front is the next.
+    /// The queue of each client, never empty. The first client is next.
     clients: VecDeque<VecDeque<Question>>,
     is_closed: bool,
 }
 
 impl Questions {
-    /// Adds a question; false if its client, or all together, have as many as they may. Those whose request has ended make
-    /// room.
+    /// Adds a question; `false` if its client or all clients together have reached their limit. First removes questions
+    /// whose request has ended.
     pub(crate) fn add(&self, question: Question) -> bool {
         let mut waiting = self.waiting();
         waiting.remove_ended();
@@ -55,7 +55,7 @@ impl Questions {
         true
     }
 
-    /// Waits for the next question whose request still waits; `None` when there will be none.
+    /// Waits for the next question whose request is still waiting; `None` once the queue is closed.
     pub(crate) fn next(&self) -> Option<Question> {
         let mut waiting = self.waiting();
         loop {
@@ -69,7 +69,7 @@ impl Questions {
         }
     }
 
-    /// Ends the thread that takes them.
+    /// Closes the queue, which ends the thread that takes from it.
     pub(crate) fn close(&self) {
         self.waiting().is_closed = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! How many requests a client may make in a time: each one makes lines in the log, which nothing shortens.
+//! Rate limit per client: each request adds lines to the log, which is never shortened.
 
 use std::{
     collections::HashMap,
@@ -6,11 +6,11 @@ use std::{
     time::Instant,
 };
 
-/// Requests that each client may make: so many at once, and so many a minute.
+/// Token buckets, one per client, whose capacity is the number of requests per minute.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_minute: f64,
-    /// What is left of each client, and when it was counted. Nothing awaits under the lock.
+    /// Remaining requests of each client, and the time of that count. Not held across an await.
     left: Mutex<HashMap<String, (f64, Instant)>>,
 }
 
@@ -19,7 +19,8 @@ impl Rate {
         Self { per_minute: f64::from(per_minute), left: Mutex::default() }
     }
 
-    /// Takes one request of a client; false if none is left. Names are those of the settings, so that there are few.
+    /// Takes one request from the client's bucket; `false` if it is empty. Only names from the settings occur, so the
+    /// map stays small.
     pub(crate) fn take(&self, client: &str, now: Instant) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, counted) = left.entry(client.to_owned()).or_insert((self.per_minute, now));

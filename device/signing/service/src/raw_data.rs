@@ -1,5 +1,5 @@
-//! What bytes mean whose hash is to be signed: a transaction, a message or typed data would else be signed under the rules
-//! for bytes without a meaning.
+//! Classifies raw bytes to be signed. Without this, a transaction, a message or typed data could be signed under the
+//! rules for raw bytes.
 
 use alloy_primitives::{B256, U256, keccak256};
 use alloy_rlp::{Encodable as _, Header as RlpHeader};
@@ -8,17 +8,17 @@ use tenon_signing_policy::Subject;
 
 use crate::ServiceError;
 
-/// In front of a message (EIP-191, version 0x45), after the byte 0x19.
+/// Prefix of a message (EIP-191, version 0x45), including the byte 0x19.
 const MESSAGE_PREFIX: &[u8] = b"\x19Ethereum Signed Message:\n";
-/// In front of an authorization that delegates code (EIP-7702).
+/// Prefix of an authorization that delegates code (EIP-7702).
 const AUTHORIZATION: u8 = 0x05;
-/// In front of all forms of EIP-191.
+/// Prefix of all EIP-191 formats.
 const SIGNED_DATA: u8 = 0x19;
 
-/// What the bytes are.
+/// Determines what the bytes are.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`]: they are typed data or an authorization, of which the bytes show too little.
+/// [`ServiceError::Invalid`]: they are typed data or an authorization, whose content the bytes do not reveal.
 pub(crate) fn subject_of(bytes: Vec<u8>) -> Result<Subject, ServiceError> {
     if let Some(subject) = unsigned_transaction(&bytes) {
         return Ok(subject);
@@ -39,14 +39,15 @@ fn invalid(reason: &str) -> ServiceError {
     ServiceError::Invalid(reason.to_owned())
 }
 
-/// The message in the form of EIP-191, if the length that it names is its own.
+/// The message of an EIP-191 encoding, if the length in it is correct.
 fn message(bytes: &[u8]) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(MESSAGE_PREFIX)?;
     let mut splits = (1..=rest.len().min(10)).map(|digits| rest.split_at(digits));
     splits.find(|(digits, message)| *digits == message.len().to_string().as_bytes()).map(|(_, message)| message)
 }
 
-/// The transaction whose signing form the bytes are. A signature is added for the decoder, and taken away again.
+/// The transaction whose signing form these bytes are. The decoder needs a signature, so a dummy one is added and
+/// removed again.
 fn unsigned_transaction(bytes: &[u8]) -> Option<Subject> {
     let signed = match bytes.first()? {
         kind @ 0x01..=0x04 => [vec![*kind], with_signature(&bytes[1..], 0)?].concat(),
@@ -57,7 +58,7 @@ fn unsigned_transaction(bytes: &[u8]) -> Option<Subject> {
     transaction.signature = TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO };
     transaction.hash = B256::ZERO;
     let hash = tenon_chain::signing_hash(&transaction);
-    // The same bytes: nothing was lost on the way.
+    // Equal hashes show that decoding lost nothing.
     (hash == keccak256(bytes)).then(|| Subject::Transaction { transaction: Box::new(transaction), hash })
 }
 
@@ -65,7 +66,7 @@ fn legacy_with_signature(bytes: &[u8]) -> Option<Vec<u8>> {
     let items = list_items(bytes)?;
     match items.len() {
         6 => with_signature(bytes, 27),
-        // Chain id, 0 and 0 stand in the place of the signature (EIP-155).
+        // Chain id, 0 and 0 are in place of the signature (EIP-155).
         9 => {
             let chain_id = <u64 as alloy_rlp::Decodable>::decode(&mut &*items[6]).ok()?;
             let v = chain_id.checked_mul(2)?.checked_add(35)?;
@@ -75,7 +76,7 @@ fn legacy_with_signature(bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A list with `v`, `r` and `s` at its end.
+/// The list with `v`, `r` and `s` appended.
 fn with_signature(list: &[u8], v: u64) -> Option<Vec<u8>> {
     let mut payload = list_items(list)?.concat();
     v.encode(&mut payload);
@@ -95,7 +96,7 @@ fn is_list(bytes: &[u8]) -> bool {
     list_items(bytes).is_some()
 }
 
-/// The items of a list that takes all bytes, each with its own header.
+/// The items of a list that spans all bytes, each with its header.
 fn list_items(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = bytes;
     let header = RlpHeader::decode(&mut rest).ok()?;
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The bytes whose hash a signer of the transaction signs.
+    /// The bytes whose hash is signed for the transaction.
     fn signing_form(transaction: &Transaction) -> Vec<u8> {
         let encoded = tenon_chain::encode_transaction(transaction);
         let (kind, list) = match encoded[0] {

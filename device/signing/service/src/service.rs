@@ -1,4 +1,4 @@
-//! The life of a request: asked, decided, approved, signed.
+//! The life cycle of a request: asked, decided, approved, signed.
 
 mod people;
 
@@ -31,34 +31,34 @@ use crate::{
 };
 use people::{PROGRAM, Unfinished};
 
-/// Why a request for a device's signature is refused.
+/// Error text for a request that would need a device when too many are waiting for one.
 const DEVICES_FULL: &str = "as many requests as possible wait for a device";
 
-/// Why a request is not answered, or the service does not start.
+/// Why a request was not answered or the service did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The policy, a guard or a person refuses.
+    /// The policy, a guard or a person refused.
     #[error("request denied: {0}")]
     Denied(String),
-    /// The client asked too often.
+    /// The client exceeded a limit on requests.
     #[error("too many requests: {0}")]
     TooMany(&'static str),
-    /// The request has no meaning.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
     /// No key could sign.
     #[error("{0}")]
     Key(AccountsError),
-    /// The log can't be written or read; nothing is signed then.
+    /// The log can't be written or read, so nothing is signed.
     #[error("nothing is signed without the log: {0}")]
     Log(#[from] AuditError),
-    /// The policy can't be read; the one in force stays.
+    /// The policy can't be read; the current one stays in force.
     #[error("the policy: {0}")]
     Policy(#[from] PolicyError),
-    /// Others can change the policy; the one in force stays.
+    /// Others can change the policy; the current one stays in force.
     #[error("{}: {reason}", .path.display())]
     Exposed {
-        /// The policy's file, or its folder.
+        /// The policy's file or folder, or an interface file.
         path: PathBuf,
         /// What is wrong with its mode or owner.
         reason: &'static str,
@@ -84,12 +84,12 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// What a client asks to be signed.
+/// A client's request for a signature.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) account: Address,
     pub(crate) subject: Subject,
-    /// Of typed data: their hashes, and their text for devices.
+    /// For typed data: the hashes, and the text for devices.
     pub(crate) typed_data: Option<(Hashes, String)>,
 }
 
@@ -106,15 +106,15 @@ impl Ask {
     }
 }
 
-/// A request on its way, as it was decided about.
+/// A request in progress, with the decision about it.
 struct Asked {
     number: u64,
     request: Request,
     hash: B256,
     typed_data: Option<(Hashes, String)>,
-    /// The hash of the policy that decided.
+    /// Hash of the policy that decided.
     policy: B256,
-    /// The rule that lets it through, or wants a person.
+    /// The rule that allows it, or requires a person's approval.
     rule: String,
 }
 
@@ -130,7 +130,7 @@ impl Asked {
         }
     }
 
-    /// The entry that stands in the log before the signature leaves.
+    /// The log entry that must be written before the signature is released.
     fn signed(&self) -> Step {
         let (request, rule, account, hash) = (self.number, self.rule.clone(), self.request.account, self.hash);
         match &self.request.subject {
@@ -153,16 +153,16 @@ impl Asked {
     }
 }
 
-/// A signature, and what it is over.
+/// A signature and the request that it answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed {
-    /// Its number in the log.
+    /// The request's number in the log.
     pub number: u64,
     /// The signature.
     pub signature: HashSignature,
 }
 
-/// The service. Clones share it.
+/// The signing service. Clones share the state.
 #[derive(Clone)]
 pub struct Service {
     inner: Arc<Inner>,
@@ -171,36 +171,37 @@ pub struct Service {
 struct Inner {
     policy: ArcSwap<Policy>,
     policy_path: PathBuf,
-    /// Held while the policy's file is read again.
+    /// Held while the policy's file is reloaded.
     reloading: Mutex<()>,
-    /// Held while a decision is made and its lines are written, so that two requests never share what a window has left.
+    /// Held while a decision is made and its lines are written, so that two requests never spend the same remainder of
+    /// a window.
     log: Arc<Mutex<AuditLog>>,
     wallets: WalletDirectory,
     approvals: Approvals,
-    /// Accounts of validators, each with the id of its chain.
+    /// Validator accounts, each with the id of its chain.
     validators: BTreeMap<Address, u64>,
     rate: Rate,
-    /// Who reads typed data.
+    /// Schedules the parsing of typed data.
     turns: Turns,
-    /// The requests that wait for a device, or for people before that.
+    /// The requests that need a device, including those that first wait for people.
     at_devices: Arc<Shares>,
-    /// The approvers' own clients, by approver.
+    /// By approver: the clients that are the same person.
     approvers: BTreeMap<String, BTreeSet<String>>,
     approvals_needed: u8,
     approval_time: Duration,
     program: Option<Program>,
 }
 
-/// How far a request came in its first step.
+/// Result of a request's first step.
 enum Begun {
     Signed(Signed),
     Denied(String),
-    /// A person or a device is waited for.
+    /// A person or a device must still act.
     Waits(Box<Asked>, Outcome),
 }
 
 impl Service {
-    /// Reads the policy, opens the log and takes in what it says. `program` approves, if there is one.
+    /// Reads the policy, opens the log and restores its state. `program` approves requests, if given.
     ///
     /// # Errors
     /// [`ServiceError::Policy`], [`ServiceError::Log`].
@@ -256,16 +257,16 @@ impl Service {
         &self.inner.wallets
     }
 
-    /// As [`Service::reload`], for a client, whose requests of a minute are counted.
+    /// Like [`Service::reload`], counted against the client's limit per minute.
     ///
     /// # Errors
-    /// As [`Service::reload`]; [`ServiceError::TooMany`].
+    /// Those of [`Service::reload`], and [`ServiceError::TooMany`].
     pub(crate) async fn reload_for(&self, client: &str) -> Result<B256, ServiceError> {
         self.count(client)?;
         self.reload().await
     }
 
-    /// Counts a request of a client. It comes before everything that costs time, so that refused requests count, too.
+    /// Counts a request of a client. Called before any expensive work, so that rejected requests count too.
     ///
     /// # Errors
     /// [`ServiceError::TooMany`].
@@ -276,19 +277,20 @@ impl Service {
         }
     }
 
-    /// The turns of work that costs processor time.
+    /// The scheduler for work that takes processor time.
     pub(crate) fn turns(&self) -> &Turns {
         &self.inner.turns
     }
 
-    /// Reads the policy's file again. Requests that wait were decided by the old one; they are decided anew before they are
-    /// signed. Returns its hash.
+    /// Reloads the policy's file and returns the policy's hash. Waiting requests were decided by the old policy; they
+    /// are decided again before they are signed.
     ///
     /// # Errors
-    /// [`ServiceError::Policy`]: the old one stays in force. [`ServiceError::Log`].
+    /// [`ServiceError::Policy`] (the old policy stays in force), [`ServiceError::Exposed`], [`ServiceError::Log`], and
+    /// [`ServiceError::TooMany`] while another reload runs.
     pub async fn reload(&self) -> Result<B256, ServiceError> {
         let inner = Arc::clone(&self.inner);
-        // One at a time, and beside those that sign: a large policy takes long to read.
+        // Only one reload at a time, and without holding the log's lock: a large policy takes long to read.
         let Ok(_reading) = self.inner.reloading.try_lock() else {
             return Err(ServiceError::TooMany("the policy is being read already"));
         };
@@ -307,8 +309,8 @@ impl Service {
         .await
     }
 
-    /// Runs a function with the log on a thread of its own, since every entry waits for the disk. Once begun it ends,
-    /// whether the caller waits or not.
+    /// Runs a function with the log on a blocking thread, because every entry waits for the disk. Once started it runs
+    /// to completion even if the future is dropped.
     async fn with_log<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut AuditLog) -> Result<T, ServiceError> + Send + 'static,
@@ -318,7 +320,7 @@ impl Service {
         done.unwrap_or(Err(ServiceError::Stopping))
     }
 
-    /// Signs what a client asks for, once the policy, the guards and people allow it. [`Service::count`] comes before it.
+    /// Signs a client's request once the policy, the guards and people allow it. Call [`Service::count`] first.
     ///
     /// # Errors
     /// [`ServiceError`].
@@ -336,7 +338,8 @@ impl Service {
         signed
     }
 
-    /// Writes that a client asked and what the policy decides; signs in the same step with a key in memory.
+    /// Logs the request and the policy's decision. If the request is allowed and its key is in memory, signs in the
+    /// same step.
     async fn begin(
         &self,
         client: &str,
@@ -390,7 +393,7 @@ impl Service {
         .await
     }
 
-    /// Waits for people and for the device, decides again, and writes the outcome.
+    /// Waits for people and the device, decides again and logs the outcome.
     async fn continue_with(
         &self,
         asked: Asked,
@@ -399,7 +402,7 @@ impl Service {
     ) -> Result<Signed, ServiceError> {
         let number = asked.number;
         let signer = signer.map_err(ServiceError::Denied)?;
-        // Taken before people are asked: nobody approves what no device would be asked for.
+        // Taken before people are asked, so that nobody approves a request that no device could be asked to sign.
         let _place: Option<Share> = match signer.has_key_in_memory() {
             true => None,
             false => match self.inner.at_devices.take(&asked.request.client) {
@@ -426,7 +429,7 @@ impl Service {
         }
     }
 
-    /// Decides again with what was signed meanwhile, and writes the line of the signature.
+    /// Decides again, considering signatures made in the meantime, and logs the signature.
     async fn finish(
         &self,
         asked: Asked,
@@ -458,8 +461,8 @@ impl Service {
         .await
     }
 
-    /// The policy's decision, and what no policy can allow. A second transaction for a nonce is the policy's: a rule needs
-    /// `replace = true` for it.
+    /// The decision of the policy and of the guards that no policy can override. A second transaction for a nonce is
+    /// left to the policy: a rule needs `replace = true` to allow it.
     fn decide(&self, policy: &Policy, request: &Request, hash: B256, memory: &Memory, now: u64) -> Decision {
         let chain_of_validator = self.inner.validators.get(&request.account);
         let refusal = match (&request.subject, chain_of_validator) {
@@ -485,7 +488,7 @@ impl Service {
         }
     }
 
-    /// Writes how a request ended that was not signed; returns why.
+    /// Logs the end of a request that was not signed. Returns the error, or that of the log.
     async fn end(&self, number: u64, error: ServiceError) -> ServiceError {
         let reason = match &error {
             ServiceError::Denied(reason) => reason.clone(),
@@ -502,14 +505,14 @@ impl Service {
     }
 }
 
-/// Reads a policy that nobody else can change, nor its folder, nor its interfaces.
+/// Reads a policy that no other user can change, including its folder and its interface files.
 fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
     owner::check_with_folder(path)?;
     let check = |file: &Path| owner::check(file).map_err(|exposed| exposed.reason.to_owned());
     Ok(Policy::read_checked(path, check)?)
 }
 
-/// The signature of a key in memory.
+/// The signature of a key in memory, without waiting.
 fn at_once(signer: &dyn Signer, asked: &Asked) -> Result<HashSignature, ServiceError> {
     let signature = signer.sign(asked.signable()).now_or_never();
     signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign at once"))).map_err(ServiceError::Key)
@@ -527,7 +530,7 @@ const fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A signature's bytes: `r ‖ s ‖ v` with `v` 27 or 28.
+/// The signature as bytes: `r ‖ s ‖ v` with `v` 27 or 28.
 pub(crate) fn message_bytes(signed: &Signed) -> Bytes {
     signed.signature.to_message_bytes()
 }

@@ -1,4 +1,4 @@
-//! The service's settings: one TOML file. Keys that are not known are errors.
+//! The service's settings: one TOML file. Unknown keys are errors.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_NAMES: usize = 64;
 /// Maximum length of a name, characters.
 const MAX_NAME: usize = 64;
-/// Longest time that a person has for an approval, seconds.
+/// Maximum time for an approval, seconds.
 const MAX_APPROVAL_TIME: u64 = 24 * 3_600;
 
-/// Settings that can't be used.
+/// The settings can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file can't be read.
@@ -32,7 +32,7 @@ pub enum SettingsError {
         /// Why.
         reason: String,
     },
-    /// The text is no settings file; it says the line and what is wrong.
+    /// The text is not a settings file. The reason names the line.
     #[error("{}: {reason}", .path.display())]
     Form {
         /// The file.
@@ -42,23 +42,23 @@ pub enum SettingsError {
     },
 }
 
-/// The settings. Paths are relative to the folder of their file.
+/// The settings. Paths are relative to the folder of the settings file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// Form of the file: 1.
+    /// Version of the file format: 1.
     pub version: u32,
     /// The policy (TOML).
     pub policy: PathBuf,
     /// The folder of the audit log.
     pub log: PathBuf,
-    /// The folder of key files; none if it is missing.
+    /// The folder of key files. No key files are used if missing.
     pub keystore: Option<PathBuf>,
-    /// Accounts whose key files are opened at the start.
+    /// Accounts whose key files are unlocked at start.
     #[serde(default)]
     pub unlock: Vec<Address>,
-    /// A file with their passwords, one a line; the last one holds for all that follow. Asked for at the terminal if it is
-    /// missing.
+    /// A file with their passwords, one per line; the last one applies to all remaining accounts. If missing, the
+    /// terminal prompts for the passwords.
     pub passwords: Option<PathBuf>,
     /// Whether hardware wallets are used.
     #[serde(default)]
@@ -66,33 +66,33 @@ pub struct Settings {
     /// Addresses of device simulators on this machine.
     #[serde(default)]
     pub udp: Vec<SocketAddr>,
-    /// Accounts of validators, each with the id of its chain: they sign consensus messages of it only, and others sign
-    /// none. What is signed does not name the chain, so that no client may choose it.
+    /// Validator accounts, each with the id of its chain. They sign only consensus messages for that chain, and no
+    /// other account signs any. The signed bytes do not include the chain, so a client must not be able to choose it.
     #[serde(default)]
     pub validators: BTreeMap<Address, u64>,
-    /// Seconds that a person has for an approval.
+    /// Seconds in which a request must be approved.
     #[serde(default = "default_approval_seconds")]
     pub approval_seconds: u64,
     /// Number of people who must approve: 1 or 2.
     #[serde(default = "default_approvals")]
     pub approvals: u8,
-    /// Requests a minute of each client.
+    /// Maximum number of requests per minute of each client.
     #[serde(default = "default_rate")]
     pub requests_per_minute: u32,
-    /// Whether the service gives up what it does not need (Landlock and seccomp). Without it, it says so in the log.
+    /// Whether the service drops permissions that it does not need (Landlock and seccomp). If not, it logs a warning.
     #[serde(default = "default_confined")]
     pub confined: bool,
-    /// Who asks, by name.
+    /// The clients, by name.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientEntry>,
-    /// Who approves, by name.
+    /// The approvers, by name.
     #[serde(default)]
     pub approvers: BTreeMap<String, ApproverEntry>,
-    /// HTTP for clients; none if it is missing.
+    /// HTTP for clients; disabled if missing.
     pub http: Option<HttpEntry>,
-    /// The page for approvals; none if it is missing.
+    /// The page for approvals; disabled if missing.
     pub page: Option<PageEntry>,
-    /// A program that approves; none if it is missing.
+    /// An approving program; none if missing.
     pub program: Option<ProgramEntry>,
 }
 
@@ -112,17 +112,17 @@ const fn default_confined() -> bool {
     true
 }
 
-/// A client: how it is known. At least one of these.
+/// A client and its credentials, of which at least one is required.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientEntry {
-    /// A Unix socket of its own: who may open the file is this client.
+    /// Its own Unix socket. Any process that can open the file acts as this client.
     pub socket: Option<PathBuf>,
     /// A file with its bearer token for HTTP.
     pub token: Option<PathBuf>,
     /// Its certificate (PEM) for HTTP with mutual TLS.
     pub certificate: Option<PathBuf>,
-    /// Whether it may have the policy read again, by `POST /reload`.
+    /// Whether it may reload the policy by `POST /reload`.
     #[serde(default)]
     pub reload: bool,
 }
@@ -131,9 +131,10 @@ pub struct ClientEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ApproverEntry {
-    /// A Unix socket of its own, for `tenon signer requests | show | approve | deny | login`.
+    /// The approver's own Unix socket, for `tenon signer requests | show | approve | deny | login`.
     pub socket: PathBuf,
-    /// Clients that are this person: their requests it can't approve. A client of the same name is one, too.
+    /// Clients that are the same person, whose requests this approver can't approve. A client with the approver's name
+    /// is always one of them.
     #[serde(default)]
     pub clients: BTreeSet<String>,
 }
@@ -142,13 +143,13 @@ pub struct ApproverEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpEntry {
-    /// Address to listen on; beyond this machine with TLS only.
+    /// Address to listen on. An address reachable from other machines requires TLS.
     pub address: SocketAddr,
-    /// The service's certificate and those between it and the authority (PEM); with it, HTTP is HTTPS.
+    /// The service's certificate chain (PEM). If set, HTTPS is served instead of HTTP.
     pub certificate: Option<PathBuf>,
-    /// Its key (PEM).
+    /// The certificate's private key (PEM).
     pub key: Option<PathBuf>,
-    /// The authority that signed the clients' certificates (PEM); with it, clients must have one.
+    /// The authority that signed the clients' certificates (PEM). If set, clients must present a certificate.
     pub authority: Option<PathBuf>,
 }
 
@@ -156,17 +157,17 @@ pub struct HttpEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PageEntry {
-    /// Address to listen on, of this machine.
+    /// Address to listen on, which must be a loopback address.
     pub address: SocketAddr,
 }
 
-/// A program that approves: it gets what a person would read as JSON, and approves by exit code 0.
+/// A program that approves requests. It reads the presentation as JSON and approves with exit code 0.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ProgramEntry {
-    /// The program, with its whole path, and its arguments.
+    /// The program's absolute path, and its arguments.
     pub command: Vec<String>,
-    /// Seconds that it has.
+    /// Time limit of a run, seconds.
     #[serde(default = "default_program_seconds")]
     pub seconds: u64,
     /// Clients whose requests it can't approve.
@@ -199,7 +200,7 @@ impl Settings {
         Self::parse(&text, &folder).map_err(|reason| SettingsError::Form { path: path.to_owned(), reason })
     }
 
-    /// Reads a text whose paths are relative to `folder`.
+    /// Parses a text whose paths are relative to `folder`.
     fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let mut settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         settings.check()?;
@@ -207,7 +208,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// How long a person has for an approval.
+    /// Time in which a request must be approved.
     pub const fn approval_time(&self) -> Duration {
         Duration::from_secs(self.approval_seconds)
     }

@@ -1,23 +1,23 @@
-//! Places that clients share: so many of one client, and so many of all.
+//! Limits on waiting requests, per client and in total.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Maximum number of requests that wait for one thing.
+/// Maximum number of requests that wait for the same resource.
 pub(crate) const MAX_WAITING: usize = 128;
-/// Maximum number of them of one client.
+/// Maximum number of them from one client.
 pub(crate) const MAX_WAITING_OF_CLIENT: usize = 16;
 
-/// Places for one thing that requests wait for.
+/// Places in the queue for one resource.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// Places taken, by client. Nothing awaits under the lock.
+    /// Number of places taken, by client. Not held across an await.
     taken: Mutex<BTreeMap<String, usize>>,
 }
 
-/// A place, given back on drop.
+/// A place, released on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -25,7 +25,7 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Takes a place for a client; `None` if the client, or all together, have as many as they may.
+    /// Takes a place for a client; `None` if the client or all clients together have reached their limit.
     pub(crate) fn take(self: &Arc<Self>, client: &str) -> Option<Share> {
         let mut taken = self.taken();
         let of_client = taken.get(client).copied().unwrap_or_default();

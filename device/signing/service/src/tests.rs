@@ -1,4 +1,4 @@
-//! The service from a client's question to the log, with key files in memory and a policy in a folder.
+//! The service from a client's request to the log, with unlocked key files and a policy in a temporary folder.
 
 use std::path::Path;
 use std::sync::{
@@ -20,7 +20,7 @@ use crate::{ApproveError, Service, Settings, methods};
 
 mod served;
 
-/// The words of development networks.
+/// The mnemonic of development networks.
 const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 const POLICY: &str = r#"
@@ -67,13 +67,13 @@ clients = ["blind"]
 accounts = "any"
 "#;
 
-/// The account of a device that nobody confirms on.
+/// The account of a device on which nobody confirms.
 const ON_DEVICE: Address = Address::repeat_byte(0xde);
 
-/// The number of requests that wait at a device.
+/// Number of requests that wait at the device.
 static AT_DEVICE: AtomicUsize = AtomicUsize::new(0);
 
-/// A device that nobody confirms on.
+/// A device on which nobody confirms.
 struct Silent;
 
 impl WalletBackend for Silent {
@@ -165,7 +165,7 @@ impl Setup {
         self.log().iter().filter(is_signed).count()
     }
 
-    /// Waits until a request waits for people; its number and hash.
+    /// Waits until a request waits for people; returns its number and hash.
     async fn waiting(&self) -> (u64, B256) {
         let mut changes = self.service.approvals().changes();
         loop {
@@ -178,7 +178,7 @@ impl Setup {
 }
 
 #[tokio::test]
-async fn a_transaction_within_its_rule_is_signed_and_has_its_lines() {
+async fn a_transaction_within_its_rule_is_signed_and_logged() {
     let setup = setup("");
 
     let signed = setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
@@ -193,11 +193,11 @@ async fn a_transaction_within_its_rule_is_signed_and_has_its_lines() {
 }
 
 #[tokio::test]
-async fn windows_and_nonces_hold_over_a_restart() {
+async fn windows_and_nonces_survive_a_restart() {
     let mut setup = setup("");
     setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
     setup.call("payroll", "eth_signTransaction", setup.transfer(&[("nonce", json!("0x1"))])).await.unwrap();
-    // The same one again is no second one for the nonce, and spends nothing more of the window.
+    // Signing the same transaction again is not a replacement and spends nothing more of the window.
     setup.call("payroll", "eth_signTransaction", setup.transfer(&[])).await.unwrap();
 
     let other = setup.transfer(&[("value", json!("0x1")), ("nonce", json!("0x0"))]);
@@ -214,7 +214,7 @@ async fn windows_and_nonces_hold_over_a_restart() {
 }
 
 #[tokio::test]
-async fn two_requests_at_once_do_not_share_what_a_window_has_left() {
+async fn two_concurrent_requests_cannot_spend_the_same_remainder_of_a_window() {
     let setup = Arc::new(setup(""));
     let call = |nonce: u64| {
         let setup = Arc::clone(&setup);
@@ -232,7 +232,7 @@ async fn two_requests_at_once_do_not_share_what_a_window_has_left() {
 }
 
 #[tokio::test]
-async fn who_is_asked_approves_these_bytes_and_once() {
+async fn an_approval_is_for_one_hash_and_counts_once() {
     let setup = Arc::new(setup(""));
     let asked = {
         let setup = Arc::clone(&setup);
@@ -257,7 +257,7 @@ async fn who_is_asked_approves_these_bytes_and_once() {
 }
 
 #[tokio::test]
-async fn two_approvals_are_of_two_people() {
+async fn two_approvals_must_come_from_two_people() {
     let setup = Arc::new(setup("approvals = 2"));
     let asked = {
         let setup = Arc::clone(&setup);
@@ -275,7 +275,7 @@ async fn two_approvals_are_of_two_people() {
 }
 
 #[tokio::test]
-async fn a_refusal_a_timeout_and_a_client_that_leaves_end_a_request() {
+async fn a_refusal_a_timeout_or_a_departed_client_ends_a_request() {
     let setup = Arc::new(setup("approval-seconds = 1"));
     let ask = |setup: Arc<Setup>| {
         let params = json!([setup.accounts[1], "0x00"]);
@@ -299,7 +299,7 @@ async fn a_refusal_a_timeout_and_a_client_that_leaves_end_a_request() {
 }
 
 #[tokio::test]
-async fn a_policy_replaced_while_a_person_is_asked_is_obeyed() {
+async fn a_policy_replaced_during_an_approval_is_applied() {
     let setup = Arc::new(setup(""));
     let asked = {
         let setup = Arc::clone(&setup);
@@ -317,7 +317,7 @@ async fn a_policy_replaced_while_a_person_is_asked_is_obeyed() {
 }
 
 #[tokio::test]
-async fn a_policy_that_is_none_leaves_the_old_one_in_force() {
+async fn an_invalid_policy_leaves_the_old_one_in_force() {
     let setup = setup("");
     std::fs::write(setup.folder.path().join("policy.toml"), "version = 2").unwrap();
     assert!(setup.service.reload().await.is_err());
@@ -325,9 +325,9 @@ async fn a_policy_that_is_none_leaves_the_old_one_in_force() {
 }
 
 #[tokio::test]
-async fn a_log_that_can_not_be_written_signs_nothing() {
+async fn nothing_is_signed_if_the_log_cannot_be_written() {
     let setup = setup("");
-    // The folder is gone: the checkpoint has no place.
+    // The folder is gone, so the checkpoint can't be written.
     std::fs::remove_dir_all(setup.folder.path().join("log")).unwrap();
 
     for nonce in ["0x0", "0x1"] {
@@ -338,7 +338,7 @@ async fn a_log_that_can_not_be_written_signs_nothing() {
 }
 
 #[tokio::test]
-async fn validators_sign_once_for_a_round_on_their_chain() {
+async fn validators_sign_once_per_round_and_only_for_their_chain() {
     let setup = setup("");
     let validator = setup.accounts[2];
     let vote = |chain: u64, round: u64, block: u8| {
@@ -350,12 +350,12 @@ async fn validators_sign_once_for_a_round_on_their_chain() {
     assert_eq!(setup.call("node", "consensus_signVote", vote(50, 5, 1)).await.unwrap(), first);
     assert!(setup.call("node", "consensus_signVote", vote(50, 5, 2)).await.is_err());
     assert!(setup.call("node", "consensus_signVote", vote(50, 4, 1)).await.is_err());
-    // What is signed does not name the chain: another one is no way around.
+    // The signed bytes do not include the chain, so another chain id must not permit a second vote.
     assert!(setup.call("node", "consensus_signVote", vote(51, 5, 2)).await.is_err());
     assert!(setup.call("node", "consensus_signVote", vote(50, 6, 2)).await.is_ok());
     let timeout = json!([validator, 50, { "round": "0x6", "gapNumber": "0x1c2" }]);
     assert!(setup.call("node", "consensus_signTimeout", timeout).await.is_ok());
-    // A validator's key signs nothing else, and no other key signs for the consensus.
+    // A validator's key signs nothing else, and no other key signs consensus messages.
     assert!(setup.call("alice", "eth_sign", json!([validator, "0x00"])).await.is_err());
     let other = json!([setup.accounts[0], 50, { "round": 1, "gapNumber": 0 }]);
     assert!(setup.call("node", "consensus_signTimeout", other).await.is_err());
@@ -363,14 +363,14 @@ async fn validators_sign_once_for_a_round_on_their_chain() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_a_transaction_are_judged_as_one() {
+async fn bytes_that_encode_a_transaction_are_decided_as_one() {
     let setup = setup("");
     let sign = async |data: Vec<u8>| {
         let context = CallContext::new();
         methods::sign_raw(&setup.service, "blind", setup.accounts[0], data, &context).await
     };
     assert!(sign(b"anything".to_vec()).await.is_ok());
-    // nonce 0, price 0, gas 0, to nobody, value 0, no data, chain 50
+    // nonce 0, price 0, gas 0, no recipient, value 0, no data, chain 50
     let transaction = hex::decode("c9808080808080328080").unwrap();
     assert!(sign(transaction).await.is_err());
     assert!(sign(b"\x19Ethereum Signed Message:\n2hi".to_vec()).await.is_err());
@@ -378,7 +378,7 @@ async fn bytes_that_are_a_transaction_are_judged_as_one() {
 }
 
 #[tokio::test]
-async fn a_client_has_a_number_of_requests_a_minute() {
+async fn a_client_has_a_limited_number_of_requests_per_minute() {
     let setup = setup("requests-per-minute = 3");
     for _ in 0..3 {
         let error = setup.call("stranger", "eth_sign", json!([setup.accounts[0], "0x00"])).await.unwrap_err();
@@ -389,7 +389,7 @@ async fn a_client_has_a_number_of_requests_a_minute() {
 }
 
 #[tokio::test]
-async fn the_document_names_every_method_and_the_methods_answer() {
+async fn every_method_of_the_discovery_document_exists() {
     let setup = setup("");
     let document = setup.call("payroll", "rpc_discover", json!([])).await.unwrap();
     for method in document["methods"].as_array().unwrap() {
@@ -402,7 +402,7 @@ async fn the_document_names_every_method_and_the_methods_answer() {
 }
 
 #[tokio::test]
-async fn typed_data_are_signed_by_their_rule_only() {
+async fn typed_data_is_signed_only_under_its_rule() {
     let setup = setup("");
     let data = json!({
         "types": { "EIP712Domain": [{ "name": "name", "type": "string" }], "T": [{ "name": "a", "type": "uint256" }] },
@@ -414,7 +414,7 @@ async fn typed_data_are_signed_by_their_rule_only() {
 }
 
 #[tokio::test]
-async fn a_client_has_its_share_of_the_waiting_at_devices() {
+async fn a_client_has_a_limited_number_of_requests_waiting_at_devices() {
     let setup = Arc::new(setup(""));
     let ask = |client: &'static str, nonce: usize| {
         let setup = Arc::clone(&setup);
@@ -449,7 +449,7 @@ async fn a_client_has_its_share_of_the_waiting_at_devices() {
 }
 
 #[tokio::test]
-async fn approvals_of_one_person_at_once_are_one_line() {
+async fn concurrent_approvals_of_one_person_are_logged_once() {
     let setup = Arc::new(setup("approvals = 2"));
     let asked = {
         let setup = Arc::clone(&setup);
@@ -471,7 +471,7 @@ async fn approvals_of_one_person_at_once_are_one_line() {
 }
 
 #[tokio::test]
-async fn requests_count_before_they_are_read() {
+async fn requests_are_counted_before_they_are_parsed() {
     let setup = setup("requests-per-minute = 3");
     let sign = async |params: Value| setup.call("payroll", "eth_signTypedData_v4", params).await.unwrap_err();
 

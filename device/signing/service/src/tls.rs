@@ -1,4 +1,4 @@
-//! TLS, with certificates of clients.
+//! TLS with client certificates.
 
 use std::{io::Read as _, path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Maximum length of a file of certificates, bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What encrypts the connections of HTTP; `None` if the settings name no certificate.
+/// The TLS acceptor for HTTP; `None` if the settings have no certificate.
 ///
 /// # Errors
 /// [`HttpStartError::File`].
@@ -49,7 +49,7 @@ pub(crate) fn acceptor(http: &HttpEntry) -> Result<Option<TlsAcceptor>, HttpStar
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// The hash of a client's certificate, the first one of its file.
+/// SHA-256 of a client's certificate, which is the first one in its file.
 ///
 /// # Errors
 /// [`HttpStartError::File`].
@@ -69,7 +69,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpStartEr
     }
 }
 
-/// The bytes of a file, which may hold a key.
+/// Reads a file, whose bytes may contain a private key.
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, HttpStartError> {
     let mut bytes = Zeroizing::new(Vec::new());
     let file = std::fs::File::open(path).map_err(|error| file_error(path, error.to_string()))?;

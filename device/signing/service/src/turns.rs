@@ -1,5 +1,5 @@
-//! Turns of work that costs processor time: each client has one at a time, and two run in all, beside the thread that
-//! serves everybody.
+//! Scheduling of work that takes processor time: one task per client and two in total, on threads other than the one
+//! that serves all clients.
 
 use std::{
     collections::HashMap,
@@ -10,13 +10,13 @@ use tokio::sync::Semaphore;
 
 use crate::{ServiceError, shares::Shares};
 
-/// How many run at a time.
+/// Maximum number of tasks that run at the same time.
 const MAX_RUNNING: usize = 2;
 
-/// Turns. A client that asks for many waits behind itself, not in front of others.
+/// The scheduler. A client with many tasks delays its own, not those of others.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// One of each client. Names are those of the settings, so that there are few. Nothing awaits under the lock.
+    /// One permit per client. Only names from the settings occur, so the map stays small. Not held across an await.
     of_clients: Mutex<HashMap<String, Arc<Semaphore>>>,
     of_all: Arc<Semaphore>,
     waiting: Arc<Shares>,
@@ -29,8 +29,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Runs a function on a thread of its own when it is the client's turn. Once begun it ends, and keeps its turn until
-    /// then, whether the caller waits or not.
+    /// Runs a function on a blocking thread when it is the client's turn. Once started it runs to completion and keeps
+    /// its turn until then, even if the future is dropped.
     ///
     /// # Errors
     /// [`ServiceError::TooMany`], [`ServiceError::Stopping`].

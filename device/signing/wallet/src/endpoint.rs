@@ -1,4 +1,4 @@
-//! Where the service is, and calls to it.
+//! The address of a signing service, and calls to it.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,37 +12,37 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// Maximum length of an answer, bytes.
+/// Maximum length of a response, bytes.
 const MAX_ANSWER: usize = 4 << 20;
-/// Time for a connection.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why the service does not answer.
+/// Why a call to the service failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The text names no service.
+    /// The text is not the address of a service.
     #[error("{0:?} is no signing service: give the path of its socket, or http://ADDRESS:PORT of this machine")]
     Url(String),
-    /// The token is missing, or can't be sent.
+    /// The token is missing or can't be sent.
     #[error("a signing service over HTTP needs the client's token")]
     Token,
     /// The service can't be reached.
     #[error("the signing service at {endpoint} can't be reached: {reason}")]
     Unreachable {
-        /// Where.
+        /// The service's address.
         endpoint: String,
         /// Why.
         reason: String,
     },
-    /// What it answers is no answer.
+    /// The response is not valid.
     #[error("the signing service at {endpoint} answers wrongly: {reason}")]
     Wrong {
-        /// Where.
+        /// The service's address.
         endpoint: String,
         /// What is wrong.
         reason: String,
     },
-    /// It refuses, in its words.
+    /// The service refused, with this text.
     #[error("{0}")]
     Refused(String),
 }
@@ -53,13 +53,13 @@ enum Place {
     Http { address: SocketAddr, token: Arc<str> },
 }
 
-/// Where a signing service is.
+/// The address of a signing service.
 #[derive(Clone)]
 pub struct Endpoint(Place);
 
 impl Endpoint {
-    /// Reads a path, `unix:PATH`, or `http://ADDRESS:PORT`, which needs a token. HTTP leads to this machine only: what
-    /// is sent is not encrypted.
+    /// Parses a path, `unix:PATH`, or `http://ADDRESS:PORT`, which needs a token. HTTP must lead to this machine,
+    /// because it is not encrypted.
     ///
     /// # Errors
     /// [`EndpointError::Url`], [`EndpointError::Token`].
@@ -78,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// Calls a method. Dropping the future ends the call at the service, too.
+    /// Calls a method. Dropping the future also cancels the call at the service.
     ///
     /// # Errors
     /// [`EndpointError`].
@@ -86,7 +86,7 @@ impl Endpoint {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let text = match &self.0 {
             Place::Socket(path) => {
-                let connecting = tokio::time::timeout(CONNECT_TIME, UnixStream::connect(path)).await;
+                let connecting = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
                 let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
                 self.over_socket(stream.map_err(|error| self.unreachable(error))?, &request).await?
             }
@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     async fn over_http(&self, address: SocketAddr, token: &str, request: &Value) -> Result<Vec<u8>, EndpointError> {
-        let connecting = tokio::time::timeout(CONNECT_TIME, TcpStream::connect(address)).await;
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
         let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
         let stream = TokioIo::new(stream.map_err(|error| self.unreachable(error))?);
         let handshake = hyper::client::conn::http1::handshake(stream).await;
@@ -140,7 +140,7 @@ impl Endpoint {
                 false => Err(EndpointError::Refused(shown(&format!("{status}: {}", String::from_utf8_lossy(&body))))),
             }
         };
-        // The connection is driven here, so that it closes when the caller leaves.
+        // The connection is polled here, not in a task, so that it closes when the future is dropped.
         let mut connection = std::pin::pin!(connection);
         let mut answering = std::pin::pin!(answering);
         tokio::select! {
@@ -159,7 +159,7 @@ impl Endpoint {
     }
 }
 
-/// Text of the service: bounded, on one line, without characters that control a terminal.
+/// Makes text from the service safe to show: bounded, on one line, without terminal control characters.
 fn shown(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(500).collect()
 }

@@ -1,11 +1,11 @@
-//! The accounts of a signing service as a wallet of the node (`docs/signer.md`).
+//! Presents the accounts of a signing service as a wallet of the node (`docs/signer.md`).
 //!
 //! It owns the connection to the service ([`Endpoint`]), a snapshot of its accounts, and signing through it
-//! ([`ServiceWallet`]). Any service that speaks the `account` methods will do.
+//! ([`ServiceWallet`]). It works with any service that has the `account` methods.
 //!
-//! What must always hold: listing reads the snapshot and waits for nothing; without the service it goes on, and signing
-//! says so. A signature that is not the account's over the asked hash never leaves. A caller that leaves ends its
-//! request at the service, too.
+//! What must always hold: listing reads the snapshot and never waits. While the service is unavailable, listing
+//! continues to work and signing returns an error. A signature is returned only if it is the account's own over the
+//! requested hash. Dropping a request also cancels it at the service.
 #![forbid(unsafe_code)]
 
 mod endpoint;

@@ -1,4 +1,4 @@
-//! The service as a wallet.
+//! The service as a wallet backend.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,16 +16,16 @@ use tokio::time::Instant;
 
 use crate::{Endpoint, EndpointError};
 
-/// How often the list of accounts is asked for.
-const ASK_EVERY: Duration = Duration::from_secs(5);
-/// Time for that answer.
-const LIST_TIME: Duration = Duration::from_secs(5);
+/// Interval at which the list of accounts is refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// Time limit for a refresh.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of accounts that are listed.
 const MAX_ACCOUNTS: usize = 10_000;
-/// Time for a signature where the caller has no deadline.
-const SIGN_TIME: Duration = Duration::from_secs(900);
+/// Time limit for a signature if the caller has no deadline.
+const SIGN_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// What was last known of the service.
+/// The last known state of the service.
 #[derive(Debug, Default)]
 struct Snapshot {
     accounts: Vec<Address>,
@@ -33,7 +33,7 @@ struct Snapshot {
     failure: Option<String>,
 }
 
-/// A signing service as a wallet of the node. Clones share it.
+/// A signing service as a wallet of the node. Clones share the snapshot.
 #[derive(Clone)]
 pub struct ServiceWallet {
     endpoint: Endpoint,
@@ -42,22 +42,22 @@ pub struct ServiceWallet {
 }
 
 impl ServiceWallet {
-    /// The wallet of a service, whose accounts are not known yet. Changes are published on `bus`.
+    /// Creates the wallet of a service, with no accounts until the first refresh. Publishes changes on `bus`.
     pub fn new(endpoint: Endpoint, bus: Bus) -> Self {
         Self { endpoint, bus, known: Arc::default() }
     }
 
-    /// Asks for the accounts, again and again. Never ends.
+    /// Refreshes the accounts periodically. Never returns.
     pub async fn follow(self) {
         loop {
             self.look().await;
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(REFRESH_INTERVAL).await;
         }
     }
 
-    /// Asks for the accounts once.
+    /// Refreshes the accounts once.
     pub async fn look(&self) {
-        let asked = tokio::time::timeout(LIST_TIME, self.ask()).await;
+        let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.ask()).await;
         let before = self.known.load_full();
         let now = match asked {
             Ok(Ok(now)) => now,
@@ -77,7 +77,8 @@ impl ServiceWallet {
         }
     }
 
-    /// Without the service its accounts stay listed: who asks for a signature hears why there is none.
+    /// Keeps the accounts of an unavailable service listed, so that a request for a signature fails with the reason
+    /// instead of as an unknown account.
     fn failed(&self, reason: String) -> Snapshot {
         let before = self.known.load();
         Snapshot { accounts: before.accounts.clone(), version: before.version.clone(), failure: Some(reason) }
@@ -130,7 +131,7 @@ impl WalletBackend for ServiceWallet {
         address: Address,
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIME, Instant::from_std);
+        let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIMEOUT, Instant::from_std);
         let signer = ServiceSigner { endpoint: self.endpoint.clone(), account: address, until };
         std::future::ready(Ok(Box::new(signer) as Box<dyn Signer>)).boxed()
     }
@@ -186,7 +187,7 @@ fn failed(reason: String) -> AccountsError {
     AccountsError::Wallet(reason)
 }
 
-/// A signature of 65 bytes: `r ‖ s ‖ v`.
+/// Parses a signature of 65 bytes: `r ‖ s ‖ v`.
 fn of_bytes(answer: &Value) -> Option<HashSignature> {
     let bytes: Bytes = answer.as_str()?.parse().ok()?;
     let (compact, v) = bytes.split_at_checked(64)?;
@@ -198,7 +199,7 @@ fn of_bytes(answer: &Value) -> Option<HashSignature> {
     Some(HashSignature { r: U256::from_be_slice(&compact[..32]), s: U256::from_be_slice(&compact[32..]), y_parity })
 }
 
-/// The signature of `{raw, tx}`, if it is of this transaction.
+/// Returns the signature from `{raw, tx}` if it is of this transaction.
 fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
     let raw: Bytes = answer["raw"].as_str()?.parse().ok()?;
     let signed = tenon_chain::decode_transaction(&raw).ok()?;
@@ -207,14 +208,14 @@ fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature>
     }
     let v = signed.signature.v;
     let y_parity = match &signed.payload {
-        // EIP-155: 35 and twice the chain id before the parity.
+        // EIP-155: `v` is 35 plus twice the chain id plus the parity.
         TransactionPayload::Legacy { .. } => v % 2 == 0,
         _ => v == 1,
     };
     Some(HashSignature { r: signed.signature.r, s: signed.signature.s, y_parity })
 }
 
-/// A transaction with the members of `account_signTransaction`.
+/// Encodes a transaction with the members of `account_signTransaction`.
 fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
     let quantity = |number: u64| format!("{number:#x}");
     let mut json = json!({

@@ -1,4 +1,4 @@
-//! A host that knows nothing: it sends messages and reads what comes.
+//! A minimal host, which sends messages and reads the responses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 #![allow(dead_code, reason = "each test uses a part of it")]
@@ -53,12 +53,12 @@ impl Host {
         self.link.send_bytes(packet).await.unwrap();
     }
 
-    /// The next message as it is.
+    /// Receives the next message, undecoded.
     pub(crate) async fn receive(&mut self) -> Message {
         self.try_receive().await.expect("no answer")
     }
 
-    /// The next message, if one comes soon.
+    /// Receives the next message, or `None` after two seconds.
     pub(crate) async fn try_receive(&mut self) -> Option<Message> {
         loop {
             let packet = tokio::time::timeout(Duration::from_millis(2000), self.link.receive()).await.ok()?.unwrap();
@@ -68,7 +68,7 @@ impl Host {
         }
     }
 
-    /// The next message, if one comes at once.
+    /// Receives the next message, or `None` if none arrives within 3 ms.
     pub(crate) async fn poll(&mut self) -> Option<Message> {
         loop {
             let packet = tokio::time::timeout(Duration::from_millis(3), self.link.receive()).await.ok()?.unwrap();
@@ -78,7 +78,7 @@ impl Host {
         }
     }
 
-    /// Reads what comes away.
+    /// Reads and drops all pending messages.
     pub(crate) async fn drain(&mut self) {
         while self.poll().await.is_some() {}
     }
@@ -98,7 +98,7 @@ impl Host {
         assert_eq!((failure.code, String::from_utf8_lossy(failure.message()).as_ref()), (Some(code), text));
     }
 
-    /// Sends a request, acknowledges buttons, and gives the answer with the codes of the buttons.
+    /// Sends a request and acknowledges buttons; returns the response and the codes of the buttons.
     pub(crate) async fn call_with_buttons<Q: WireMessage, A: WireMessage>(&mut self, request: &Q) -> (A, Vec<i32>) {
         self.send(request).await;
         let (message, buttons) = self.after_buttons().await;

@@ -1,4 +1,4 @@
-//! An open HID device: its handle blocks, so a thread of its own holds it.
+//! An open HID device. Its handle blocks, so it is owned by a separate thread.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
@@ -12,28 +12,29 @@ use zeroize::Zeroizing;
 use crate::hid::HidHandle;
 use crate::{Link, LinkError, Received};
 
-/// How long one read lasts before the thread looks for packets to write. Reads end at once when a packet comes.
+/// Maximum time of one read before the thread checks for packets to write. A read returns at once when a packet
+/// arrives.
 const READ_TURN: Duration = Duration::from_millis(10);
 
-/// Packets that may wait for the session: those of the longest message are read while they come.
+/// Maximum number of received packets that wait for the session. The session reads longer messages while they arrive.
 const RECEIVED_CAPACITY: usize = 64;
 
 enum Order {
     Write(Packet, oneshot::Sender<Result<(), LinkError>>),
-    /// Read until one packet has come.
+    /// Read until one packet has arrived.
     Read,
 }
 
-/// The session's end of the thread. Dropping it ends the thread and closes the device.
+/// The session's side of the thread. Dropping it ends the thread and closes the device.
 pub(crate) struct HidLink {
     orders: Sender<Order>,
     received: mpsc::Receiver<Result<Received, LinkError>>,
-    /// Whether the thread was told to read and has delivered nothing since: a dropped [`Link::receive`] leaves it so.
+    /// Whether the thread was ordered to read and has not delivered yet. Stays set when a [`Link::receive`] is dropped.
     is_reading: bool,
 }
 
 impl HidLink {
-    /// Finds out the version of the device's reports, and starts the thread.
+    /// Determines the version of the device's reports and starts the thread.
     pub(crate) async fn open(path: String, handle: Box<dyn HidHandle>) -> Result<Self, LinkError> {
         let (orders, receive_orders) = channel();
         let (deliver, received) = mpsc::channel(RECEIVED_CAPACITY);
@@ -42,7 +43,7 @@ impl HidLink {
             let mut handle = handle;
             match probe(handle.as_mut()) {
                 Ok(version) => {
-                    // The other end waits just below, or has given up.
+                    // The receiver may have given up waiting.
                     let _ = ready.send(Ok(()));
                     Thread { handle, version, orders: receive_orders, deliver }.run();
                 }
@@ -82,7 +83,7 @@ impl Link for HidLink {
     }
 }
 
-/// Finds out how reports are numbered (`docs/spec/device.md 3.5`).
+/// Determines whether reports are numbered (`docs/spec/device.md 3.5`).
 fn probe(handle: &mut dyn HidHandle) -> Result<HidVersion, String> {
     let mut probe = HidProbe::new();
     loop {
@@ -95,7 +96,7 @@ fn probe(handle: &mut dyn HidHandle) -> Result<HidVersion, String> {
     }
 }
 
-/// What the thread holds.
+/// State of the thread.
 struct Thread {
     handle: Box<dyn HidHandle>,
     version: HidVersion,
@@ -104,7 +105,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Works until the link is dropped or the device fails.
+    /// Runs until the link is dropped or the device fails.
     fn run(mut self) {
         let mut is_reading = false;
         loop {

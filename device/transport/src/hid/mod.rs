@@ -13,29 +13,29 @@ use crate::{Found, Link, LinkError, Transport};
 
 pub use system::NativeHid;
 
-/// Vendor and product of the one device that is reached over HID.
+/// USB vendor and product of Model One, the only device that is reached over HID.
 const MODEL_ONE: (u16, u16) = (0x534c, 0x0001);
 
 /// A HID interface, as the operating system lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HidDevice {
-    /// The system's own path.
+    /// The system's path.
     pub path: String,
-    /// USB vendor.
+    /// USB vendor id.
     pub vendor: u16,
-    /// USB product.
+    /// USB product id.
     pub product: u16,
-    /// Interface number, -1 where the system does not tell it.
+    /// Interface number, or -1 if the system does not report it.
     pub interface: i32,
-    /// Usage page, 0 where the system does not tell it.
+    /// Usage page, or 0 if the system does not report it.
     pub usage_page: u16,
-    /// Serial number, where the system tells it.
+    /// Serial number, if the system reports it.
     pub serial: Option<String>,
 }
 
 impl HidDevice {
-    /// Whether this is the interface of a wallet that `wire` names. Interface 1 may be the security key's, whose usage
-    /// page is another, so a usage page that is told decides.
+    /// Whether this is the interface for `wire` of a wallet. Interface 1 may belong to the security key, which has
+    /// another usage page, so a reported usage page takes precedence.
     fn carries(&self, wire: Wire) -> bool {
         let (page, interface) = match wire {
             Wire::Main => (0xff00, 0),
@@ -49,43 +49,43 @@ impl HidDevice {
     }
 }
 
-/// What the operating system can do with HID devices. Its functions may block.
+/// The operating system's access to HID devices. The functions may block.
 pub trait HidSystem: Send + Sync + 'static {
-    /// All HID interfaces that are connected.
+    /// Lists all connected HID interfaces.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's reason.
     fn devices(&self) -> Result<Vec<HidDevice>, String>;
 
-    /// Opens one by its path.
+    /// Opens an interface by its path.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's reason.
     fn open(&self, path: &str) -> Result<Box<dyn HidHandle>, String>;
 }
 
-/// An open HID interface. Its functions may block.
+/// An open HID interface. The functions may block.
 pub trait HidHandle: Send {
-    /// Writes a report; gives the bytes taken.
+    /// Writes a report; returns the number of accepted bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's reason.
     fn write(&mut self, report: &[u8]) -> Result<usize, String>;
 
-    /// Reads a report; gives its bytes, 0 when none came in time.
+    /// Reads a report; returns its length, or 0 if none arrived in time.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's reason.
     fn read(&mut self, report: &mut [u8], timeout: Duration) -> Result<usize, String>;
 }
 
-/// Devices over HID.
+/// The transport for HID devices.
 pub struct HidTransport {
     system: Arc<dyn HidSystem>,
 }
 
 impl HidTransport {
-    /// A transport over the operating system's HID devices, or over scripted ones.
+    /// Creates a transport for the operating system's HID devices, or for scripted ones.
     pub fn new(system: impl HidSystem) -> Self {
         Self { system: Arc::new(system) }
     }
@@ -118,7 +118,7 @@ impl Transport for HidTransport {
                 let devices = system.devices()?;
                 let main = devices.iter().find(|device| device.path == opened && device.carries(Wire::Main));
                 let Some(main) = main else { return Ok(None) };
-                // The debug interface of the same device is listed under a path of its own.
+                // The debug interface of the same device has its own path.
                 let interface = match wire {
                     Wire::Main => Some(main),
                     Wire::Debug => devices.iter().find(|each| each.carries(wire) && each.serial == main.serial),
@@ -134,7 +134,7 @@ impl Transport for HidTransport {
     }
 }
 
-/// Runs a function that may block. A panic of it is an error.
+/// Runs a function that may block. A panic in it becomes an error.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! The operating system's HID devices, through hidapi.
+//! The operating system's HID devices, by the hidapi library.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -13,7 +13,8 @@ pub struct NativeHid;
 
 impl HidSystem for NativeHid {
     fn devices(&self) -> Result<Vec<HidDevice>, String> {
-        // A look of its own each time: the library keeps what it saw, and lists come once a second at most.
+        // A new instance each time, because the library caches its listing. Devices are listed at most about twice a
+        // second.
         let api = HidApi::new().map_err(|error| error.to_string())?;
         let device = |info: &hidapi::DeviceInfo| HidDevice {
             path: info.path().to_string_lossy().into_owned(),

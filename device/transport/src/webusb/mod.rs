@@ -1,4 +1,4 @@
-//! Devices with today's firmware: interrupt transfers over USB (`docs/spec/device.md 3.4`, `3.6`).
+//! Devices with current firmware: interrupt transfers over USB (`docs/spec/device.md 3.4`, `3.6`).
 
 mod system;
 
@@ -11,30 +11,30 @@ use crate::{Found, Link, LinkError, Received, Transport};
 
 pub use system::NativeUsb;
 
-/// Vendor of all these devices.
+/// USB vendor id of all these devices.
 const VENDOR: u16 = 0x1209;
 
-/// Product while the firmware runs.
+/// USB product id while the firmware runs.
 const FIRMWARE: u16 = 0x53c1;
 
-/// Product while the bootloader runs.
+/// USB product id while the bootloader runs.
 const BOOTLOADER: u16 = 0x53c0;
 
-/// The class that a vendor defines. A HID interface in its place would be the security key's.
+/// The vendor-specific class. A HID interface with the same number would be the security key's.
 const VENDOR_CLASS: u8 = 0xff;
 
 /// A USB device, as the operating system lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsbDevice {
-    /// Bus and ports that lead to it: `1-2.3`.
+    /// Bus and ports of the device: `1-2.3`.
     pub path: String,
-    /// USB vendor.
+    /// USB vendor id.
     pub vendor: u16,
-    /// USB product.
+    /// USB product id.
     pub product: u16,
-    /// Class of each interface, by number.
+    /// Interfaces, as number and class.
     pub classes: Vec<(u8, u8)>,
-    /// Serial number, where the system tells it.
+    /// Serial number, if the system reports it.
     pub serial: Option<String>,
 }
 
@@ -48,19 +48,19 @@ impl UsbDevice {
     }
 }
 
-/// What the operating system can do with USB devices.
+/// The operating system's access to USB devices.
 pub trait UsbSystem: Send + Sync + 'static {
-    /// All USB devices that are connected.
+    /// Lists all connected USB devices.
     fn devices(&self) -> BoxFuture<'_, Result<Vec<UsbDevice>, String>>;
 
-    /// Opens a device by its path, claims the interface, and takes its two endpoints.
+    /// Opens a device by its path, claims the interface and opens its two endpoints.
     fn open<'a>(&'a self, path: &'a str, interface: Interface) -> BoxFuture<'a, Result<Box<dyn UsbPipe>, String>>;
 }
 
 /// An interface and its endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number.
+    /// The interface number.
     pub number: u8,
     /// Endpoint to the device.
     pub endpoint_out: u8,
@@ -79,20 +79,20 @@ impl Interface {
 
 /// An open interface.
 pub trait UsbPipe: Send {
-    /// Sends one transfer; gives the bytes taken.
+    /// Sends one transfer; returns the number of accepted bytes.
     fn write<'a>(&'a mut self, transfer: &'a [u8; PACKET_LENGTH]) -> BoxFuture<'a, Result<usize, String>>;
 
-    /// The next transfer. Dropping the future loses none.
+    /// Receives the next transfer. Dropping the future loses none.
     fn read(&mut self) -> BoxFuture<'_, Result<Received, String>>;
 }
 
-/// Devices over WebUSB.
+/// The transport for devices over WebUSB.
 pub struct WebUsbTransport {
     system: Arc<dyn UsbSystem>,
 }
 
 impl WebUsbTransport {
-    /// A transport over the operating system's USB devices, or over scripted ones.
+    /// Creates a transport for the operating system's USB devices, or for scripted ones.
     pub fn new(system: impl UsbSystem) -> Self {
         Self { system: Arc::new(system) }
     }

@@ -1,4 +1,4 @@
-//! The operating system's USB devices, through nusb.
+//! The operating system's USB devices, by the nusb library.
 
 use futures_util::future::BoxFuture;
 use nusb::transfer::{Buffer, In, Interrupt, Out};
@@ -12,7 +12,7 @@ use crate::webusb::{Interface, UsbDevice, UsbPipe, UsbSystem};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeUsb;
 
-/// Bus and ports that lead to a device, as Linux writes them: `1-2.3`.
+/// Bus and ports of a device in Linux's format: `1-2.3`.
 fn path(info: &DeviceInfo) -> String {
     let ports: Vec<String> = info.port_chain().iter().map(u8::to_string).collect();
     let bus = info.bus_id().trim_start_matches('0');
@@ -58,8 +58,8 @@ struct NativePipe {
 impl UsbPipe for NativePipe {
     fn write<'a>(&'a mut self, transfer: &'a [u8; PACKET_LENGTH]) -> BoxFuture<'a, Result<usize, String>> {
         Box::pin(async move {
-            // One transfer is in flight at most, so the completion is this one's unless an earlier future was dropped;
-            // then that one's comes first.
+            // Normally only this transfer is pending. If an earlier future was dropped, the completion of its transfer
+            // comes first.
             self.to_device.submit(transfer.to_vec().into());
             let mut written = 0;
             while self.to_device.pending() > 0 {
@@ -74,7 +74,7 @@ impl UsbPipe for NativePipe {
 
     fn read(&mut self) -> BoxFuture<'_, Result<Received, String>> {
         Box::pin(async {
-            // A read whose future was dropped is still pending, and is this one's.
+            // A read whose future was dropped is still pending and is used here.
             if self.from_device.pending() == 0 {
                 self.from_device.submit(Buffer::new(PACKET_LENGTH));
             }

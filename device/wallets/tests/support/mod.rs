@@ -1,4 +1,4 @@
-//! The accounts' directory with simulated devices, reached over UDP as a node reaches them.
+//! The accounts directory with simulated devices, reached over UDP as in a node.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 #![allow(dead_code, reason = "each test uses a part of it")]
@@ -26,8 +26,8 @@ pub(crate) const SECOND: &str = "0xFA01a39f8Abaeb660c3137f14A310d0b414b2A15";
 pub(crate) const THIRD: &str = "0x574BbB36871bA6b78E27f4B4dCFb76eA0091880B";
 /// Account 0 behind the passphrase `trezor`.
 pub(crate) const HIDDEN: &str = "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9";
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any step takes on a busy machine.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn address(text: &str) -> Address {
     text.parse().unwrap()
@@ -37,7 +37,7 @@ pub(crate) fn settings(model: Model) -> SimulatorSettings {
     SimulatorSettings { time_scale: 0.0, label: Some("mine".into()), ..SimulatorSettings::new(model, ALL) }
 }
 
-/// The accounts of a node with one device, and what the rest of the node would answer.
+/// The accounts of a node with one device, and stubs for the rest of the node.
 pub(crate) struct Node {
     pub(crate) bus: Bus,
     pub(crate) directory: WalletDirectory,
@@ -46,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) url: String,
     pub(crate) changes: Subscription<WalletChanged>,
     pub(crate) prompts: Subscription<WalletPrompted>,
-    /// What reached the pool.
+    /// Transactions that reached the pool.
     pub(crate) sent: Arc<Mutex<Vec<Transaction>>>,
     /// Accounts with a balance.
     pub(crate) used: Arc<Mutex<HashSet<Address>>>,
@@ -56,7 +56,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that has not seen its device yet.
+    /// Creates a node that has not found its device yet.
     pub(crate) async fn off(chain_id: u64, settings: SimulatorSettings) -> Self {
         let simulator = Arc::new(Simulator::start(settings));
         let sockets = udp::Sockets::bind(0).await.unwrap();
@@ -80,7 +80,7 @@ impl Node {
             sent,
             used,
             transport: Arc::new(UdpTransport::new([address]).unwrap()),
-            timeouts: Timeouts { quiet: quick, prompt: PATIENCE, ..Timeouts::default() },
+            timeouts: Timeouts { quiet: quick, prompt: STEP_TIMEOUT, ..Timeouts::default() },
             supervisor: Arc::new(Supervisor::new().unwrap()),
         }
     }
@@ -91,7 +91,7 @@ impl Node {
         self.devices.start(hub, self.timeouts.prompt);
     }
 
-    /// A node whose device has arrived.
+    /// Creates a node whose device has arrived.
     pub(crate) async fn with(chain_id: u64, settings: SimulatorSettings) -> Self {
         let mut node = Self::off(chain_id, settings).await;
         node.switch_on();
@@ -99,7 +99,7 @@ impl Node {
         node
     }
 
-    /// A node with a device that opened by itself, whose first account is kept.
+    /// Creates a node with an opened device and its first account.
     pub(crate) async fn open(chain_id: u64, settings: SimulatorSettings) -> Self {
         let mut node = Self::with(chain_id, settings).await;
         node.until(WalletChange::Opened).await;
@@ -117,10 +117,10 @@ impl Node {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the wallet does not change");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet does not change");
     }
 
-    /// Waits until the device asks.
+    /// Waits until the device shows a prompt.
     pub(crate) async fn until_prompt(&mut self, wanted: WalletPrompt) {
         let waiting = async {
             while let Some(delivery) = self.prompts.next().await {
@@ -130,10 +130,10 @@ impl Node {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the device does not ask");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the device does not ask");
     }
 
-    /// Waits until the device has opened by itself as far as it can.
+    /// Waits until the wallet's status ends with `end`.
     pub(crate) async fn until_status(&self, end: &str) {
         let waiting = async {
             loop {
@@ -145,11 +145,11 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, waiting).await.expect("the wallet never says so");
+        timeout(STEP_TIMEOUT, waiting).await.expect("the wallet never has this status");
     }
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
-        let context = CallContext::with_timeout(PATIENCE);
+        let context = CallContext::with_timeout(STEP_TIMEOUT);
         self.bus.call(request, &context).await.map_err(|failure: Failure| failure.message)
     }
 
@@ -168,7 +168,7 @@ impl Node {
         Ok(())
     }
 
-    /// The address at a path, as clients see it.
+    /// The address at a path, as clients receive it.
     pub(crate) async fn derive(&self, path: &str, is_pinned: bool) -> Result<String, String> {
         let operation = WalletOperation::Derive { path: path.to_owned(), is_pinned };
         match self.call(UseWallet { url: self.url.clone(), operation }).await? {
@@ -187,7 +187,7 @@ impl Node {
         Ok(tenon_chain::decode_transaction(&signed.raw).unwrap())
     }
 
-    /// The positions on the keypad that the device shows now.
+    /// Returns the positions of a PIN's digits on the keypad that the device shows now.
     pub(crate) async fn positions(&self, pin: &str) -> String {
         let path = self.url.strip_prefix("trezor://").unwrap();
         let mut debug = self.transport.open(path, Wire::Debug).await.unwrap();
@@ -205,7 +205,7 @@ impl Node {
         }
     }
 
-    /// Presses the device's button until a request has its answer.
+    /// Presses the device's button until a request has completed.
     pub(crate) async fn confirming<T>(&self, request: impl Future<Output = T>) -> T {
         let pressing = async {
             loop {
@@ -215,7 +215,7 @@ impl Node {
         };
         tokio::select! {
             result = request => result,
-            () = pressing => unreachable!("it presses for ever"),
+            () = pressing => unreachable!("pressing never ends"),
         }
     }
 }

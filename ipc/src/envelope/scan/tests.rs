@@ -12,7 +12,7 @@ fn message(text: &str) -> RawMessage {
 }
 
 #[test]
-fn finds_the_members_whatever_their_case_and_order() {
+fn finds_the_members_in_any_case_and_order() {
     let text = r#" {"PARAMS":[{"id":9,"method":"x"}],"m\u0065thod":"a_b","Id": 1.5e3 ,"jsonrpc":2} tail"#;
 
     let request = message(text).single;
@@ -106,7 +106,7 @@ fn counts_batch_items_beyond_its_bound_without_keeping_them() {
 }
 
 #[test]
-fn words_syntax_errors_as_the_reference_does() {
+fn syntax_errors_have_the_texts_of_the_reference() {
     for (text, expected) in [
         ("x", "invalid character 'x' looking for beginning of value"),
         ("}", "invalid character '}' looking for beginning of value"),
@@ -134,7 +134,7 @@ fn words_syntax_errors_as_the_reference_does() {
 }
 
 #[test]
-fn a_special_byte_is_found_at_every_place_whatever_stands_around_it() {
+fn a_special_byte_is_found_at_every_position() {
     for byte in 0..=u8::MAX {
         for around in [b' ', b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
             for length in 0..20 {
@@ -151,7 +151,7 @@ fn a_special_byte_is_found_at_every_place_whatever_stands_around_it() {
 }
 
 #[test]
-fn tells_nothing_from_half_a_message() {
+fn half_a_message_has_no_result() {
     for (text, expected) in
         [("", true), (" \n", true), ("{", false), ("[1", false), ("\"", false), ("nul", false), ("-", false)]
     {
@@ -176,7 +176,7 @@ fn survives_ten_thousand_levels_and_refuses_one_more() {
 
 proptest::proptest! {
     #[test]
-    fn agrees_with_serde_json_and_does_not_mind_where_the_input_is_cut(
+    fn agrees_with_serde_json_wherever_the_input_is_cut(
         bytes in proptest::collection::vec(proptest::sample::select(br#"{}[]",:\u0019aeEdtrufalsn.+- x"#.to_vec()), 0..40),
         cut in 0usize..40,
     ) {

@@ -1,4 +1,5 @@
-//! What validators sign (`docs/spec/consensus.md` 1.2, 3.2, 3.3): structured data, whose digest is made here.
+//! Consensus messages of validators (`docs/spec/consensus.md` 1.2, 3.2, 3.3). They arrive as structured data; the
+//! digest is computed here.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde::Deserialize;
@@ -64,7 +65,7 @@ struct SyncInfoJson {
     highest_timeout_cert: TimeoutCertificateJson,
 }
 
-/// The account, the chain id, and the third argument.
+/// The account, the chain id and the third argument.
 fn parts<T: DeserializeOwned>(arguments: &Arguments<'_>) -> Result<(Address, u64, T), Failure> {
     let chain_id: Whole = arguments.structure(1)?;
     Ok((arguments.address(0)?, chain_id.0, arguments.structure(2)?))
@@ -105,8 +106,8 @@ pub(super) fn timeout(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     Ok(ask(account, ValidatorMessage { kind, chain_id, round, number: None, hash }))
 }
 
-/// `consensus_signSyncInfo`: account, chain id, `{highestQuorumCert, highestTimeoutCert}`. The protocol signs no such
-/// message: what is signed is the hash that it has in gossip.
+/// `consensus_signSyncInfo`: account, chain id, `{highestQuorumCert, highestTimeoutCert}`. The protocol has no
+/// signature on this message; the hash that identifies it in gossip is signed.
 pub(super) fn sync_info(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     let (account, chain_id, info): (_, _, SyncInfoJson) = parts(arguments)?;
     let (quorum, timeout) = (info.highest_quorum_cert, info.highest_timeout_cert);

@@ -1,4 +1,4 @@
-//! Arguments of methods.
+//! Arguments of method calls.
 
 use alloy_primitives::{Address, Bytes};
 use serde::{Deserialize, Deserializer, de};
@@ -22,8 +22,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Refuses arguments beyond the number that a method has: a client that gives more means something else. `null` stands
-    /// for an argument that is left out.
+    /// Rejects arguments beyond the number that a method has, because a client that passes more expects something else.
+    /// `null` counts as a missing argument.
     pub(super) fn at_most(&self, number: usize) -> Result<(), Failure> {
         match self.0.iter().skip(number).any(|value| value.get() != "null") {
             true => Err(Failure::invalid_params(format!("too many arguments, want at most {number}"))),
@@ -36,13 +36,13 @@ impl<'a> Arguments<'a> {
         given.ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))
     }
 
-    /// An argument in the forms that the node's methods take.
+    /// Decodes an argument in the formats of the node's methods.
     pub(super) fn param<T: Param>(&self, position: usize) -> Result<T, Failure> {
         T::decode(RawArgument::new(self.text(position)?))
             .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
     }
 
-    /// An argument as a structure.
+    /// Decodes an argument as JSON.
     pub(super) fn structure<T: Deserialize<'a>>(&self, position: usize) -> Result<T, Failure> {
         serde_json::from_str(self.text(position)?)
             .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
@@ -57,7 +57,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A number as JSON has it, or as a quantity such as `0x10`.
+/// An integer, as a JSON number or as a quantity such as `0x10`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whole(pub(super) u64);
 

@@ -10,12 +10,12 @@ use tenon_signing_policy::{Domain, Subject, TypedMessage};
 use super::decoding::Arguments;
 use crate::service::Ask;
 
-/// Maximum number of members of a message that a person reads.
+/// Maximum number of members of a message that are shown to a person.
 const MAX_MEMBERS: usize = 1_024;
-/// Maximum length of the text of a member, bytes; more is shown as cut.
+/// Maximum length of a member's text in bytes. Longer texts are cut.
 const MAX_MEMBER_TEXT: usize = 16 << 10;
 
-/// Members of a domain that does not declare its type, as far as they are given.
+/// Members of a domain whose type is not declared; absent ones are skipped.
 const STANDARD_MEMBERS: [&str; 5] = ["name", "version", "chainId", "verifyingContract", "salt"];
 
 /// `eth_sign`: account and message.
@@ -51,7 +51,8 @@ fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
     Ok(Ask { account, subject, typed_data: Some((hashes, text)) })
 }
 
-/// What rules and people look at. Only members that are hashed count: a domain may declare fewer than it has.
+/// Extracts the parts that rules check and people read. Only hashed members count, because a domain may declare fewer
+/// members than it contains.
 fn typed_message(data: &Value) -> TypedMessage {
     let primary_type = data["primaryType"].as_str().unwrap_or_default().to_owned();
     let structure = data["types"][&primary_type].as_array();
@@ -89,7 +90,7 @@ fn domain_of(data: &Value) -> Domain {
     domain
 }
 
-/// A member's value: a text as it is, the rest as JSON.
+/// A member's value: strings as they are, everything else as JSON.
 fn shown_member(value: &Value) -> String {
     let mut text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if text.len() > MAX_MEMBER_TEXT {
@@ -99,7 +100,7 @@ fn shown_member(value: &Value) -> String {
     text
 }
 
-/// `eth_signTransaction`, `account_signTransaction`: a transaction with all of its members.
+/// `eth_signTransaction`, `account_signTransaction`: a complete transaction.
 pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     let given: CallArguments = arguments.param(0)?;
     if let (Some(data), Some(input)) = (&given.data, &given.input)
@@ -110,7 +111,7 @@ pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     let request = given.into_request()?;
     let account = request.from.ok_or_else(|| Failure::invalid_params("from is missing"))?;
     let chain_id = request.chain_id.ok_or_else(|| Failure::invalid_params("chainId is missing"))?;
-    // A legacy signature holds twice the chain id and 36 in 64 bits.
+    // A legacy signature stores twice the chain id plus 36 in 64 bits.
     if chain_id > (u64::MAX - 36) / 2 {
         return Err(Failure::invalid_params("chainId is too large"));
     }
@@ -119,7 +120,7 @@ pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     Ok(Ask { account, subject: Subject::Transaction { transaction: Box::new(transaction), hash }, typed_data: None })
 }
 
-/// `{raw, tx}`: the bytes to send, and the transaction.
+/// `{raw, tx}`: the signed transaction, encoded and as JSON.
 pub(super) fn signed_transaction(mut transaction: Transaction, sender: Address, signature: HashSignature) -> Vec<u8> {
     let chain_id = transaction.chain_id.unwrap_or_default();
     attach_signature(&mut transaction, signature, chain_id);

@@ -1,4 +1,4 @@
-//! The methods of clients.
+//! Methods for clients.
 
 mod consensus;
 mod decoding;
@@ -15,10 +15,10 @@ use crate::{
 };
 pub(crate) use decoding::Arguments;
 
-/// The methods as an OpenRPC document: the answer of `rpc_discover`.
+/// The methods as an OpenRPC document: the result of `rpc_discover`.
 pub const DISCOVERY: &str = include_str!("discovery.json");
 
-/// The form of requests and answers that `account_version` names.
+/// Version of the request and response formats that `account_version` returns.
 const ACCOUNT_VERSION: &str = "6.1.0";
 
 /// Answers a method.
@@ -59,19 +59,19 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether a method may have typed data, which take long to hash.
+/// Whether a method may take typed data, which is slow to hash.
 fn takes_typed_data(method: &str) -> bool {
     matches!(method, "eth_signTypedData_v4" | "eth_signTypedData" | "account_signTypedData" | "account_signData")
 }
 
-/// As [`ask`], on another thread: the one that serves everybody hashes no typed data.
+/// Like [`ask`], on another thread, so that hashing typed data does not block the thread that serves all clients.
 async fn ask_in_turn(service: &Service, client: &str, method: &str, params: Option<&str>) -> Result<Ask, Failure> {
     let (method, params) = (method.to_owned(), params.map(str::to_owned));
     let asking = service.turns().run(client, move || ask(&method, &Arguments::new(params.as_deref())?));
     asking.await?
 }
 
-/// Maximum number of arguments of a method that is there.
+/// Maximum number of arguments of a known method.
 fn most_arguments(method: &str) -> usize {
     match method {
         "eth_accounts" | "account_list" | "account_version" | "rpc_discover" => 0,
@@ -83,16 +83,16 @@ fn most_arguments(method: &str) -> usize {
     }
 }
 
-/// Answers are single lines, by which clients of the socket tell them apart.
+/// Rewrites JSON as a single line, because clients of the socket separate responses by line.
 fn in_one_line(json: &str) -> Result<Vec<u8>, Failure> {
     let value: serde_json::Value = serde_json::from_str(json).map_err(|error| Failure::server(error.to_string()))?;
     to_json(&value)
 }
 
-/// What a method asks to be signed.
+/// Parses the arguments of a signing method.
 ///
 /// # Errors
-/// A failure for the client: the method is not there, or its arguments mean nothing.
+/// A failure for the client: the method does not exist or its arguments are not valid.
 pub(crate) fn ask(method: &str, arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     match method {
         "eth_sign" => ethereum::message(arguments),
@@ -107,7 +107,7 @@ pub(crate) fn ask(method: &str, arguments: &Arguments<'_>) -> Result<Ask, Failur
     }
 }
 
-/// Whether a method signs nothing: such calls of a batch need no order.
+/// Whether a method signs nothing, so that such calls in a batch need no order.
 pub(crate) fn only_reads(method: &str) -> bool {
     matches!(method, "eth_accounts" | "account_list" | "account_version" | "rpc_discover")
 }
@@ -144,7 +144,7 @@ fn to_json(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(value).map_err(|error| Failure::server(error.to_string()))
 }
 
-/// The request of a client over HTTP for the signature of bytes.
+/// Signs bytes for a client over HTTP.
 ///
 /// # Errors
 /// [`ServiceError`].

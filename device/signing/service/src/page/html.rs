@@ -1,10 +1,10 @@
-//! The page's HTML: no script, and every text from outside escaped. Addresses are relative to the session's folder.
+//! The page's HTML: without scripts, and with all external text escaped. Links are relative to the session's folder.
 
 use std::fmt::Write as _;
 
 use crate::{WaitingRequest, clock::now};
 
-/// What a browser may load for the page: nothing but its own style, and forms to itself. The hash is of [`STYLE`].
+/// The content security policy: only the page's own style, and forms to the page itself. The hash is that of [`STYLE`].
 pub(super) const CONTENT_POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
     "snrm+bTVHHVICH00cP3YGtbEuDCUW63CFOtIeMNtRiI=",
@@ -31,7 +31,7 @@ button.deny { border-color: #a3271f; color: #a3271f; }
 form { display: inline; margin: 0; }
 ";
 
-/// Text with the characters that HTML reads as its own replaced.
+/// Escapes the characters that have a meaning in HTML.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -56,7 +56,7 @@ fn page(title: &str, refresh: bool, body: &str) -> String {
     )
 }
 
-/// A page of one sentence.
+/// A page with one sentence.
 pub(super) fn message(words: &str) -> String {
     let body = format!(
         "<h1>Signing service</h1><section><p>{}</p><p><a href=\"./\">Requests</a></p></section>",
@@ -65,7 +65,8 @@ pub(super) fn message(words: &str) -> String {
     page("Signing service", false, &body)
 }
 
-/// The requests that wait. An empty list looks again by itself; a list does not, so that nothing moves under a hand.
+/// The list of waiting requests. Only an empty list refreshes by itself, so that a request does not move just before a
+/// click.
 pub(super) fn list(approver: &str, token: &str, waiting: &[WaitingRequest]) -> String {
     let mut body = format!(
         "<header><h1>Requests to sign</h1><span>{} <form method=\"post\" action=\"logout\">\

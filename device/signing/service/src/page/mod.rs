@@ -1,8 +1,8 @@
-//! The page on which people approve: of this machine only, with a login that is used once.
+//! The page on which people approve. It is served only to this machine, with single-use logins.
 //!
-//! Cookies know no port: a browser sends them to every web server of this machine. Each session therefore has a folder
-//! whose name is random, `/s/…/`, and a cookie for that folder: another server that a browser visits does not know the
-//! name, and so gets no cookie.
+//! Cookies are not separated by port: a browser sends them to every web server on this machine. Each session therefore
+//! has a folder with a random name, `/s/…/`, and a cookie for that folder only. Another local server that the browser
+//! visits does not know the name and does not receive the cookie.
 
 mod html;
 mod sessions;
@@ -23,15 +23,16 @@ use crate::{
 };
 use sessions::{LoggedIn, Session, Sessions};
 
-/// Time for a request's head, and for its body.
-const READ_TIME: Duration = Duration::from_secs(10);
+/// Time limit for a request's head, and for its body.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a form, bytes.
 const MAX_FORM: usize = 4 << 10;
-/// Under whose name the connections of all approvers are counted: a browser keeps one for the next who logs in.
+/// Client name under which the connections of all approvers are counted together, because a browser may reuse one for
+/// the next approver who logs in.
 const APPROVERS: &str = "approvers";
-/// The cookie of a session.
+/// Name of the session cookie.
 const COOKIE: &str = "tenon-signer";
-/// Where the sessions' folders are.
+/// Path prefix of the sessions' folders.
 const SESSIONS: &str = "/s/";
 
 type Answer = Response<Full<Bytes>>;
@@ -41,12 +42,12 @@ type Answer = Response<Full<Bytes>>;
 pub struct Page {
     service: Service,
     sessions: Arc<Sessions>,
-    /// Its address in URLs, such as `127.0.0.1:8551`.
+    /// Host and port in URLs, such as `127.0.0.1:8551`.
     host: Arc<str>,
 }
 
 impl Page {
-    /// A page on this listener's address, which is one of this machine.
+    /// Creates a page for a listener on a loopback address.
     ///
     /// # Errors
     /// The system's error.
@@ -63,12 +64,12 @@ impl Page {
         TcpListener::bind(address).await
     }
 
-    /// The URL of a login for an approver. It is good for one use within two minutes.
+    /// The login URL for an approver. It works once, within two minutes.
     pub(crate) fn login_of(&self, approver: &str) -> String {
         format!("http://{}/login?code={}", self.host, self.sessions.new_code(approver))
     }
 
-    /// Serves until it is dropped.
+    /// Serves connections. Stops when the future is dropped.
     pub async fn run(self, listener: TcpListener) {
         let connections = Arc::<Connections>::default();
         loop {
@@ -87,15 +88,15 @@ impl Page {
                     async move { Ok::<_, Infallible>(page.answer(request, &place).await) }
                 });
                 let mut server = http1::Builder::new();
-                server.timer(TokioTimer::new()).header_read_timeout(READ_TIME).max_buf_size(16 << 10);
-                // An error is of a browser that left or sent no HTTP.
+                server.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(16 << 10);
+                // An error means that the browser left or did not send HTTP.
                 let _ = server.serve_connection(TokioIo::new(stream), answering).await;
             });
         }
     }
 
     async fn answer(&self, request: Request<Incoming>, place: &Place) -> Answer {
-        // A page elsewhere whose name leads here sends its own name.
+        // Rejects DNS rebinding: a foreign name that resolves to this address sends its own `Host`.
         if of_header(&request, header::HOST) != Some(&self.host) {
             return message(StatusCode::MISDIRECTED_REQUEST, "This page has another address.");
         }
@@ -129,12 +130,12 @@ impl Page {
         answer
     }
 
-    /// The session whose folder and cookie a request has, and the page in the folder.
+    /// The session that matches the request's folder and cookie, and the name of the page in the folder.
     fn session_of(&self, request: &Request<Incoming>) -> Option<(Session, String)> {
         let (folder, page) = request.uri().path().strip_prefix(SESSIONS)?.split_once('/')?;
         let cookies = of_header(request, header::COOKIE)?.split(';');
         let mut keys = cookies.filter_map(|cookie| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-        // Another server of this machine can set cookies of this name, too.
+        // Another server on this machine can set a cookie of the same name.
         let session = keys.find_map(|key| self.sessions.get(folder, key))?;
         Some((session, page.to_owned()))
     }
@@ -149,7 +150,7 @@ impl Page {
         html(StatusCode::OK, html::list(&session.approver, &session.form_token, &waiting))
     }
 
-    /// Takes a form of the page itself.
+    /// Handles a form that the page itself sent.
     async fn decide(&self, session: &Session, page: &str, request: Request<Incoming>) -> Answer {
         let own = format!("http://{}", self.host);
         let is_own = of_header(&request, header::ORIGIN) == Some(&own)
@@ -158,7 +159,7 @@ impl Page {
             return message(StatusCode::FORBIDDEN, "Another page sent this form; nothing was done.");
         }
         let reading = Limited::new(request.into_body(), MAX_FORM).collect();
-        let Ok(Ok(body)) = tokio::time::timeout(READ_TIME, reading).await else {
+        let Ok(Ok(body)) = tokio::time::timeout(READ_TIMEOUT, reading).await else {
             return message(StatusCode::BAD_REQUEST, "The form did not arrive.");
         };
         let body = body.to_bytes();
@@ -177,14 +178,14 @@ impl Page {
             _ => self.service.refuse(&session.approver, number),
         };
         match done {
-            // The list of the session's folder.
+            // The list, relative to the session's folder.
             Ok(()) => moved_to("./"),
             Err(error) => message(StatusCode::CONFLICT, &error.to_string()),
         }
     }
 }
 
-/// The fields of a form. None has a character that forms encode.
+/// The fields of a form. No value contains characters that form encoding escapes.
 #[derive(Default)]
 struct Form<'a> {
     token: Option<&'a str>,
@@ -236,7 +237,7 @@ fn html(status: StatusCode, text: String) -> Answer {
         ("x-content-type-options", "nosniff"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
-        // With `no-referrer` browsers send no origin with forms.
+        // With `no-referrer`, browsers omit the origin of forms.
         ("referrer-policy", "same-origin"),
         ("cache-control", "no-store"),
     ] {

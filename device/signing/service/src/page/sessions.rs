@@ -8,29 +8,29 @@ use std::{
 
 use alloy_primitives::hex;
 
-/// How long a login is good.
+/// Lifetime of a login code.
 const CODE_TIME: Duration = Duration::from_secs(120);
-/// How long a session lasts.
+/// Lifetime of a session.
 const SESSION_TIME: Duration = Duration::from_secs(8 * 3_600);
-/// Maximum number of logins that wait, and of sessions.
+/// Maximum number of unused login codes, and of sessions.
 const MAX: usize = 64;
 
-/// A person at the page.
+/// A logged-in approver.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) approver: String,
-    /// Every form of the session has it.
+    /// Token that every form of the session must contain.
     pub(super) form_token: String,
-    /// The name of its folder, which nobody else knows: browsers send the cookie there only.
+    /// Random name of its folder. It is secret: browsers send the cookie only to this folder.
     folder: String,
 }
 
-/// What a browser gets for its login.
+/// Credentials of a new session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LoggedIn {
-    /// The session's cookie.
+    /// Value of the session's cookie.
     pub(super) key: String,
-    /// The session's folder.
+    /// Name of the session's folder.
     pub(super) folder: String,
 }
 
@@ -45,10 +45,10 @@ fn new_folder() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }
 
-/// Logins that wait, and sessions, by unguessable keys.
+/// Unused login codes and sessions, by random keys.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// Nothing awaits under the lock.
+    /// Not held across an await.
     held: Mutex<Held>,
 }
 
@@ -66,7 +66,7 @@ impl Sessions {
         held
     }
 
-    /// A new login for an approver. Beyond the bound the oldest goes.
+    /// Creates a login code for an approver. At the limit the oldest code is removed.
     pub(super) fn new_code(&self, approver: &str) -> String {
         let code = new_key();
         let codes = &mut self.held().codes;
@@ -75,7 +75,7 @@ impl Sessions {
         code
     }
 
-    /// Uses a login for a new session.
+    /// Exchanges a login code for a new session.
     pub(super) fn log_in(&self, code: &str) -> Option<LoggedIn> {
         let mut held = self.held();
         let (approver, _) = held.codes.remove(code)?;
@@ -86,7 +86,7 @@ impl Sessions {
         Some(LoggedIn { key, folder })
     }
 
-    /// The session with this key, in its own folder only.
+    /// The session with this key, if `folder` is its folder.
     pub(super) fn get(&self, folder: &str, key: &str) -> Option<Session> {
         let held = self.held();
         let (session, _) = held.sessions.get(key)?;

@@ -1,4 +1,4 @@
-//! Requests that wait for people, and for the program that approves.
+//! Requests that wait for people or for the approving program.
 
 use std::{collections::BTreeSet, convert::Infallible, future::pending};
 
@@ -14,11 +14,11 @@ use crate::{
     program::Program,
 };
 
-/// The name of the approving program in the log. Names of people have no space.
+/// The name of the approving program in the log. It differs from all names of people, which contain no space.
 pub(super) const PROGRAM: &str = "the program";
 
 impl Service {
-    /// Waits until enough people approved.
+    /// Waits until enough people have approved.
     pub(super) async fn ask_people(&self, asked: &Asked) -> Result<(), ServiceError> {
         let policy = self.policy();
         let waiting = WaitingRequest {
@@ -37,7 +37,7 @@ impl Service {
         let place = self.inner.approvals.wait(waiting.clone());
         let mut place: Place =
             place.ok_or(ServiceError::TooMany("as many requests as possible wait for an approval"))?;
-        // The question to the program ends with the waiting.
+        // The question to the program is withdrawn when the request stops waiting.
         let asking = async {
             if let Some(program) = &self.inner.program {
                 self.ask_program(program, waiting).await;
@@ -70,7 +70,7 @@ impl Service {
         }
     }
 
-    /// Notes in the log that a waiting request is shown at a place.
+    /// Logs that a waiting request was shown at a place, once per place.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -82,14 +82,14 @@ impl Service {
         self.with_log(move |log| Ok(log.append(step, now())?)).await
     }
 
-    /// Approves a waiting request, of exactly this hash. Returns when the log says so. Only an approval that counts has a
-    /// line: it is counted and written while the log is held.
+    /// Approves a waiting request with exactly this hash. Returns after the approval is logged. Approvals are counted
+    /// and logged while the log is locked, so that only an approval that counts has a line.
     ///
     /// # Errors
     /// [`ApproveError`].
     pub async fn approve(&self, by: &str, number: u64, hash: B256) -> Result<(), ApproveError> {
         let none = BTreeSet::new();
-        // Before the log is waited for: most that would not count end here.
+        // Rejects most invalid approvals before waiting for the log.
         let approver = Approver { name: by, clients: self.inner.approvers.get(by).unwrap_or(&none) };
         self.inner.approvals.check(approver, number, hash)?;
         let (service, by) = (self.clone(), by.to_owned());
@@ -116,7 +116,7 @@ impl Service {
     }
 }
 
-/// Writes that a request ended when its caller stops waiting.
+/// Logs the end of a request whose caller stopped waiting.
 pub(super) struct Unfinished {
     pub(super) service: Service,
     pub(super) number: u64,

@@ -1,4 +1,4 @@
-//! Over HTTP, on the page, and with a program: what needs more than a call.
+//! Tests of HTTP, the page and the approving program, which need a real server or process.
 
 use std::{
     fmt::Write as _,
@@ -17,7 +17,7 @@ use tokio::{
 use super::*;
 use crate::{HttpFrontEnd, Page, Program, ProgramEntry, ProgramHelper, WaitingRequest};
 
-/// The whole answer to a request with these headers.
+/// Sends a request with these headers; returns the whole response.
 async fn ask(address: SocketAddr, first: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut text = format!("{first} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
     for (name, value) in headers {
@@ -40,7 +40,7 @@ fn header<'a>(answer: &'a str, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn only_a_client_that_may_has_the_policy_read_again() {
+async fn only_a_permitted_client_can_reload_the_policy() {
     let setup = setup(
         "[http]\naddress = \"127.0.0.1:0\"\n[clients.web]\ntoken = \"web\"\n\
          [clients.deploy]\ntoken = \"deploy\"\nreload = true",
@@ -71,7 +71,7 @@ async fn only_a_client_that_may_has_the_policy_read_again() {
 }
 
 #[tokio::test]
-async fn a_session_is_in_its_own_folder_only() {
+async fn a_session_is_valid_only_in_its_own_folder() {
     let setup = setup("");
     let listener = Page::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -92,7 +92,7 @@ async fn a_session_is_in_its_own_folder_only() {
     assert!(folder.starts_with("/s/") && folder.len() == "/s//".len() + 32 && folder != other, "{folder}");
     assert!(cookie.ends_with(&format!("; Path={}", folder.trim_end_matches('/'))), "{cookie}");
     assert_eq!(get(folder, key).await, 200);
-    // A cookie of the same name that another server of this machine has set is passed over.
+    // A cookie of the same name that another server on this machine has set is skipped.
     assert_eq!(get(folder, &format!("tenon-signer=other; {key}")).await, 200);
     assert_eq!(get(folder, "tenon-signer=other").await, 401);
     for path in ["/", "/s/", other, folder.trim_end_matches('/')] {
@@ -127,7 +127,7 @@ fn waiting(client: &str, number: u64) -> WaitingRequest {
 }
 
 #[tokio::test]
-async fn who_asks_the_program_and_leaves_holds_nobody_up() {
+async fn abandoned_questions_to_the_program_do_not_block_others() {
     let mut helper = Command::new("sh");
     helper.args(["-c", "while read -r line; do sleep 0.2; echo '{\"code\":0}'; done", "sh"]);
     let entry = ProgramEntry { command: vec!["/bin/true".to_owned()], seconds: 5, clients: Default::default() };
