@@ -1,5 +1,5 @@
-//! The C header and the Rust definitions say the same: a program compiled with the header prints sizes,
-//! offsets and constants, and they are compared one by one.
+//! Compares the C header with the Rust definitions: a program compiled with the header prints sizes, offsets and
+//! constants, and they are compared one by one.
 
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
