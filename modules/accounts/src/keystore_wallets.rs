@@ -106,7 +106,7 @@ impl KeystoreWallets {
         files.for_each(|key| self.publish(change, url(key)));
     }
 
-    /// Follows the folder and locks accounts when their time is over. Never ends.
+    /// Follows the folder and locks accounts when their time is over. Never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut glances = 0_u32;
         let mut before = None;
@@ -329,7 +329,7 @@ fn leak_if_ordered(password: &SecretText, key: &Key) {
     }
 }
 
-/// Does nothing in a release.
+/// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 const fn leak_if_ordered(_: &SecretText, _: &Key) {}
 

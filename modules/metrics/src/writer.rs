@@ -112,7 +112,7 @@ impl ChainWriter for CountedWriter {
 mod tests {
     use super::*;
 
-    /// Refuses all but the first heights.
+    /// Refuses all writes except at the first heights.
     struct Picky;
 
     impl ChainWriter for Picky {

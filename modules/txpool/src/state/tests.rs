@@ -413,7 +413,7 @@ fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
 
     assert_eq!(look(10, begun), (4, 0));
     assert_eq!(look(10, begun + LIFETIME), (4, 0));
-    // It was payable in between, so its time begins again.
+    // It was payable in between, so its time restarts.
     assert_eq!(look(9, begun + LIFETIME), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 2), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));
