@@ -30,7 +30,7 @@ Examples:
 
 Passwords are asked for, or come from --password FILE or --password-fd NUMBER, a line each: the present one first, then the new one.";
 
-/// For how long an account is unlocked when nothing is said, seconds.
+/// Default duration for which an account is unlocked, in seconds.
 const UNLOCKED_FOR: u64 = 300;
 
 pub(crate) fn definition() -> Command {
@@ -127,7 +127,7 @@ fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Sto
     }
 }
 
-/// Whether the data folder holds a native chain: new key files then have the names that the reference client gives.
+/// Whether the data folder has a native chain: new key files then have the names of the reference client.
 fn is_native(settings: &Settings) -> bool {
     let genesis = bounded_file::genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
     let genesis: Value = serde_json::from_slice(&genesis).unwrap_or_default();
@@ -165,7 +165,7 @@ fn list(folder: &KeyFolder, is_json: bool) -> Result<(), Stop> {
     print(lines.collect::<String>().as_bytes())
 }
 
-/// The one file of an account.
+/// The only file of an account.
 fn file_of(folder: &KeyFolder, account: Address) -> Result<PathBuf, Stop> {
     let keys = listed(folder)?;
     let paths: Vec<_> = keys.iter().filter(|key| key.address == account).map(|key| key.path.clone()).collect();
@@ -208,7 +208,7 @@ fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {
 fn update(folder: &KeyFolder, account: Address, passwords: &mut Passwords) -> Result<(), Stop> {
     let path = file_of(folder, account)?;
     let password = passwords.next("Present password: ")?;
-    // Before another one is asked for.
+    // Checked before the terminal asks for the new one.
     folder.read(&path).and_then(|file| file.check(password.expose().as_bytes()).map_err(Into::into)).map_err(stop)?;
     let new_password = passwords.next_new("New password: ")?;
     folder.change_password(&path, password.expose().as_bytes(), new_password.expose().as_bytes()).map_err(stop)

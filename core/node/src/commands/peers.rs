@@ -42,7 +42,7 @@ pub(crate) fn definition() -> Command {
     .subcommands(commands.map(complete))
 }
 
-/// Settings that say where the node is.
+/// Settings that locate the node.
 fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
@@ -77,7 +77,7 @@ fn own(node: &mut SocketClient) -> Result<(), Stop> {
     }
 }
 
-/// A line for each peer.
+/// One line per peer.
 fn table(peers: &Value) -> String {
     let header = ["PEER", "ADDRESS", "WAY", "NAME", "HEAD", "DIFFICULTY"];
     let mut rows = vec![header.map(str::to_owned)];
@@ -96,7 +96,7 @@ fn table(peers: &Value) -> String {
         let id: String = text(&peer["id"]).chars().take(16).collect();
         let head = if eth.is_object() { short(&eth["head"]) } else { "handshake".to_owned() };
         let difficulty = if eth.is_object() { eth["difficulty"].to_string() } else { "-".to_owned() };
-        // A name is whatever the peer says: one line of plain characters is shown of it.
+        // The peer chooses its name freely: one line of plain characters of it is shown.
         let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
         rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
     }

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn names_the_wrong_member() {
         for (text, expected) in [("{", "EOF"), (&MAIL.replace("uint256", "uint7"), "uint7")] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{error}");
