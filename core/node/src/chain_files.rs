@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_names_inside_the_folders_and_no_others() {
+    fn accepts_names_inside_the_folders_and_no_others() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path().canonicalize().unwrap();
         let folders = folders(&parent);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_reference_clients_older_spellings() {
+    fn accepts_the_reference_clients_older_spellings() {
         let matches = definition()
             .try_get_matches_from([
                 "tenon",

@@ -142,7 +142,7 @@ mod tests {
         let text = || std::fs::read_to_string(&file).ok();
 
         announcer.change(|endpoints| endpoints.http = Some("http://127.0.0.1:1".to_owned()));
-        assert_eq!(text(), None, "nothing is said before all of it stands");
+        assert_eq!(text(), None, "no file before the announcement");
         announcer.announce().unwrap();
         assert!(text().unwrap().contains("\"http\": \"http://127.0.0.1:1\""));
         announcer.change(|endpoints| endpoints.http = None);

@@ -20,7 +20,7 @@ pub(crate) enum Stop {
     /// Another process has the data folder open: 3 too.
     #[error("{0}")]
     InUse(String),
-    /// The operator stopped it; what was done is kept: 130.
+    /// The operator stopped it; completed work is kept: 130.
     #[error("{0}")]
     Interrupted(String),
 }

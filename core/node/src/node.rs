@@ -63,7 +63,7 @@ pub(crate) struct NodePlan {
     pub(crate) settings: Settings,
     /// The data folder.
     pub(crate) folder: DataFolder,
-    /// The chain, which lies in the folder.
+    /// The chain, which is in the folder.
     pub(crate) chain: OpenedChain,
     /// The consensus engine.
     pub(crate) engine: Arc<dyn ConsensusEngine>,

@@ -21,7 +21,7 @@ use crate::opened_chain::OpenedChain;
 /// The module that makes blocks.
 const MODULE: &str = "sealing";
 
-/// Interval between a masternode's blocks if its rules give none.
+/// Interval between a masternode's blocks if its rules define none.
 const PACE: Duration = Duration::from_secs(2);
 
 /// The only masternode of a native network, whose account may be in the wallets of this node.

@@ -252,7 +252,7 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_changes_fail
     assert!(table.contains("broken       not changed") && table.contains("it is a text file"), "{table}");
     assert!(errors.contains("1 of the changes could not be taken over"), "{errors}");
     let again = text(&module(&folder, &["reload"]).stdout);
-    assert!(again.starts_with("broken       not changed"), "what failed is tried again: {again}");
+    assert!(again.starts_with("broken       not changed"), "a failed change is retried: {again}");
 
     write("[plugins.web3]\nenabled = \"perhaps\"\n");
     // The command line reads the same file, so it would fail before sending the request.

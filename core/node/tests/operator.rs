@@ -369,7 +369,7 @@ fn config_fails_where_a_start_would() {
     ] {
         let output = run(&[&["config"][..], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stdout).contains("[http]"), "the settings are shown all the same");
+        assert!(text(&output.stdout).contains("[http]"), "the settings are shown nevertheless");
         let said = text(&output.stderr);
         assert!(said.starts_with(wanted), "{said}");
     }
@@ -421,7 +421,7 @@ fn commands_without_a_folder_find_the_only_running_node_or_list_all() {
     );
     assert_eq!(text(&several.stderr).trim(), expected);
     first.stop();
-    assert!(module(&["list"]).status.success(), "one is left");
+    assert!(module(&["list"]).status.success(), "one node is still running");
     second.stop();
     assert_eq!(std::fs::read_dir(session.path().join("tenon")).unwrap().count(), 0);
 }

@@ -176,6 +176,6 @@ mod tests {
             rest = &rest[place + part.len()..];
         }
         assert!(text.ends_with("# EOF\n"));
-        assert!(!text.contains("tenon_peers"), "what has no series is left out");
+        assert!(!text.contains("tenon_peers"), "a family without series is omitted");
     }
 }

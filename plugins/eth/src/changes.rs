@@ -227,7 +227,7 @@ mod tests {
         }
         delivered.note(&[log(100, 1 << 20)]);
 
-        assert!(delivered.logs.is_empty() && delivered.bytes == 0, "one log beyond the bound leaves nothing");
+        assert!(delivered.logs.is_empty() && delivered.bytes == 0, "a log above the limit is not kept");
         delivered.note(&[log(101, 1)]);
         assert_eq!(delivered.of_block(B256::repeat_byte(101)).len(), 1);
     }

@@ -329,7 +329,7 @@ mod tests {
 
         let (first, again) = (event.text(3).unwrap(), event.text(3).unwrap());
 
-        assert!(Arc::ptr_eq(&first, &again), "one text for all");
+        assert!(Arc::ptr_eq(&first, &again), "the text is shared");
         assert!(node.held(0) >= before + first.len());
         assert!(event.text(10).is_none());
         drop(event);

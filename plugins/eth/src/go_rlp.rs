@@ -405,7 +405,7 @@ mod tests {
 
     /// Recorded from the reference, v2.7.0, over `eth_sendRawTransaction`.
     #[test]
-    fn transactions_are_refused_in_the_references_words() {
+    fn transactions_are_refused_with_the_texts_of_the_reference() {
         let recorded = include_str!("../tests/data/refused_transactions.txt");
         let mut count = 0;
         for line in recorded.lines().filter(|line| !line.starts_with('#')) {

@@ -388,11 +388,14 @@ mod tests {
 
         assert_eq!(second.items(), []);
         assert!(!feed.state().is_awaited, "the other task need not wake any listener before an event");
-        assert!(feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited, "who must know asks for it");
+        assert!(
+            feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited,
+            "a task that must be woken sets the flag"
+        );
 
         feed.state().keep(Delivery::Missed(1));
         drop(taking);
-        assert_eq!(second.items(), [], "what was missed is asked for, and there is nothing");
+        assert_eq!(second.items(), [], "the missed logs are queried, and there are none");
         assert_eq!(feed.state().kept.len(), 1, "it took the event, the first has not");
     }
 

@@ -25,7 +25,7 @@ const MAX_CLIENT_FILTERS: usize = 1_000;
 /// Format of the hand-over: its first byte. Raised when [`Filter`] or its content changes.
 const HANDOVER_VERSION: u8 = 2;
 
-/// The id of a filter, as its owner gives it.
+/// The id of a filter, as written by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterId(pub(crate) String);
 
@@ -315,10 +315,13 @@ mod tests {
         let newest = install_at(&registry, START + second * 3, 7).unwrap();
 
         let is_there = |id: &String| registry.get(START + second * 3, id, false).is_ok();
-        assert!(is_there(&honest) && is_there(&newest), "others keep theirs, though they are older");
+        assert!(is_there(&honest) && is_there(&newest), "filters of other clients stay, although they are older");
         assert!(is_there(&greedy[0]), "it was polled last");
         assert_eq!(greedy.iter().filter(|id| !is_there(id)).count(), 1);
-        assert!(greedy[..MAX_CLIENT_FILTERS - 1].iter().any(|id| !is_there(id)), "the client that has most");
+        assert!(
+            greedy[..MAX_CLIENT_FILTERS - 1].iter().any(|id| !is_there(id)),
+            "a filter of the client with the most filters"
+        );
     }
 
     #[test]
@@ -353,13 +356,13 @@ mod tests {
         assert!(node.held(5) >= before + 10_000);
         let next = Registry::new(&registry.export(), hold);
         drop(registry);
-        assert!(node.held(5) >= before + 10_000, "the next version holds it");
+        assert!(node.held(5) >= before + 10_000, "the next version keeps the memory counted");
         let _bounded = node.clone().with_memory(1_000);
         let starved = Registry::new(&next.export(), hold);
 
         assert!(next.uninstall(&id));
         assert_eq!(node.held(5), 0);
-        assert!(starved.get(START, &id, false).is_err(), "what has no memory is not kept");
+        assert!(starved.get(START, &id, false).is_err(), "a filter without memory is not kept");
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_lists_what_the_endpoint_exposes_and_always_rpc() {
+    fn modules_lists_the_exposed_namespaces_and_always_rpc() {
         let all = ask(&host(), "rpc_modules");
         let some = ask(&host().exposing(&["eth", "net"]), "rpc_modules");
 

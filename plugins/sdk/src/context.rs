@@ -36,7 +36,7 @@ pub(crate) trait HostPort: Send + Sync {
     fn sleep(&self, nanos: u64) -> ForeignFuture;
     fn log(&self, level: LogLevel, message: &str);
     fn now_nanos(&self) -> u64;
-    /// Counts memory that is kept for a client. Returns false if the client has no memory left.
+    /// Counts memory that is kept for a client. Returns false if the client or the node has no memory left.
     fn hold(&self, client: u64, bytes: i64) -> bool;
     /// Calls a method by its name.
     fn call_json(&self, token: CallToken, method: &str, params: &str) -> ForeignFuture;

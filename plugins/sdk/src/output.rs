@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_what_the_reference_escapes() {
+    fn escapes_the_same_characters_as_the_reference() {
         assert_eq!(written("a<b>&\u{2028}\u{2029}é\"\n"), "\"a\\u003cb\\u003e\\u0026\\u2028\\u2029é\\\"\\n\"");
         assert_eq!(written("€ costs a suspicious byte but no escape"), "\"€ costs a suspicious byte but no escape\"");
     }

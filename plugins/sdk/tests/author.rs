@@ -189,7 +189,7 @@ fn a_subscription_reports_its_end() {
 }
 
 #[test]
-fn arguments_of_a_subscription_are_refused_in_the_same_words() {
+fn arguments_of_a_subscription_are_refused_with_the_same_texts() {
     let refused = subscribe("progress", "[1,2]", &FakeHost::new());
 
     assert_eq!(refused, [Err(Failure::invalid_params("too many arguments, want at most 2"))], "the kind counts");

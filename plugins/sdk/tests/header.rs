@@ -71,7 +71,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn the_header_lays_out_what_rust_lays_out() {
+fn the_header_has_the_layout_of_the_rust_definitions() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (folder.join("layout.c"), folder.join("layout"));
     let expected = expectations();

@@ -42,7 +42,7 @@ fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
         let when = rule.height.map_or_else(|| "never".to_owned(), |block| format!("block {block}"));
         (rule.name.to_owned(), json!({ "block": rule.height, "source": source }), format!("{when:<16} {source}"))
     });
-    // From Petersburg on, a native chain's own heights apply instead of its file's.
+    // From Petersburg on, a native chain has its own list of heights, which includes those from its file.
     let is_shown = |fork: &Fork| spec.native.is_none() || *fork < Fork::Petersburg;
     let count = spec.activations().iter().filter(|(fork, _)| is_shown(fork)).count();
     scheduled.take(count).chain(native).collect()

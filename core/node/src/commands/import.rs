@@ -97,7 +97,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     new_folder.keep();
     let outcome = import_all(&chain, source, &is_interrupted, reference.as_ref());
     let flushed = chain.store.flush();
-    // The import's error is reported first: on a full disk the flush fails only as its consequence.
+    // The import's error is reported first: on a full disk, the flush fails only after it.
     outcome?;
     flushed.map_err(Stop::from)
 }

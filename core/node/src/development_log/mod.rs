@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_what_a_transaction_calls() {
+    fn names_the_called_function_of_a_transaction() {
         let transaction =
             |to: Option<Address>, input: &str| Transaction { to, input: input.parse().unwrap(), ..empty_transaction() };
         let to = Some(Address::repeat_byte(7));

@@ -116,7 +116,7 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
     assert!(!report.is_healthy());
     let expected = json!({ "state": "writesFail", "lastWrite": 5, "failingSince": 7, "backgroundErrors": 0 });
     assert_eq!(report.member("database"), expected);
-    assert!(!report.to_json().to_string().contains("secret"), "what callers see names no path");
+    assert!(!report.to_json().to_string().contains("secret"), "callers must not see paths");
 
     node.database.fails.store(false, Ordering::Relaxed);
     assert!(node.health.report().is_healthy());

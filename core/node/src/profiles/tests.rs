@@ -177,7 +177,7 @@ async fn the_end_of_a_timed_step_does_not_end_the_sampling_of_another() {
 
     test.step(ProfileStep::Blocking { file: file("short"), seconds: 0 }).await.unwrap();
 
-    assert!(waits::wait_began().is_some(), "the long one goes on");
+    assert!(waits::wait_began().is_some(), "the long step still samples");
     long.set(test.bus.call(RecordProfile { step: ProfileStep::StopCpu }, &caller));
     assert_eq!(waits::wait_began(), None);
 }

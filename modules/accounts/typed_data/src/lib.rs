@@ -330,7 +330,7 @@ mod tests {
 
     /// A list of 20 numbers would be hashed as an address, but shown as a list.
     #[test]
-    fn members_of_the_domain_are_what_a_reader_sees() {
+    fn members_of_the_domain_are_hashed_as_a_reader_sees_them() {
         let of =
             |domain: Value| of_domain(Value::Null, domain).err().map(|error| error.to_string()).unwrap_or_default();
 

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_taken_the_path_is_not_replaced() {
+    fn another_file_at_the_journals_path_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let mut journal = Journal::open(&path, |_| ()).unwrap();

@@ -163,7 +163,7 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     );
     send(1, 1, Source::Operator).unwrap();
     assert_eq!(pool.status().pending, 4);
-    assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "what is local throws out what is not");
+    assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "local transactions evict others");
     assert_eq!(send(2, 0, Source::Client), Err(PoolError::Full));
     drop(pool);
 

@@ -34,7 +34,7 @@ fn a_header_is_a_block_without_transactions_uncles_and_size() {
 fn slots_of_several_accounts_are_read_after_one_block() {
     let node =
         host(Profile::Native).answer(|_: GetHeader| Ok(Some(stored_header(4, true)))).answer(|request: GetStorage| {
-            assert_eq!(request.block, BlockId::hash(hash_of(4)), "the head may move meanwhile");
+            assert_eq!(request.block, BlockId::hash(hash_of(4)), "the block is fixed, because the head may move");
             Ok(U256::from(request.address[19]) + U256::from(request.slot[31]))
         });
     let (first, second) = (Address::with_last_byte(0x10), Address::with_last_byte(0x20));

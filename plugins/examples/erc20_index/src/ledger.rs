@@ -26,7 +26,7 @@ struct Balance {
     now: U256,
 }
 
-/// Numbers of a token's records.
+/// Record counts of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) holders: u64,

@@ -33,7 +33,7 @@ pub enum ArgumentError {
         /// The reference's name of the object member that holds the value, such as `TransactionArgs.from`.
         field: Option<String>,
     },
-    /// Any other text, given as it is.
+    /// Any other text, unchanged.
     Text(String),
 }
 

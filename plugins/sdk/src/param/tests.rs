@@ -28,7 +28,7 @@ fn addresses_take_both_prefixes_and_any_case() {
 }
 
 #[test]
-fn addresses_and_hashes_are_refused_in_the_reference_words() {
+fn addresses_and_hashes_are_refused_with_the_texts_of_the_reference() {
     let into = "into Go value of type common.Address";
     check_words::<Address>(&[
         ("\"deadbeef\"", &format!("json: cannot unmarshal hex string without 0x prefix {into}")),

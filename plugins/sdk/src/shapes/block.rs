@@ -138,7 +138,7 @@ fn native_bytes(header: &Header) -> usize {
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
-    /// `None`: no such member. `Some(None)`: unknown, written as null on native chains only.
+    /// If `Some`, written on native chains: null if it is unknown.
     total_difficulty: Option<Option<U256>>,
     as_pending: bool,
 }

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_can_return_what_it_has_written() {
+    fn a_method_can_return_written_json() {
         let mut json = JsonWriter::default();
         json.begin_list();
         json.quantity(1);

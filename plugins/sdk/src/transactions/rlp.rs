@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_items_are_read_back() {
         for length in [0, 1, 55, 56, 300, 70_000] {
             let (bytes, mut text, mut list) = (vec![0x80; length], Vec::new(), Vec::new());
             write_bytes(&mut text, &bytes);

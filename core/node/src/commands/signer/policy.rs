@@ -255,7 +255,7 @@ fn other_members(domain: &Value) -> Vec<(String, String)> {
     others.map(|(name, value)| (name.clone(), shown_member(value))).collect()
 }
 
-/// A member's value: a string as it is, other values as JSON.
+/// A member's value: a string unchanged, other values as JSON.
 fn shown_member(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
