@@ -89,7 +89,7 @@ impl DataFolder {
         let parent = std::env::temp_dir();
         let make = || -> io::Result<(TempDir, File)> {
             let folder = tempfile::Builder::new().prefix(EPHEMERAL_PREFIX).tempdir_in(&parent)?;
-            let owner = own(folder.path())?;
+            let owner = lock_owner_file(folder.path())?;
             Ok((folder, owner))
         };
         let (folder, owner) = make().map_err(|error| refusal(&parent, &error))?;
@@ -203,7 +203,7 @@ const MAX_ORPHANS: usize = 16;
 
 /// Creates the file whose lock shows that a folder's owner is alive. It is locked before it gets its name, so no
 /// process can find it unlocked and mistake the folder for an orphan.
-fn own(folder: &Path) -> io::Result<File> {
+fn lock_owner_file(folder: &Path) -> io::Result<File> {
     let file = NamedTempFile::new_in(folder)?;
     file.as_file().lock()?;
     file.persist(folder.join(OWNER)).map_err(|error| error.error)
@@ -309,10 +309,10 @@ mod tests {
         let (unowned, other) = (folder("tenon-dev-none"), folder("another"));
         fs::write(elsewhere.path().join(OWNER), b"").unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), parent.path().join("tenon-dev-link")).unwrap();
-        let _mine = own(&mine).unwrap();
-        let _living = own(&living).unwrap();
-        drop(own(&dead).unwrap());
-        drop(own(&other).unwrap());
+        let _mine = lock_owner_file(&mine).unwrap();
+        let _living = lock_owner_file(&living).unwrap();
+        drop(lock_owner_file(&dead).unwrap());
+        drop(lock_owner_file(&other).unwrap());
 
         remove_orphans(parent.path(), &mine);
 

@@ -46,11 +46,11 @@ impl Lines {
 }
 
 fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], timeout: Duration) -> bool {
-    line.chunks(PIECE).all(|piece| takes(file, timeout) && file.write_all(piece).is_ok())
+    line.chunks(PIECE).all(|piece| is_writable(file, timeout) && file.write_all(piece).is_ok())
 }
 
 /// Whether a write can soon proceed without blocking.
-fn takes(file: &impl AsFd, timeout: Duration) -> bool {
+fn is_writable(file: &impl AsFd, timeout: Duration) -> bool {
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let mut wanted = [PollFd::new(file, PollFlags::OUT)];
     // If polling fails, the write is attempted; for a pipe without a reader it reports the error. A signal is not a

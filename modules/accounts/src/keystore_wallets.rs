@@ -77,14 +77,14 @@ impl KeystoreWallets {
     /// Scans the folder and publishes changes.
     pub(crate) fn look(&self) {
         match self.list.look() {
-            Ok(changes) => self.tell(&changes),
+            Ok(changes) => self.publish_changes(&changes),
             Err(error) => {
                 tracing::warn!(%error, folder = %self.options.folder.path().display(), "key files can't be listed")
             }
         }
     }
 
-    fn tell(&self, changes: &KeyChanges) {
+    fn publish_changes(&self, changes: &KeyChanges) {
         let listed = self.list.listed();
         for key in &changes.dropped {
             // The key is locked when the account's last file is removed.

@@ -363,11 +363,11 @@ async fn debug_output_contains_no_secret() {
 }
 
 /// Wallets of another kind, which need a person's confirmation for everything.
-struct Told {
+struct ConfirmingWallets {
     asked: tokio::sync::Notify,
 }
 
-impl WalletBackend for Told {
+impl WalletBackend for ConfirmingWallets {
     fn scheme(&self) -> &'static str {
         "extapi"
     }
@@ -409,9 +409,9 @@ impl WalletBackend for Told {
 async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     let own = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap();
     let of_mnemonic = own.addresses()[0];
-    let told = Arc::new(Told { asked: tokio::sync::Notify::new() });
+    let confirming = Arc::new(ConfirmingWallets { asked: tokio::sync::Notify::new() });
     let bus = Bus::new();
-    let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(told.clone());
+    let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(confirming.clone());
     register(&bus, &directory).unwrap();
     let context = socket();
     let describe = |address| bus.call(DescribeSigner { address }, &context);
@@ -431,7 +431,7 @@ async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     let opening = bus.call(UseWallet { url: "extapi://1".to_owned(), operation }, &context);
     tokio::select! {
         answer = opening => panic!("{answer:?}"),
-        () = told.asked.notified() => {}
+        () = confirming.asked.notified() => {}
     }
     // Other requests are answered in the meantime.
     assert_eq!(bus.call(ListAccounts, &context).await, Ok(vec![of_mnemonic, STRANGER]));

@@ -106,9 +106,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
     let mut passwords = passwords(matches, &resolved.settings)?;
     match command {
-        "new" => {
-            made(&folder.create(passwords.next_new("Password of the new key: ")?.expose().as_bytes()).map_err(stop)?)
-        }
+        "new" => print_stored_key(
+            &folder.create(passwords.next_new("Password of the new key: ")?.expose().as_bytes()).map_err(stop)?,
+        ),
         "import" => import(&folder, &path(), &mut passwords),
         "update" => update(&folder, account(), &mut passwords),
         "export" => export(&folder, account(), &path(), &mut passwords),
@@ -143,7 +143,7 @@ fn stop(error: KeyFolderError) -> Stop {
     }
 }
 
-fn made(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
+fn print_stored_key(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
     let (address, path) = (stored.address, stored.path.display());
     print(format!("{address}\n{path}\n\nKeep a copy of this file and its password: without both, what the account holds is lost.\n").as_bytes())
 }
@@ -195,7 +195,7 @@ fn import(folder: &KeyFolder, path: &Path, passwords: &mut Passwords) -> Result<
         refuse_known(folder, tenon_accounts::address_of_secret(secret.clone()).unwrap_or_default())?;
         folder.import(secret, passwords.next_new("Password of the new key file: ")?.expose().as_bytes())
     };
-    made(&stored.map_err(stop)?)
+    print_stored_key(&stored.map_err(stop)?)
 }
 
 fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {

@@ -52,7 +52,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let mut node = SocketClient::find(&command_line::settings(Layers::new("peers"), matches)?)?;
     let method = match command {
         "list" => return list(&mut node, matches.get_flag("json")),
-        "self" => return own(&mut node),
+        "self" => return print_own_node(&mut node),
         "add" => "admin_addPeer",
         "remove" => "admin_removePeer",
         "trust" => "admin_addTrustedPeer",
@@ -67,7 +67,7 @@ fn list(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     if is_json { print(format!("{peers}\n").as_bytes()) } else { print(table(&peers).as_bytes()) }
 }
 
-fn own(node: &mut SocketClient) -> Result<(), Stop> {
+fn print_own_node(node: &mut SocketClient) -> Result<(), Stop> {
     let info = node.call("admin_nodeInfo", &json!([]))?;
     match info["enode"].as_str() {
         Some(enode) => print(format!("{enode}\n").as_bytes()),

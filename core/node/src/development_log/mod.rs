@@ -72,7 +72,7 @@ async fn write_transactions(bus: &Bus, commit: &BlockCommit) {
             traced += 1;
             trace = run_again(bus, transaction).await;
         }
-        for line in trace.iter().flat_map(said) {
+        for line in trace.iter().flat_map(console_messages) {
             tracing::info!(tx = %transaction.hash, "console.log: {line}");
         }
         write_transaction(transaction, *sender, receipt, trace.as_ref());
@@ -130,7 +130,7 @@ struct Frame {
 }
 
 /// The contracts' messages, in order.
-fn said(frame: &Frame) -> Vec<String> {
+fn console_messages(frame: &Frame) -> Vec<String> {
     let mut lines = Vec::new();
     collect(frame, &mut lines);
     if lines.len() > MAX_CONSOLE_LINES {
@@ -208,10 +208,10 @@ mod tests {
         };
         let inner = serde_json::json!({ "to": Address::ZERO, "input": "0x", "calls": [log("second")] });
         let outer = frame(serde_json::json!({ "to": Address::ZERO, "calls": [log("first"), inner, log("third")] }));
-        assert_eq!(said(&outer), ["first", "second", "third"]);
+        assert_eq!(console_messages(&outer), ["first", "second", "third"]);
 
         let many = frame(serde_json::json!({ "calls": (0..100).map(|_| log("x")).collect::<Vec<_>>() }));
-        assert_eq!(said(&many).len(), MAX_CONSOLE_LINES + 1);
+        assert_eq!(console_messages(&many).len(), MAX_CONSOLE_LINES + 1);
     }
 
     #[test]

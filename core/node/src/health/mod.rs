@@ -252,7 +252,7 @@ impl Health {
 
     /// Runs the slow checks; returns whether they completed.
     pub(crate) async fn look_now(self: Arc<Self>, bus: &Bus) -> bool {
-        let (failed, peers) = asked(bus).await;
+        let (failed, peers) = failed_modules_and_peers(bus).await;
         // A disk that hangs blocks only this thread, and the next check.
         let looking = tokio::task::spawn_blocking(move || {
             self.look(failed, peers);
@@ -303,7 +303,7 @@ impl Health {
 }
 
 /// The modules that have failed, and the number of peers.
-async fn asked(bus: &Bus) -> (FailedModules, u64) {
+async fn failed_modules_and_peers(bus: &Bus) -> (FailedModules, u64) {
     let context = CallContext::new();
     let modules = bus.call(ListModules, &context).await.unwrap_or_default();
     let peers = bus.call(GetNetworkStatus, &context).await.map_or(0, |status| status.peers);

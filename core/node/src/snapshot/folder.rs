@@ -36,7 +36,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     remove_others(&folder, &names)?;
     for name in names {
         let path = format!("{DATABASE}/{name}");
-        let (bytes, sha256) = bring(&database.join(&name), &target.join(&path))?;
+        let (bytes, sha256) = copy_part(&database.join(&name), &target.join(&path))?;
         manifest.files.push(FileRecord { path, bytes, sha256 });
     }
     let copy_of_genesis = target.join(GENESIS);
@@ -95,7 +95,7 @@ fn remove_others(folder: &Path, names: &BTreeSet<String>) -> Result<(), Stop> {
 }
 
 /// Copies a part, unless an equal one exists.
-fn bring(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
+fn copy_part(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
     let (length, there) = (fs::metadata(from).map_err(failed(from))?.len(), fs::symlink_metadata(to));
     if let Ok(there) = there {
         if there.is_file() && there.len() == length {

@@ -45,14 +45,14 @@ async fn follow_from_the_cursor(context: &FollowContext) -> Result<(), Failure> 
             false => undo(context, &storage, cursor, &step).await?,
         };
         match taken {
-            Taken::Reached(reached) => {
+            StepOutcome::Reached(reached) => {
                 cursor = reached;
                 largest = largest.saturating_mul(2).min(MAX_STEP);
             }
-            Taken::TooMuch => largest = (step.added.len() as u64 / 2).max(1),
-            Taken::Reorganised => {}
+            StepOutcome::TooMuch => largest = (step.added.len() as u64 / 2).max(1),
+            StepOutcome::Reorganised => {}
             // Another build of this plugin, which replaces this one or is replaced by it, was faster.
-            Taken::Overtaken => cursor = read_cursor(&storage).await?.ok_or_else(cursor_gone)?,
+            StepOutcome::Overtaken => cursor = read_cursor(&storage).await?.ok_or_else(cursor_gone)?,
         }
         follower.set_known(cursor.hash);
     }
@@ -63,7 +63,7 @@ fn cursor_gone() -> Failure {
 }
 
 /// Outcome of a step.
-enum Taken {
+enum StepOutcome {
     /// Everything up to this block is counted.
     Reached(Cursor),
     /// More transfers than fit into one batch: repeat with fewer blocks.
@@ -119,9 +119,14 @@ async fn remove_all(storage: &Storage) -> Result<(), Failure> {
 }
 
 /// Applies the added blocks.
-async fn count(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<Taken, Failure> {
+async fn count(
+    context: &FollowContext,
+    storage: &Storage,
+    cursor: Cursor,
+    step: &Step,
+) -> Result<StepOutcome, Failure> {
     let (Some((first, _)), Some((last, last_hash))) = (step.added.first(), step.added.last()) else {
-        return Ok(Taken::Reorganised);
+        return Ok(StepOutcome::Reorganised);
     };
     let can_be_smaller = step.added.len() > 1;
     let wanted = LogFilter { addresses: context.settings.tokens.clone(), topics: vec![vec![transfer::topic()]] };
@@ -129,16 +134,18 @@ async fn count(context: &FollowContext, storage: &Storage, cursor: Cursor, step:
     let first = first.0.max(context.settings.from.saturating_add(1));
     let found = if first > last.0 { Ok(Vec::new()) } else { context.logs(first, last.0, wanted).await };
     let logs = match found {
-        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED && can_be_smaller => return Ok(Taken::TooMuch),
+        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED && can_be_smaller => {
+            return Ok(StepOutcome::TooMuch);
+        }
         logs => logs?,
     };
     if logs.len() > MAX_TRANSFERS && can_be_smaller {
-        return Ok(Taken::TooMuch);
+        return Ok(StepOutcome::TooMuch);
     }
     // Blocks were listed by hash and logs by number: they are consistent if the last block is still the same.
     let is_same = context.header(*last).await?.is_some_and(|header| header.header.hash() == *last_hash);
     if !is_same || logs.iter().any(|log| !is_listed(step, log)) {
-        return Ok(Taken::Reorganised);
+        return Ok(StepOutcome::Reorganised);
     }
     let transfers: Vec<_> = logs.iter().filter_map(Transfer::of_log).collect();
     let reached = Cursor { number: last.0, hash: *last_hash };
@@ -152,7 +159,7 @@ fn is_listed(step: &Step, log: &LocatedLog) -> bool {
 }
 
 /// Undoes removed blocks, newest first, as many as fit into a batch; the next step undoes the rest.
-async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<Taken, Failure> {
+async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<StepOutcome, Failure> {
     let mut transfers = Vec::new();
     let mut reached = cursor;
     let parents = step.removed.iter().skip(1).chain([&step.common]);
@@ -197,8 +204,8 @@ async fn commit(
     direction: Direction,
     cursor: Cursor,
     reached: Cursor,
-) -> Result<Taken, Failure> {
+) -> Result<StepOutcome, Failure> {
     let batch = ledger::batch(storage, transfers, direction, cursor, reached).await?;
     let outcome = storage.commit(batch).await?;
-    Ok(if outcome.is_applied { Taken::Reached(reached) } else { Taken::Overtaken })
+    Ok(if outcome.is_applied { StepOutcome::Reached(reached) } else { StepOutcome::Overtaken })
 }

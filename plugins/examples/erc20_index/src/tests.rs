@@ -38,8 +38,8 @@ fn ask(index: &Started<Erc20Index>, method: &str, params: &Value) -> Value {
     serde_json::from_str(&answer).unwrap()
 }
 
-fn balance(index: &Started<Erc20Index>, who: Address) -> Value {
-    ask(index, "token_balanceOf", &json!([TOKEN, who]))
+fn balance(index: &Started<Erc20Index>, account: Address) -> Value {
+    ask(index, "token_balanceOf", &json!([TOKEN, account]))
 }
 
 /// All entries of a list, in pages of this size.
@@ -70,14 +70,14 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let transfers: Vec<_> = logs.filter_map(|log| transfer::Transfer::of_log(&log)).collect();
     let mut balances: BTreeMap<Address, U256> = BTreeMap::new();
     for transfer in &transfers {
-        for (who, sign) in [(transfer.from, false), (transfer.to, true)] {
-            let balance = balances.entry(who).or_default();
+        for (account, sign) in [(transfer.from, false), (transfer.to, true)] {
+            let balance = balances.entry(account).or_default();
             let value = transfer.value;
             *balance = if sign { balance.wrapping_add(value) } else { balance.wrapping_sub(value) };
         }
     }
-    balances.retain(|who, balance| !who.is_zero() && !balance.is_zero());
-    let mut ranking: Vec<_> = balances.iter().map(|(who, balance)| (*balance, *who)).collect();
+    balances.retain(|account, balance| !account.is_zero() && !balance.is_zero());
+    let mut ranking: Vec<_> = balances.iter().map(|(account, balance)| (*balance, *account)).collect();
     ranking.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(&right.1)));
 
     let status = ask(index, "token_status", &json!([]));
@@ -86,7 +86,8 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     assert_eq!(status["tokens"][0]["holders"], balances.len());
     assert_eq!(status["tokens"][0]["transfers"], transfers.len());
     let holders = all(index, "token_holders", None, 2);
-    let expected: Vec<_> = ranking.iter().map(|(balance, who)| json!({ "address": who, "balance": balance })).collect();
+    let expected: Vec<_> =
+        ranking.iter().map(|(balance, account)| json!({ "address": account, "balance": balance })).collect();
     assert_eq!(holders, expected);
     let places = |entries: &[Value]| -> Vec<(Value, Value)> {
         entries.iter().map(|entry| (entry["blockNumber"].clone(), entry["logIndex"].clone())).collect()
@@ -97,10 +98,10 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
         |transfer: &transfer::Transfer| (json!(Quantity(transfer.place.block)), json!(Quantity(transfer.place.log)));
     let expected: Vec<_> = newest_first.iter().map(place).collect();
     assert_eq!(places(&all(index, "token_transfers", None, 3)), expected);
-    for who in (0..4).map(holder) {
-        let of_holder = newest_first.iter().filter(|transfer| transfer.from == who || transfer.to == who);
+    for account in (0..4).map(holder) {
+        let of_holder = newest_first.iter().filter(|transfer| transfer.from == account || transfer.to == account);
         let expected: Vec<_> = of_holder.map(place).collect();
-        assert_eq!(places(&all(index, "token_transfers", Some(who), 2)), expected, "of {who}");
+        assert_eq!(places(&all(index, "token_transfers", Some(account), 2)), expected, "of {account}");
     }
 }
 
@@ -114,7 +115,7 @@ fn it_catches_up_and_then_follows() {
 
     chain.add(transfer(transfer(TestBlock::new(), TOKEN, holder(1), holder(2), 30), OTHER, ZERO, holder(1), 5));
 
-    assert_eq!([0, 1, 2].map(|who| balance(&index, holder(who))), ["0x46", "0x0", "0x1e"]);
+    assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x46", "0x0", "0x1e"]);
     assert_eq!(ask(&index, "token_balanceOf", &json!([OTHER, holder(1)])), "0x5");
     assert_is_a_plain_scan(&chain, &index);
 }
@@ -131,7 +132,7 @@ fn a_reorganisation_undoes_removed_transfers_and_notifies_subscribers() {
 
     chain.reorganise(1, vec![transfer(TestBlock::new(), TOKEN, holder(0), holder(2), 1), TestBlock::new()]);
 
-    assert_eq!([0, 1, 2].map(|who| balance(&index, holder(who))), ["0x63", "0x0", "0x1"]);
+    assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x63", "0x0", "0x1"]);
     assert_is_a_plain_scan(&chain, &index);
     let told: Vec<(Value, Value)> = subscription
         .items()

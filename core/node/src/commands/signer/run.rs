@@ -194,7 +194,7 @@ async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Byte
     let Keys { directory, devices, transports } = keys;
     let supervisor = start_devices(&devices, transports, settings)?;
     tokio::spawn(directory.clone().follow());
-    tell(settings, log_key, &listeners)?;
+    print_addresses(settings, log_key, &listeners)?;
     let Listeners { clients, approvers, http, page } = listeners;
     if let Some(http) = http {
         tokio::spawn(http.run());
@@ -302,7 +302,7 @@ fn start_devices(
 }
 
 /// Prints the log's public key and the service's addresses.
-fn tell(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(), Stop> {
+fn print_addresses(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(), Stop> {
     let mut text = format!("log key  {log_key}\n");
     for (name, client) in &settings.clients {
         if let Some(path) = &client.socket {
