@@ -1,6 +1,6 @@
 //! The reference's names of namespaces that Tenon names differently (`design.md` 7).
 
-/// Namespaces of native chains: the reference's name, and ours.
+/// Namespaces of native chains: the reference's name, and Tenon's.
 const ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];
 
 /// The names under which a node serves its namespaces, and the names allowed in lists of namespaces.
@@ -10,17 +10,17 @@ pub struct NamespaceNames {
 }
 
 impl NamespaceNames {
-    /// Our names and the reference's: on native chains, unless `rpc.aliases` is off.
+    /// Tenon's names and the reference's: on native chains, unless `rpc.aliases` is off.
     pub const WITH_ALIASES: Self = Self { aliases: &ALIASES };
-    /// Our names only. The reference's names are then unknown, also in lists of namespaces.
+    /// Tenon's names only. The reference's names are then unknown, even in lists of namespaces.
     pub const OWN: Self = Self { aliases: &[] };
 
-    /// The reference's names, each with ours.
+    /// The reference's names, each with Tenon's.
     pub const fn aliases(self) -> &'static [(&'static str, &'static str)] {
         self.aliases
     }
 
-    /// Our name of a namespace: the name itself if it is not an alias.
+    /// Tenon's name of a namespace: the name itself if it is not an alias.
     pub fn own_name(self, namespace: &str) -> &str {
         self.aliases.iter().find(|(alias, _)| *alias == namespace).map_or(namespace, |(_, own)| own)
     }

@@ -1,5 +1,5 @@
-//! What values of settings may be: each is refused beyond, with what is allowed. A value that no node could work with is a mistake,
-//! and is better told at once than by what comes of it.
+//! Bounds of settings. A value outside is refused with an error that names the allowed range: no node could work with
+//! it, so it is a mistake, which is better reported at once than by its consequences.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// From where to where: numbers as they are, sizes in bytes, durations in milliseconds.
+/// The allowed range: numbers as they are, sizes in bytes, durations in milliseconds.
 struct Bounds {
-    /// Whether 0 stands for something of its own, as for no bound.
+    /// Whether 0 is allowed with a special meaning, such as no limit.
     takes_zero: bool,
     least: u64,
     most: u64,
@@ -41,11 +41,11 @@ const fn zero_or(least: u64, most: u64) -> Bounds {
     Bounds { takes_zero: true, least, most }
 }
 
-/// The bounds of a setting; none where every value of its type will do.
+/// The bounds of a setting; `None` if every value of its type is allowed.
 fn bounds_of(key: &str) -> Option<Bounds> {
     Some(match key {
         "grace" | "plugins.grace" => from_to(0, HOUR),
-        // More is looked at by the program, which knows the machine's memory.
+        // The program checks the maximum further, because it knows the machine's memory.
         "database.cache" => from_to(16, 16 << 20),
         "database.history" => from_to(1, 1_000_000_000_000),
         // Fewer would not even cover an ordinary reorganisation.
@@ -76,7 +76,7 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         "dev.epoch" => from_to(1, 1_000_000_000),
         "dev.block-time" => from_to(1, DAY),
         "dev.accounts" => from_to(0, 10_000),
-        // Beyond this a signature's `v` is no number of 64 bits any more (EIP-2294).
+        // Above this, a signature's `v` no longer fits into 64 bits (EIP-2294).
         "dev.chain-id" => from_to(1, u64::MAX / 2 - 36),
         "dev.gas-limit" => from_to(5_000, i64::MAX as u64),
         "accounts.memory" => from_to(8 * MIB, 1024 * GIB),
@@ -92,7 +92,7 @@ fn bounds_of(key: &str) -> Option<Bounds> {
     })
 }
 
-/// What is allowed of a setting, in words; none where every value of its type is.
+/// The allowed range of a setting as text; `None` if every value of its type is allowed.
 pub(crate) fn allowed<T: SettingValue>(key: &str) -> Option<String> {
     bounds_of(key).map(|bounds| bounds.show::<T>())
 }
@@ -100,15 +100,15 @@ pub(crate) fn allowed<T: SettingValue>(key: &str) -> Option<String> {
 /// Reads a value of a setting, within its bounds.
 ///
 /// # Errors
-/// What was expected, and what was found.
+/// The expected and the given value.
 pub(crate) fn read<T: SettingValue>(key: &str, value: &Value) -> Result<T, String> {
     check(key, T::read(value)?)
 }
 
-/// Passes a value on that is within the bounds of its setting.
+/// Returns a value that is within the bounds of its setting.
 ///
 /// # Errors
-/// What is allowed, and what was found.
+/// The allowed range and the given value.
 fn check<T: SettingValue>(key: &str, value: T) -> Result<T, String> {
     let (Some(bounds), Some(number)) = (bounds_of(key), value.as_number()) else { return Ok(value) };
     if (bounds.least..=bounds.most).contains(&number) || (bounds.takes_zero && number == 0) {
@@ -117,17 +117,17 @@ fn check<T: SettingValue>(key: &str, value: T) -> Result<T, String> {
     Err(format!("expected {}, found {}", bounds.show::<T>(), value.show()))
 }
 
-/// Checks settings that have to fit together.
+/// Checks settings that depend on each other.
 ///
 /// # Errors
-/// [`SettingsError::BadValue`] naming the first that does not fit.
+/// [`SettingsError::BadValue`] naming the first that contradicts others.
 pub(crate) fn check_together(resolved: &Resolved) -> Result<(), SettingsError> {
     let Some((key, problem)) = misfit(&resolved.settings) else { return Ok(()) };
     let origin: Origin = resolved.origin(key).clone();
     Err(SettingsError::BadValue { origin, key: key.to_owned(), problem })
 }
 
-/// The first setting that does not fit to others, and what is wrong.
+/// The first setting that contradicts others, and the problem.
 fn misfit(settings: &Settings) -> Option<(&'static str, String)> {
     let rpc = &settings.rpc;
     let show = |size: ByteSize| match size.show() {
@@ -168,7 +168,7 @@ fn misfit(settings: &Settings) -> Option<(&'static str, String)> {
     None
 }
 
-/// The longest duration that is taken where a setting says nothing else: clocks can't count much further.
+/// The maximum duration of settings without other bounds: clocks cannot count much further.
 pub(crate) const MAX_DURATION: Duration = Duration::from_millis(100 * YEAR);
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_values_are_refused_by_key_with_what_is_allowed() {
+    fn absurd_values_are_refused_with_their_key_and_the_allowed_range() {
         for (key, text, allowed) in [
             ("http.port", "99999999", "a whole number from 0 to 65535"),
             ("database.cache", "0", "16 to 16777216"),
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn durations_that_no_clock_counts_are_refused_everywhere() {
+    fn durations_beyond_the_clocks_range_are_refused_everywhere() {
         let refused = Duration::read(&Value::Untyped("18446744073709551615ms".into())).unwrap_err();
         assert!(refused.starts_with("expected a duration of at most 876000h, found "), "{refused}");
         assert_eq!(Duration::read(&Value::Untyped("36500d".into())), Ok(MAX_DURATION));
     }
 
     #[test]
-    fn settings_that_do_not_fit_together_are_refused() {
+    fn contradictory_settings_are_refused() {
         for (flags, expected) in [
             (
                 &[("rpc.memory", "32MiB")][..],
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bound_belongs_to_a_setting_and_no_default_is_beyond_its_own() {
+    fn every_bound_belongs_to_a_setting_and_every_default_is_within_its_bounds() {
         let rows = all_settings();
         let bounded = rows.iter().filter(|row| bounds_of(row.key).is_some()).count();
 

@@ -52,7 +52,7 @@ impl Layers {
         self
     }
 
-    /// Adds variables; those that do not begin with `TENON_` are ignored.
+    /// Adds variables; those that do not start with `TENON_` are ignored.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let texts = variables
@@ -100,7 +100,7 @@ impl Resolved {
         !matches!(self.origin(key), Origin::Default | Origin::Command(_))
     }
 
-    /// Gives a setting the value of another one, and records it as the source.
+    /// Sets a setting to the value of another, and records the other's source.
     ///
     /// # Errors
     /// [`SettingsError::BadValue`] if the value is invalid for the setting.

@@ -1,4 +1,4 @@
-//! Lists of texts that are validated when they are read, so that a mistake never permits more than intended.
+//! Lists of texts that are validated when they are read, so that a mistake never allows more than intended.
 
 use std::ops::Deref;
 use std::time::Duration;

@@ -464,7 +464,7 @@ pub struct PluginEntry {
     pub is_required: bool,
     /// `in-process` or `process`; `None` uses the node's default.
     pub isolation: Option<String>,
-    /// Capabilities granted of those it asks for. `None`: nothing for a foreign build, everything for others.
+    /// Granted capabilities of those that it requests. `None`: nothing for a foreign build, everything for others.
     pub capabilities: Option<Vec<String>>,
     /// Its limits.
     pub limits: PluginLimits,
@@ -536,7 +536,7 @@ impl PluginEntry {
 pub struct Settings {
     /// The node as a whole.
     pub node: NodeSettings,
-    /// How the chain is kept.
+    /// The database.
     pub database: DatabaseSettings,
     /// HTTP.
     pub http: HttpSettings,
@@ -546,19 +546,19 @@ pub struct Settings {
     pub ipc: IpcSettings,
     /// Bearer token.
     pub auth: AuthSettings,
-    /// What one request may cost.
+    /// Cost limits of one request.
     pub rpc: RpcSettings,
-    /// Signers of transactions, headers and votes.
+    /// Recovery of the signers of transactions, headers and votes.
     pub recovery: RecoverySettings,
     /// Transaction pool.
     pub pool: PoolSettings,
     /// Development network.
     pub dev: DevSettings,
-    /// Where plugins are.
+    /// Plugins.
     pub plugins: PluginSettings,
-    /// What is counted.
+    /// Metrics.
     pub metrics: MetricsSettings,
-    /// Peers.
+    /// The peer-to-peer network.
     pub peers: PeerSettings,
     /// A masternode's key.
     pub masternode: MasternodeSettings,
@@ -568,9 +568,9 @@ pub struct Settings {
     pub device: DeviceSettings,
     /// Signing service.
     pub signer: SignerSettings,
-    /// What counts as healthy.
+    /// Thresholds of health.
     pub health: HealthSettings,
-    /// What is told.
+    /// The log.
     pub log: LogSettings,
     /// `[plugins.NAME]` of the settings file.
     pub plugin_entries: BTreeMap<String, PluginEntry>,

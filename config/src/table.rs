@@ -19,7 +19,7 @@ pub struct SettingInfo {
     pub help: &'static [&'static str],
     /// The kind of value: `list`, `duration`.
     pub kind: &'static str,
-    /// From where to where it may be, where that is less than the kind of value allows.
+    /// The allowed range, if it is narrower than the kind of value.
     pub allowed: Option<String>,
     /// Whether the flag alone means true.
     pub is_switch: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::bounds::MAX_DURATION;
 
-/// A value on its way in or out.
+/// A value to be parsed or shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Not set.
@@ -127,7 +127,7 @@ pub(crate) trait SettingValue: Sized {
     /// Formats the value so that [`SettingValue::read`] accepts it.
     fn show(&self) -> Value;
 
-    /// The number by which it is compared with its bounds; none for what has none.
+    /// The number to compare with its bounds; `None` if the type has none.
     fn as_number(&self) -> Option<u64> {
         None
     }
@@ -512,7 +512,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// How much of the past the database keeps.
+    /// How much state history the database keeps.
     HistoryMode, "`archive`, `pruned`" {
         /// Everything.
         Archive = "archive",
@@ -522,9 +522,10 @@ choice! {
 }
 
 choice! {
-    /// When a committed block is safe from what.
+    /// Durability of a committed block.
     Durability, "`process`, `block`" {
-        /// Safe from the death of the process at once; a power cut may cost the last few blocks, never consistency.
+        /// A committed block survives the death of the process. A power failure may lose the last few blocks, but never
+        /// consistency.
         Process = "process",
         /// Every block is on the disk before it is announced.
         Block = "block",
@@ -532,9 +533,9 @@ choice! {
 }
 
 choice! {
-    /// Which family of rules a development network has.
+    /// The family of rules of a development network.
     DevProfile, "`ethereum`, `native`, `native-v1`" {
-        /// Ethereum's, as of Osaka.
+        /// Ethereum's rules, as of Osaka.
         Ethereum = "ethereum",
         /// Those of networks 50, 51 and 551 in their newest form: engine v2 from block 1.
         Native = "native",
@@ -544,7 +545,7 @@ choice! {
 }
 
 choice! {
-    /// When the next log file is begun.
+    /// When the next log file is started.
     LogRotation, "`daily`, `hourly`, `never`" {
         /// At midnight, UTC.
         Daily = "daily",
@@ -558,9 +559,9 @@ choice! {
 choice! {
     /// The shape of log lines.
     LogFormat, "`text`, `json`" {
-        /// For people; coloured on a terminal.
+        /// Readable text; coloured on a terminal.
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }

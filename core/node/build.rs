@@ -1,9 +1,11 @@
-//! Tells the program its commit and compiler. Without git, or outside a checkout, the commit is left out.
+//! Passes the commit and the compiler's version to the program. Without git, or outside a checkout, the commit is
+//! omitted.
 
 use std::process::Command;
 
 fn main() {
-    // A commit moves HEAD or the branch that it names; both are asked for, because a work tree may keep them elsewhere.
+    // A commit changes HEAD or the branch that it points to. Git is asked for both paths, because a work tree may keep
+    // them elsewhere.
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=TENON_COMMIT");
     for name in ["HEAD", "logs/HEAD"] {
@@ -23,7 +25,7 @@ fn main() {
     println!("cargo:rustc-env=TENON_COMPILER=rust{release}");
 }
 
-/// What a program prints, none when it fails or prints nothing.
+/// Output of a program; `None` if it fails or prints nothing.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

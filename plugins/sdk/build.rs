@@ -1,4 +1,4 @@
-//! Passes the compiler's version on, so that a plugin can say what it was built with.
+//! Passes the compiler's version to the crate, so that a plugin can report what built it.
 
 use std::process::Command;
 

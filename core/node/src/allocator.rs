@@ -26,7 +26,7 @@ pub(crate) struct AllocatorUsage {
     pub(crate) retained: u64,
 }
 
-/// The allocator's figures; none if it does not count.
+/// The allocator's figures; `None` if it does not count.
 pub(crate) fn usage() -> Option<AllocatorUsage> {
     // The figures change only on request.
     epoch::advance().ok()?;
@@ -38,10 +38,10 @@ pub(crate) fn usage() -> Option<AllocatorUsage> {
     })
 }
 
-/// Starts a thread of the allocator that returns unused pages within a second (`.cargo/config.toml`). Without it they are only returned at
-/// the next allocation in the same arena, which after a burst may never come.
+/// Starts a thread of the allocator that returns unused pages within a second (`.cargo/config.toml`). Without it they
+/// are only returned at the next allocation in the same arena, which may never come after a burst.
 ///
-/// For the node's own process only: one that may start no threads (a plugin's) must not call this.
+/// Only for the node's own process: a process that may not start threads (a plugin's) must not call this.
 pub(crate) fn give_back_in_background() {
     // One is enough for a node, regardless of the number of processors.
     let started = max_background_threads::write(1).and_then(|()| background_thread::write(true));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_database_engine_allocates_is_counted() {
+    fn memory_of_the_database_engine_is_counted() {
         let folder = tempfile::tempdir().unwrap();
         let own = tikv_jemalloc_ctl::thread::allocatedp::read().unwrap();
         let before = own.get();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_shown_and_leaves_the_figures_when_it_is_given_back() {
+    fn used_memory_is_counted_until_it_is_freed() {
         let before = usage().unwrap();
         let held = vec![1_u8; 256 << 20];
         let during = usage().unwrap();

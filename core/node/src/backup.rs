@@ -21,7 +21,7 @@ use crate::exit::Stop;
 use crate::rules_in_force;
 use crate::version::client_version;
 
-/// The form of backups that this release writes.
+/// The format version of backups that this release writes.
 const FORM: u32 = 1;
 /// The file that lists a backup's content.
 pub(crate) const MANIFEST: &str = "backup.json";
@@ -38,7 +38,7 @@ pub(crate) const CACHE: usize = 64 << 20;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// The form of the backup.
+    /// The format version of the backup.
     backup: u32,
     /// The program that made it.
     program: String,
@@ -66,7 +66,7 @@ pub(crate) struct Head {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// Below the backup's folder.
+    /// Relative to the backup's folder.
     pub(crate) path: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: B256,
@@ -78,11 +78,11 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// The list of a database without its files. Opening it checks that it is a database, gives its head, and records its list
-    /// of tables: the files are those that lie there afterwards.
+    /// The list of a database without its files. Opening it checks that it is a database, yields its head, and records
+    /// its list of tables; the files to list are those in the folder after that.
     ///
     /// # Errors
-    /// [`Stop`] if it is not one, or holds no chain.
+    /// [`Stop`] if it is not a database, or has no chain.
     pub(crate) fn of(database: &Path) -> Result<Self, Stop> {
         let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
         let (chain_id, genesis_hash) =
@@ -104,7 +104,7 @@ impl Manifest {
     /// Reads the list of a backup.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when there is none that this release can read.
+    /// [`Stop::DataFolder`] if there is none that this release can read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(MANIFEST);
         let text = bounded_file::manifest(&path).map_err(|error| not_whole(&path, &error))?;
@@ -149,7 +149,7 @@ impl Manifest {
         self.checked_genesis(folder, text)
     }
 
-    /// As [`Manifest::genesis`], of a text that was read already.
+    /// As [`Manifest::genesis`], for a text that was already read.
     ///
     /// # Errors
     /// As [`Manifest::genesis`].
@@ -201,7 +201,7 @@ fn not_whole(path: &Path, reason: &dyn std::fmt::Display) -> Stop {
     Stop::DataFolder(format!("{}: {reason}; this is no whole backup, make another one", path.display()))
 }
 
-/// The part of a list that tells whether the rest can be read.
+/// The part of a list that decides whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Form {
@@ -229,7 +229,7 @@ pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Stop {
     move |error| Stop::Failure(format!("{}: {error}", path.display()))
 }
 
-/// Makes a backup of a copy of the database that nothing else writes.
+/// Makes a backup of a copy of the database to which nothing else writes.
 ///
 /// # Errors
 /// [`Stop::Usage`] if the folder is not empty, [`Stop::Failure`] if a file can't be read or written. Files written
@@ -382,7 +382,7 @@ pub(crate) fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
     Stop::failure(format!("backup {}: {path} {what}; use another backup", folder.display()))
 }
 
-/// Reads a regular file, and copies it to another if one is named; returns its length and hash. The copy is synced to
+/// Reads a regular file, and copies it to another if one is given; returns its length and hash. The copy is synced to
 /// disk. Stops reading once the file is longer than `most`.
 pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
     let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_names_files_of_a_backup_only() {
+    fn a_list_contains_only_files_of_a_backup() {
         for path in ["db/000012.sst", "db/CURRENT", "genesis.json"] {
             assert!(is_place(path), "{path}");
         }

@@ -49,7 +49,7 @@ pub(crate) fn genesis_of_backup(path: &Path) -> io::Result<Vec<u8>> {
     read_from(regular(path)?, GENESIS)
 }
 
-/// Opens a regular file of a folder that others may have filled. Pipes (which could block the program for ever),
+/// Opens a regular file in a folder that other users may have filled. Pipes (which could block the program forever),
 /// devices and links are refused without waiting for them.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_end_is_refused_and_one_at_the_bound_is_read() {
+    fn an_endless_file_is_refused_and_one_at_the_limit_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, b"four").unwrap();

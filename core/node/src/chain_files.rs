@@ -18,7 +18,7 @@ use tenon_execution::ChainHandle;
 use crate::exit::Stop;
 use crate::own_paths::OwnPaths;
 
-/// Canonical blocks that are to be written.
+/// Canonical blocks to write.
 pub(crate) struct Blocks<'a> {
     /// The chain that contains them.
     pub(crate) chain: &'a dyn ChainReader,
@@ -35,7 +35,8 @@ impl Blocks<'_> {
     /// `replaces` is set.
     ///
     /// # Errors
-    /// [`Stop::Interrupted`], or [`Stop::Failure`] naming the file; there is none then, or the one before.
+    /// [`Stop::Interrupted`], or [`Stop::Failure`] naming the file; an existing file is unchanged then, and no new one
+    /// exists.
     pub(crate) fn write_file(&self, path: &Path, replaces: bool) -> Result<(), Stop> {
         let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -50,7 +51,7 @@ impl Blocks<'_> {
         Ok(())
     }
 
-    /// Writes to a file that is open, compressed when its name ends in `.gz`.
+    /// Writes to an open file, compressed if its name ends in `.gz`.
     ///
     /// # Errors
     /// As [`Blocks::write_file`].
@@ -64,7 +65,7 @@ impl Blocks<'_> {
         }
     }
 
-    /// Writes them one after another.
+    /// Writes the blocks in order.
     ///
     /// # Errors
     /// As [`Blocks::write_file`].
@@ -104,17 +105,17 @@ pub(crate) struct RequestFolders {
 }
 
 impl RequestFolders {
-    /// Those of the settings.
+    /// The folders in the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         let folders = settings.rpc.files.iter().map(|folder| settings.in_data_folder(Path::new(folder))).collect();
         Self { folders, own: OwnPaths::of(settings) }
     }
 
-    /// The real path of a file that a request names, which need not exist. A name without a folder is in the first
+    /// The real path of a file named in a request, which need not exist. A name without a folder is in the first
     /// folder.
     ///
     /// # Errors
-    /// If it lies elsewhere, after resolving links and dots. The text does not reveal what exists elsewhere.
+    /// If it is elsewhere, after resolving links and dots. The text does not reveal what exists elsewhere.
     fn place(&self, name: &str) -> Result<PathBuf, Failure> {
         let refusal = || {
             let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
@@ -157,7 +158,7 @@ impl RequestFolders {
     /// A file for a profile: a name without a folder, in the first folder, which is created if it is missing.
     ///
     /// # Errors
-    /// If the name says anything else, if something other than a file has it, or if the folder is full.
+    /// If the name has any other form, if it belongs to something other than a file, or if the folder is full.
     pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, Failure> {
         let is_bare = Path::new(name).file_name().is_some_and(|file| file == name) && !name.starts_with(['~', '.']);
         let is_plain = name.len() <= MAX_NAME && !name.chars().any(char::is_control);
@@ -185,7 +186,7 @@ impl RequestFolders {
         Ok(path)
     }
 
-    /// Opens a file to read. Pipes and devices, which could block a thread for ever, are refused.
+    /// Opens a file to read. Pipes and devices, which could block a thread forever, are refused.
     fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), Failure> {
         let path = self.place(name)?;
         let named = |error: io::Error| Failure::server(format!("{}: {error}", path.display()));
@@ -226,10 +227,10 @@ pub(crate) fn register(
     bus.handle_work(work, move |request: ExportChain, caller: &CallContext| export(&folders, &*chain, &request, caller))
 }
 
-/// Maximum length of a file that a request may read whole, bytes.
+/// Maximum length of a file that a request may read as a whole, in bytes.
 const MAX_REQUEST_FILE: u64 = 64 << 20;
 
-/// Bytes that are read between two looks at the caller.
+/// Bytes that are read between two checks whether the caller has left.
 const READ_AT_A_TIME: u64 = 1 << 20;
 
 fn read_whole(
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_names_inside_the_folders_and_no_others() {
+    fn accepts_names_inside_the_folders_and_no_others() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path().canonicalize().unwrap();
         let folders = folders(&parent);
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_tell_the_folders_and_not_what_is_elsewhere() {
+    fn refusals_name_the_folders_and_do_not_reveal_other_files() {
         let parent = tempfile::tempdir().unwrap();
         let folders = folders(parent.path());
 
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_node_is_no_file_of_a_request_though_its_folder_is_named() {
+    fn the_nodes_own_files_are_refused_even_in_an_allowed_folder() {
         let parent = tempfile::tempdir().unwrap();
         let data = parent.path().join("data");
         fs::create_dir_all(data.join("db")).unwrap();
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_have_bare_names_and_replace_files_only() {
+    fn profiles_have_bare_names_and_replace_only_files() {
         let parent = tempfile::tempdir().unwrap();
         let folders = folders(parent.path());
         let first = parent.path().canonicalize().unwrap().join("first");
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_whole_unpacked_and_never_beyond_its_limit() {
+    fn a_file_is_decompressed_and_never_read_beyond_its_limit() {
         let parent = tempfile::tempdir().unwrap();
         let folders = folders(parent.path());
         let content = vec![7_u8; 3 << 20];
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_files_only() {
+    fn reads_and_writes_only_files() {
         let parent = tempfile::tempdir().unwrap();
         let folders = folders(parent.path());
 

@@ -14,10 +14,10 @@ use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::front_ends::absolute;
 
-/// Answers [`MakeCheckpoint`]. The copy of a node that was killed is removed.
+/// Answers [`MakeCheckpoint`]. Removes the copy of a node that was killed.
 ///
 /// # Errors
-/// [`Stop`] when another module answers it already, or the copy can't be removed.
+/// [`Stop`] if another module already answers it, or the copy can't be removed.
 pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: Arc<Store>) -> Result<(), Stop> {
     let place = absolute(&folder.checkpoint());
     remove(&place).map_err(|error| Stop::DataFolder(format!("{}: {error}", place.display())))?;
@@ -28,7 +28,7 @@ pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: A
     Ok(())
 }
 
-/// Makes a copy in place of the one before.
+/// Makes a copy, replacing the previous one.
 ///
 /// # Errors
 /// [`Stop::Failure`].

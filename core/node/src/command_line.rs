@@ -1,4 +1,4 @@
-//! The command line: one subcommand a file in `commands/`, the settings as flags of each.
+//! The command line: one file per subcommand in `commands/`, with the settings as flags of each.
 
 use clap::{ArgMatches, Command};
 use tenon_config::{Layers, Resolved, SettingInfo, resolve};
@@ -43,10 +43,10 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::completions::definition())
 }
 
-/// Runs the command that was asked for.
+/// Runs the requested command.
 ///
 /// # Errors
-/// [`Stop`], whose text the operator sees and whose number the shell sees.
+/// [`Stop`], with the text for the operator and the exit code for the shell.
 pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
     match matches.subcommand() {
         Some(("dev", matches)) => commands::dev::execute(matches),
@@ -68,7 +68,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// The settings of a command: what it brings, then the settings file, the environment and the flags.
+/// The settings of a command: its own defaults, then the settings file, the environment and the flags.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the value that can't be used.
@@ -92,12 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_a_sound_definition() {
+    fn is_a_valid_definition() {
         definition().debug_assert();
     }
 
     #[test]
-    fn takes_the_reference_clients_older_spellings() {
+    fn accepts_the_reference_clients_older_spellings() {
         let matches = definition()
             .try_get_matches_from([
                 "tenon",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_a_switch_off_when_told_so() {
+    fn turns_a_switch_off_on_request() {
         let matches = definition().try_get_matches_from(["tenon", "run", "--http=false", "--ws=false"]).unwrap();
         let matches = matches.subcommand_matches("run").unwrap();
 

@@ -1,4 +1,4 @@
-//! `docs/command-line.md`, made from the definition of the command line.
+//! `docs/command-line.md`, generated from the definition of the command line.
 
 #[cfg(test)]
 mod tests {
@@ -57,7 +57,7 @@ Restart=on-failure
 ```
 ";
 
-    /// Flags that every command with a data folder has are explained by settings.md alone.
+    /// Omits the flags that every command with a data folder has: settings.md explains them.
     fn describe(page: &mut String, parents: &str, command: &Command) {
         let name = format!("{parents} {}", command.get_name());
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -102,12 +102,12 @@ Restart=on-failure
         }
     }
 
-    /// Of the commands `help`, which clap adds at every level, the page says once what they do.
+    /// Omits the `help` commands, which clap adds at every level: the page explains them once.
     fn is_shown(command: &Command) -> bool {
         !command.is_hide_set() && command.get_name() != "help"
     }
 
-    /// An example of a help text, its explanation as a comment.
+    /// An example of a help text, with its explanation as a comment.
     fn as_shell(example: &str) -> String {
         match example.trim().split_once("  ") {
             Some((command, explanation)) => format!("{command}  # {}", explanation.trim()),
@@ -126,7 +126,7 @@ Restart=on-failure
     }
 
     #[test]
-    fn keeps_the_committed_page_fresh() {
+    fn keeps_the_committed_page_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-line.md");
         if std::env::var_os("TENON_WRITE_PAGES").is_some() {
             std::fs::write(path, page()).unwrap();

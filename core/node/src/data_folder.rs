@@ -25,7 +25,7 @@ pub(crate) struct DataFolder {
 #[derive(Debug)]
 struct Ephemeral {
     _folder: TempDir,
-    /// Locked: shows other processes that the owner is alive.
+    /// Locked, so that other processes see that the owner is alive.
     _owner: File,
 }
 
@@ -33,7 +33,7 @@ impl DataFolder {
     /// Uses a folder, and creates it, for its owner only, if it is missing.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it can't be made.
+    /// [`Stop::DataFolder`] if it can't be created.
     pub(crate) fn create(path: &Path) -> Result<Self, Stop> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| refusal(path, &error))?;
         let folder = Self { path: path.to_owned(), ephemeral: None };
@@ -50,7 +50,7 @@ impl DataFolder {
             fs::set_permissions(&database, Permissions::from_mode(0o700))?;
             for file in fs::read_dir(&database)? {
                 let file = file?;
-                // The engine may remove it meanwhile, if another process has it open.
+                // If another process has it open, the engine may remove the file in the meantime.
                 let is_open_to_others = file.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o077 != 0);
                 if is_open_to_others {
                     fs::set_permissions(file.path(), Permissions::from_mode(0o600)).or_else(unless_gone)?;
@@ -84,12 +84,12 @@ impl DataFolder {
     /// killed nodes.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it can't be made.
+    /// [`Stop::DataFolder`] if it can't be created.
     pub(crate) fn ephemeral() -> Result<Self, Stop> {
         let parent = std::env::temp_dir();
         let make = || -> io::Result<(TempDir, File)> {
             let folder = tempfile::Builder::new().prefix(EPHEMERAL_PREFIX).tempdir_in(&parent)?;
-            let owner = own(folder.path())?;
+            let owner = lock_owner_file(folder.path())?;
             Ok((folder, owner))
         };
         let (folder, owner) = make().map_err(|error| refusal(&parent, &error))?;
@@ -133,10 +133,10 @@ impl DataFolder {
         self.path.join(GENESIS)
     }
 
-    /// The copy of the genesis file; none before the first start.
+    /// The copy of the genesis file; `None` before the first start.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it is there and can't be read.
+    /// [`Stop::DataFolder`] if it exists and can't be read.
     pub(crate) fn genesis(&self) -> Result<Option<Vec<u8>>, Stop> {
         let path = self.genesis_path();
         match fs::read(&path) {
@@ -159,10 +159,10 @@ impl DataFolder {
         self.remove(GENESIS);
     }
 
-    /// Writes a file atomically: readers see the old one or the new one.
+    /// Writes a file atomically: readers see either the old or the new content.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it can't be written.
+    /// [`Stop::DataFolder`] if it can't be written.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Stop> {
         let path = self.path.join(name);
         let write = || -> io::Result<()> {
@@ -175,7 +175,7 @@ impl DataFolder {
         write().map_err(|error| refusal(&path, &error))
     }
 
-    /// Removes a file if it is there.
+    /// Removes a file if it exists.
     pub(crate) fn remove(&self, name: &str) {
         let path = self.path.join(name);
         match fs::remove_file(&path) {
@@ -196,21 +196,21 @@ const GENESIS: &str = "genesis.json";
 const DATABASE: &str = "db";
 /// Prefix of the names of ephemeral folders.
 const EPHEMERAL_PREFIX: &str = "tenon-dev-";
-/// The file of an ephemeral folder that its owner holds locked.
+/// The file of an ephemeral folder that its owner keeps locked.
 const OWNER: &str = "owner.lock";
 /// Maximum number of killed nodes' folders that a start removes, to keep starts short.
 const MAX_ORPHANS: usize = 16;
 
-/// Creates the file whose lock shows that a folder's owner is alive. The file appears locked: no process can find it
-/// unlocked and take the folder for an orphan.
-fn own(folder: &Path) -> io::Result<File> {
+/// Creates the file whose lock shows that a folder's owner is alive. It is locked before it gets its name, so no
+/// process can find it unlocked and mistake the folder for an orphan.
+fn lock_owner_file(folder: &Path) -> io::Result<File> {
     let file = NamedTempFile::new_in(folder)?;
     file.as_file().lock()?;
     file.persist(folder.join(OWNER)).map_err(|error| error.error)
 }
 
 /// Removes this user's ephemeral folders whose owners are dead. Folders without the owner's file, and any that this
-/// program did not make, are left alone.
+/// program did not create, are not touched.
 fn remove_orphans(parent: &Path, own: &Path) {
     let Ok(user) = fs::symlink_metadata(own).map(|metadata| metadata.uid()) else { return };
     let Ok(entries) = fs::read_dir(parent) else { return };
@@ -229,7 +229,7 @@ fn remove_orphans(parent: &Path, own: &Path) {
     }
 }
 
-/// The owner's lock of a folder, if it could be taken: then no process uses the folder.
+/// The owner's lock of a folder, if it could be taken, which means that no process uses the folder.
 fn orphan(folder: &Path, user: u32) -> Option<File> {
     let is_own = |path: &Path, is_kind: fn(&fs::FileType) -> bool| {
         fs::symlink_metadata(path).is_ok_and(|found| found.uid() == user && is_kind(&found.file_type()))
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_a_genesis_and_gives_it_back() {
+    fn keeps_and_returns_a_genesis() {
         let parent = tempfile::tempdir().unwrap();
         let folder = DataFolder::create(&parent.path().join("a/b")).unwrap();
         assert_eq!(folder.genesis().unwrap(), None);
@@ -309,10 +309,10 @@ mod tests {
         let (unowned, other) = (folder("tenon-dev-none"), folder("another"));
         fs::write(elsewhere.path().join(OWNER), b"").unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), parent.path().join("tenon-dev-link")).unwrap();
-        let _mine = own(&mine).unwrap();
-        let _living = own(&living).unwrap();
-        drop(own(&dead).unwrap());
-        drop(own(&other).unwrap());
+        let _mine = lock_owner_file(&mine).unwrap();
+        let _living = lock_owner_file(&living).unwrap();
+        drop(lock_owner_file(&dead).unwrap());
+        drop(lock_owner_file(&other).unwrap());
 
         remove_orphans(parent.path(), &mine);
 
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_an_ephemeral_folder_when_it_goes() {
+    fn removes_an_ephemeral_folder_on_drop() {
         let folder = DataFolder::ephemeral().unwrap();
         let path = folder.path().to_owned();
         folder.write("x", b"y").unwrap();

@@ -1,4 +1,4 @@
-//! Hardware wallets as a module of the node: from settings, off unless asked for, switched on and off at run time.
+//! Hardware wallets as a module of the node: configured by settings, off by default, and switchable at run time.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -18,10 +18,10 @@ use tokio::runtime::Handle;
 
 use crate::exit::Stop;
 
-/// The devices as a module. Disabled, none is looked for, and what a device was asked is cancelled.
+/// The devices as a module. If disabled, no devices are looked for, and pending requests to devices are cancelled.
 ///
 /// # Errors
-/// [`Stop::Usage`] for an address of `device.udp` that is none, or lies beyond this machine.
+/// [`Stop::Usage`] for an invalid address in `device.udp`, or one on another machine.
 pub(crate) fn module(
     settings: &Settings,
     wallets: DeviceWallets,
@@ -44,7 +44,7 @@ pub(crate) fn module(
     })
 }
 
-/// Where simulators are looked for.
+/// Addresses at which simulators are looked for.
 fn udp(settings: &DeviceSettings) -> Result<UdpTransport, Stop> {
     let address = |text: &String| {
         text.parse::<SocketAddr>()
@@ -66,7 +66,7 @@ impl ActorSwitch for DeviceActor {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
             let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
-            // What has failed may still hold devices.
+            // After a failure, devices may still be in use.
             self.wallets.stop().await;
             let transports: Vec<Arc<dyn Transport>> = vec![
                 Arc::new(self.udp.clone()),

@@ -12,7 +12,7 @@ use crate::running_nodes::{Registration, RunningNode};
 
 const FILE_NAME: &str = "endpoints.json";
 
-/// The endpoints in use; those that are off are left out.
+/// The endpoints in use; closed ones are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Endpoints {
     /// The process that listens.
@@ -32,7 +32,7 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Name and address of each, for people.
+    /// Name and address of each, for display.
     pub(crate) fn list(&self) -> Vec<(&'static str, String)> {
         let ipc = self.ipc.as_ref().map(|path| path.display().to_string());
         let (http, ws, metrics) = (self.http.clone(), self.ws.clone(), self.metrics.clone());
@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Announcer {
-    /// Of a node that listens nowhere yet.
+    /// The announcer of a node that does not listen yet.
     pub(crate) fn new(folder: &DataFolder, chain: String) -> Self {
         let endpoints = Endpoints { pid: std::process::id(), ..Endpoints::default() };
         let state = State { endpoints, is_announced: false, registration: None };
@@ -87,7 +87,7 @@ impl Announcer {
         if !state.is_announced {
             return;
         }
-        // Those of the start are shown together.
+        // The endpoints opened at the start are shown together.
         for (endpoint, address) in state.endpoints.list().iter().filter(|listed| !before.contains(listed)) {
             tracing::info!(endpoint, address, "front-end listens");
         }
@@ -96,10 +96,10 @@ impl Announcer {
         }
     }
 
-    /// Writes the file atomically: the node serves.
+    /// Writes the file atomically: the node now serves.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it can't be written.
+    /// [`Stop::DataFolder`] if it can't be written.
     pub(crate) fn announce(&self) -> Result<(), Stop> {
         let mut state = self.state();
         self.write(&state.endpoints)?;
@@ -115,7 +115,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// Removes the file when the node has stopped listening.
+    /// Removes the file once the node has stopped listening.
     pub(crate) fn withdraw(&self) {
         let mut state = self.state();
         state.is_announced = false;
@@ -142,7 +142,7 @@ mod tests {
         let text = || std::fs::read_to_string(&file).ok();
 
         announcer.change(|endpoints| endpoints.http = Some("http://127.0.0.1:1".to_owned()));
-        assert_eq!(text(), None, "nothing is said before all of it stands");
+        assert_eq!(text(), None, "no file before the announcement");
         announcer.announce().unwrap();
         assert!(text().unwrap().contains("\"http\": \"http://127.0.0.1:1\""));
         announcer.change(|endpoints| endpoints.http = None);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tenon_config::SettingsError;
 use tenon_storage::OpenError;
 
-/// Why a command ended before it was done. The numbers stand in `docs/command-line.md`.
+/// Why a command ended early. The exit codes are documented in `docs/command-line.md`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
     /// Something failed while the command ran: 1.
@@ -20,7 +20,7 @@ pub(crate) enum Stop {
     /// Another process has the data folder open: 3 too.
     #[error("{0}")]
     InUse(String),
-    /// The operator stopped it; what was done is kept: 130.
+    /// The operator stopped it; completed work is kept: 130.
     #[error("{0}")]
     Interrupted(String),
 }
@@ -31,7 +31,7 @@ impl Stop {
         Self::Failure(error.to_string())
     }
 
-    /// The number that the shell sees.
+    /// The exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Failure(_) => 1,
@@ -42,7 +42,7 @@ impl Stop {
     }
 }
 
-/// The exit code after Ctrl-C, as shells give it.
+/// The exit code after Ctrl-C, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl From<SettingsError> for Stop {

@@ -10,7 +10,7 @@ use tenon_ipc::PortExposure;
 
 /// Served on every port: it lists the other namespaces (`docs/spec/rpc-eth.md` 2.1).
 const ALWAYS_SERVED: &str = "rpc";
-/// Every namespace, in a list of those that need a token.
+/// Represents every namespace in a list of those that need a token.
 const ALL: &str = "*";
 
 /// The exposure settings of a port.
@@ -22,7 +22,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) denied: &'a [String],
     /// Namespaces that need a token, by either of their names.
     pub(crate) with_token: &'a [String],
-    /// Under which names namespaces are served.
+    /// The names under which namespaces are served.
     pub(crate) names: NamespaceNames,
 }
 
@@ -56,7 +56,7 @@ impl Shown<'_> {
         }
     }
 
-    /// The namespaces that are served, by each of their names.
+    /// The served namespaces, by each of their names.
     fn served(&self) -> Vec<String> {
         let own = own_names(self.namespaces, self.names);
         let aliases = self.names.aliases().iter();
@@ -66,7 +66,7 @@ impl Shown<'_> {
     }
 
     /// Matches a namespace under any of its names, wherever that name is served. Case-insensitive: otherwise a typo in
-    /// a list would leave open what it was meant to close.
+    /// a list would leave a namespace open that it was meant to close.
     fn needs_token(&self, namespace: &str) -> bool {
         let own_name = |name| NamespaceNames::WITH_ALIASES.own_name(name);
         self.with_token.iter().map(|name| name.trim()).any(|name| {
@@ -77,7 +77,7 @@ impl Shown<'_> {
     }
 }
 
-/// A list of namespaces by our names, where it may say the reference's.
+/// A list of namespaces by Tenon's names, in which the reference's names are accepted too.
 pub(crate) fn own_names(namespaces: &[String], names: NamespaceNames) -> Vec<String> {
     namespaces.iter().map(|name| names.own_name(name).to_owned()).collect()
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_one_by_all_its_names() {
+    fn a_namespace_is_the_same_under_all_its_names() {
         let names = NamespaceNames::WITH_ALIASES;
         let both = ("Consensus,XDPoS,rpc".to_owned(), "Consensus,XDPoS,rpc".to_owned());
         let closed = ("rpc".to_owned(), both.1.clone());
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(shown(&[name], &[], &[token], names), closed, "{name} {token}");
             }
         }
-        // Names that are not served have no meaning, and still need the token.
+        // Names that are not served have no effect, and still require the token.
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).1, "XDPoS,rpc");
         assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).0, "rpc");
     }

@@ -1,6 +1,6 @@
 //! The front-ends as modules: HTTP and WebSocket can be stopped and started while the node runs, by the settings or by
-//! `admin_startRPC`; the Unix socket stays. Their exposure changes while they serve, when the settings are read again
-//! or by `admin_setExposure`.
+//! `admin_startRPC`; the Unix socket stays. Their exposure can change while they serve, when the settings are read
+//! again or by `admin_setExposure`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) struct FrontEnds {
 }
 
 impl FrontEnds {
-    /// Front-ends of which none is open. `is_confined`: none may listen beyond this machine.
+    /// Front-ends, all closed. `is_confined`: none may listen beyond this machine.
     pub(crate) fn new(
         servers: Arc<Servers<Router>>,
         router: Router,
@@ -99,10 +99,10 @@ impl FrontEnds {
         }
     }
 
-    /// Opens what no module opens.
+    /// Opens the front-ends that no module opens.
     ///
     /// # Errors
-    /// [`Stop`] when it can't be opened.
+    /// [`Stop`] if one can't be opened.
     pub(crate) async fn open_fixed(&self) -> Result<(), Stop> {
         if let Some(front_end) = self.stays() {
             self.open(front_end).await.map_err(Stop::failure)?;
@@ -162,7 +162,7 @@ impl FrontEnds {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // Longer ones continue in the background: the request to stop may be one of them.
+        // Longer calls continue in the background: the request to stop may be one of them.
         let _ = tokio::time::timeout(LOOK, gone).await;
     }
 
@@ -256,7 +256,7 @@ impl FrontEnds {
     pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, Failure> {
         let changed = self.live().reload(settings);
         if !changed.is_empty() {
-            // Both, also where the first can't take the new tokens.
+            // Both, even if the first can't accept the new tokens.
             let http = self.apply(FrontEnd::Http).await;
             let websocket = self.apply(FrontEnd::WebSocket).await;
             http.and(websocket)?;
@@ -278,7 +278,7 @@ impl FrontEnds {
         outcome.map(drop).map_err(Failure::from)
     }
 
-    /// In the reference's words.
+    /// Errors have the reference's texts.
     fn refuse_if_open(&self, front_end: FrontEnd, settings: &Settings) -> Result<(), Failure> {
         let open = self.servers.endpoints();
         let (name, address, wanted) = match front_end {
@@ -290,7 +290,7 @@ impl FrontEnds {
             Some(address) if wanted == (address.ip(), address.port()) => {
                 Err(Failure::server(format!("JSON-RPC over {name} is already enabled")))
             }
-            // Its WebSocket server is an HTTP server too.
+            // The reference's WebSocket server is an HTTP server too.
             Some(address) => Err(Failure::server(format!("HTTP server already running on {address}"))),
         }
     }

@@ -1,4 +1,4 @@
-//! Settings in the front-ends' own terms.
+//! Converts settings to the front-ends' own types.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -17,8 +17,8 @@ use crate::exposure::Shown;
 /// The front-ends' settings, with these names of namespaces.
 ///
 /// # Errors
-/// [`Stop::Usage`] when a proxy is no address; [`Stop::DataFolder`] when the file with the token's secret has to be made and
-/// can't be.
+/// [`Stop::Usage`] if a proxy is not an address; [`Stop::DataFolder`] if the file with the token's secret is needed and
+/// can't be created.
 pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<tenon_ipc::Settings, Stop> {
     let proxies = proxies(settings)?;
     Ok(tenon_ipc::Settings {
@@ -29,10 +29,10 @@ pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<ten
     })
 }
 
-/// The file with the secret of tokens, made when it is needed and not there; none when it is neither.
+/// The file with the secret of tokens, created if needed and missing; `None` if it is neither needed nor present.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] when it has to be made and can't be.
+/// [`Stop::DataFolder`] if it is needed and can't be created.
 pub(crate) fn secret(settings: &Settings, names: NamespaceNames) -> Result<Option<PathBuf>, Stop> {
     let secret = settings.in_data_folder(&settings.auth.jwtsecret);
     if needs_secret(settings, names) {
@@ -41,7 +41,7 @@ pub(crate) fn secret(settings: &Settings, names: NamespaceNames) -> Result<Optio
     Ok(secret.is_file().then_some(secret))
 }
 
-/// Namespaces that are served over TCP and for which no plugin is there.
+/// Namespaces that are served over TCP without a plugin for them.
 pub(crate) fn missing_namespaces<'a>(
     settings: &'a Settings,
     names: NamespaceNames,
@@ -83,10 +83,10 @@ pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> 
     Shown { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
-/// The proxies that are believed, for HTTP and WebSocket alike.
+/// The trusted proxies, for both HTTP and WebSocket.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the entry that is no address and no network.
+/// [`Stop::Usage`] naming the entry that is neither an address nor a network.
 pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
     let networks = settings.http.proxies.iter().map(|text| text.parse());
     networks.collect::<Result<_, NetworkError>>().map_err(|error| Stop::Usage(format!("http.proxies: {error}")))
@@ -158,7 +158,7 @@ fn needs_secret(settings: &Settings, names: NamespaceNames) -> bool {
     (settings.http.enabled && http.needs_secret()) || (settings.ws.enabled && websocket.needs_secret())
 }
 
-/// Makes the secret when there is none: 32 random bytes in hexadecimal, readable by the owner only.
+/// Creates the secret if there is none: 32 random bytes in hexadecimal, readable by the owner only.
 fn make_secret(path: &Path) -> Result<(), Stop> {
     let secret: [u8; 32] = rand::random();
     let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -174,7 +174,7 @@ fn make_secret(path: &Path) -> Result<(), Stop> {
     }
 }
 
-/// A path that a person can use, whatever folder the node was started in.
+/// An absolute path for display, independent of the folder in which the node was started.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_references_name_of_a_namespace_exposes_it_only_where_it_is_served_by_it() {
+    fn the_references_name_exposes_a_namespace_only_if_it_is_served_under_it() {
         let mut chosen = Settings::default();
         chosen.http.api = vec!["XDPoS".into()];
         let served = ["Consensus".to_owned()];
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_asked_for_and_not_there() {
+    fn names_requested_namespaces_without_a_plugin() {
         let mut chosen = Settings::default();
         chosen.ws.enabled = false;
         chosen.http.api.push("clique".into());

@@ -20,7 +20,7 @@ pub(crate) const LIVE: [&str; 8] = [
     "auth.namespaces",
 ];
 
-/// The port that `admin_startRPC` and `admin_startWS` open unless they name one (`docs/spec/rpc-node.md` 8).
+/// The default port of `admin_startRPC` and `admin_startWS` (`docs/spec/rpc-node.md` 8).
 const ASKED_PORT: u16 = 8546;
 /// Maximum number of names in one list of a request.
 const MAX_NAMES: usize = 256;
@@ -43,29 +43,29 @@ pub(crate) struct LiveSettings {
 /// Overrides of one front-end's settings.
 #[derive(Debug, Default)]
 struct Overlays {
-    /// The request that opened it, if not the settings.
+    /// The request that opened it, if the settings did not.
     asked: Option<StartFrontEnd>,
     change: Option<Change>,
 }
 
-/// A change while it serves.
+/// A change of exposure while it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     number: u64,
     namespaces: Option<Vec<String>>,
     denied: Option<MethodPatterns>,
     with_token: Option<Vec<String>>,
-    /// Its end in seconds after 1970.
+    /// Its end in seconds since 1970.
     until: Option<u64>,
 }
 
 impl LiveSettings {
-    /// The settings of the start, with nothing over them.
+    /// The settings of the start, without overrides.
     pub(crate) fn new(settings: Settings, is_confined: bool) -> Self {
         Self { settings, is_confined, http: Overlays::default(), websocket: Overlays::default(), changes: 0 }
     }
 
-    /// Notes how a front-end is opened: as asked, or by the settings.
+    /// Records how a front-end is opened: by the request, or by the settings.
     pub(crate) fn open_as(&mut self, front_end: FrontEnd, asked: Option<StartFrontEnd>) {
         self.of_mut(front_end).asked = asked;
     }
@@ -178,13 +178,13 @@ impl LiveSettings {
         is_current
     }
 
-    /// The end of a front-end's change, in seconds after 1970.
+    /// The end of a front-end's change, in seconds since 1970.
     pub(crate) fn until(&self, front_end: FrontEnd) -> Option<u64> {
         self.of(front_end).change.as_ref().and_then(|change| change.until)
     }
 
-    /// Applies new settings where they take effect immediately, and returns the differences. A change holds as long as
-    /// the settings for its front-end are what they were when it was made.
+    /// Applies new settings that take effect immediately, and returns the differences. A change remains as long as the
+    /// settings of its front-end are the same as when it was made.
     pub(crate) fn reload(&mut self, new: &Settings) -> Vec<ChangedSetting> {
         let changed = crate::reload::differences(&self.settings, new, |key| LIVE.contains(&key));
         let (http, ws) = (&mut self.settings.http, &mut self.settings.ws);
@@ -229,7 +229,7 @@ fn trimmed(list: Option<&Vec<String>>) -> Option<Vec<String>> {
     list.map(trim)
 }
 
-/// The address of a host. Other names are refused, because their meaning depends on a resolver.
+/// Parses the address of a host. Other names are refused, because their meaning depends on a resolver.
 fn address(host: &str) -> Result<IpAddr, Failure> {
     match host.trim() {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
@@ -239,7 +239,7 @@ fn address(host: &str) -> Result<IpAddr, Failure> {
     }
 }
 
-/// The end of a change with this duration, in seconds after 1970.
+/// The end of a change with this duration, in seconds since 1970.
 fn until(seconds: u64) -> Result<u64, Failure> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(Failure::invalid_params(format!("a change can hold from 1 to {MAX_SECONDS} seconds")));
@@ -247,7 +247,7 @@ fn until(seconds: u64) -> Result<u64, Failure> {
     Ok(now() + seconds)
 }
 
-/// Seconds after 1970.
+/// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_call_opens_what_the_interface_says_however_wide_the_settings_are() {
+    fn a_call_without_options_opens_the_documented_defaults_whatever_the_settings() {
         let live = LiveSettings::new(wide(), false);
 
         let http = live.asked(&request(FrontEnd::Http)).unwrap().http;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_taken_and_checked() {
+    fn requested_values_are_checked_and_applied() {
         let live = LiveSettings::new(Settings::default(), false);
         let asked = StartFrontEnd {
             host: Some("0.0.0.0".to_owned()),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_development_network_stays_on_this_machine_unless_its_operator_insists() {
+    fn a_development_network_stays_on_this_machine_unless_the_operator_allows_more() {
         for (is_confined, host, wanted) in
             [(true, "0.0.0.0", false), (true, "::1", true), (true, "localhost", true), (false, "0.0.0.0", true)]
         {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_lies_over_the_settings_until_it_ends() {
+    fn a_change_overrides_the_settings_until_it_ends() {
         let mut live = LiveSettings::new(Settings::default(), false);
         live.change(SetExposure { namespaces: Some(words(&["eth", "debug"])), ..set(FrontEnd::Http) }).unwrap();
         let timed =
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_wrong_changes_nothing() {
+    fn an_invalid_change_changes_nothing() {
         let mut live = LiveSettings::new(Settings::default(), false);
         for wrong in [
             SetExposure { denied_methods: Some(words(&["eth sign"])), ..set(FrontEnd::Http) },
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_are_read_again_end_the_changes_that_they_concern_and_no_others() {
+    fn reloaded_settings_end_the_changes_that_they_affect_and_no_others() {
         let mut live = LiveSettings::new(Settings::default(), false);
         let denied = Some(words(&["eth_sign*"]));
         for front_end in [FrontEnd::Http, FrontEnd::WebSocket] {

@@ -1,7 +1,7 @@
-//! The log in files, beside standard error.
+//! Writes the log to files, in addition to standard error.
 //!
-//! A thread of its own writes them, so that a slow or full disk costs lines of the file and nothing else. Lines that do not
-//! fit into its queue are counted and told of at the end.
+//! A separate thread writes them, so that a slow or full disk costs only lines of the file. Lines that do not fit into
+//! its queue are counted and reported at the end.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,17 +15,17 @@ use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use crate::exit::Stop;
 use crate::own_paths;
 
-/// Lines that may wait for the disk; a line is some hundred bytes.
+/// Maximum number of lines that wait for the disk; a line is some hundred bytes.
 const MAX_WAITING: usize = 8_192;
 
 static WRITER: OnceLock<NonBlocking> = OnceLock::new();
-/// Waits for the last lines when it is dropped. Locked at the start and at the end.
+/// Waits for the last lines on drop. Locked at the start and at the end.
 static GUARD: Mutex<Option<(WorkerGuard, ErrorCounter)>> = Mutex::new(None);
 
-/// Begins to write the file that the settings name, if they do. The data folder must be there.
+/// Starts to write the file named in the settings, if there is one. The data folder must exist.
 ///
 /// # Errors
-/// [`Stop::Usage`] when it can't be opened.
+/// [`Stop::Usage`] if it can't be opened.
 pub(crate) fn start(settings: &Settings) -> Result<(), Stop> {
     let Some(file) = &settings.log.file else { return Ok(()) };
     own_paths::check(settings, "log.file", file)?;
@@ -68,8 +68,8 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
     })
 }
 
-/// A file beside the log whose name begins like the log's but is no older part of it (`NAME.DATE`). The appender deletes by the
-/// beginning of the name alone.
+/// A file next to the log whose name starts like the log's but is not an older part of it (`NAME.DATE`). The appender
+/// deletes files by the start of the name alone.
 fn foreign_file(folder: &Path, name: &str) -> std::io::Result<Option<String>> {
     for entry in std::fs::read_dir(folder)? {
         let found = entry?.file_name();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn names_files_by_their_beginning_and_keeps_the_last_ones() {
+    fn names_files_by_their_start_date_and_keeps_the_last_ones() {
         let folder = tempfile::tempdir().unwrap();
         for old in ["2020-01-01", "2020-01-02", "2020-01-03"] {
             std::fs::write(folder.path().join(format!("node.log.{old}")), "old").unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_rotation_has_the_name_that_was_chosen() {
+    fn a_file_without_rotation_has_the_chosen_name() {
         let folder = tempfile::tempdir().unwrap();
 
         drop(appender(&folder.path().join("node.log"), LogRotation::Never, 0).unwrap());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_folder_that_is_not_there_by_name() {
+    fn names_and_refuses_a_missing_folder() {
         let error = appender(Path::new("/nowhere/node.log"), LogRotation::Daily, 7).unwrap_err().to_string();
 
         assert_eq!(error, "log.file /nowhere/node.log: its folder does not exist; make it, or choose another");

@@ -1,8 +1,7 @@
-//! Standard error, without ever blocking or ending the program.
+//! Writes to standard error without ever blocking or ending the program.
 //!
-//! A full disk, a pipe that is not read (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has
-//! gone only lose lines, which are counted. A line is written immediately, by the thread that logs it: after a kill
-//! nothing is missing.
+//! A full disk, an unread pipe (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and a pipe without a reader only lose
+//! lines, which are counted. The thread that logs a line writes it immediately, so that none is missing after a kill.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
@@ -14,10 +13,10 @@ use rustix::io::retry_on_intr;
 
 use crate::log_file;
 
-/// Time limit of a line for a reader that has kept up so far.
+/// Time limit for a line if the reader has kept up so far.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
-/// Bytes that a pipe accepts without blocking its writer, if it accepts anything: a page on Linux, part of which may
-/// hold the end of a line from standard output's own buffer.
+/// Bytes that a pipe accepts without blocking its writer, if it accepts anything: a page on Linux, part of which may be
+/// occupied by the end of a line from standard output's own buffer.
 const PIECE: usize = 2048;
 
 /// An output for lines.
@@ -47,11 +46,11 @@ impl Lines {
 }
 
 fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], timeout: Duration) -> bool {
-    line.chunks(PIECE).all(|piece| takes(file, timeout) && file.write_all(piece).is_ok())
+    line.chunks(PIECE).all(|piece| is_writable(file, timeout) && file.write_all(piece).is_ok())
 }
 
 /// Whether a write can soon proceed without blocking.
-fn takes(file: &impl AsFd, timeout: Duration) -> bool {
+fn is_writable(file: &impl AsFd, timeout: Duration) -> bool {
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let mut wanted = [PollFd::new(file, PollFlags::OUT)];
     // If polling fails, the write is attempted; for a pipe without a reader it reports the error. A signal is not a
@@ -76,7 +75,7 @@ pub(crate) fn show(text: &str) -> bool {
     has_written(&mut output, text.as_bytes(), WRITE_TIMEOUT) && output.flush().is_ok()
 }
 
-/// Puts a text into the line of a terminal in which the last one stood; nothing empties it.
+/// Overwrites the current line of a terminal, without a line break.
 pub(crate) fn say_on_one_line(text: &str) {
     write(format!("\r\x1b[K{text}").as_bytes());
 }
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_reader_costs_lines_and_what_was_lost_is_said_once_it_is_read_again() {
+    fn an_unread_pipe_loses_lines_and_their_number_is_written_once_it_is_read_again() {
         let (mut reader, writer) = io::pipe().unwrap();
         let (mut lines, mut writer) = (Lines::default(), File::from(std::os::fd::OwnedFd::from(writer)));
         let long = [&[b'x'; 10_000][..], b"\n"].concat();
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_whose_reader_has_gone_costs_lines() {
+    fn a_pipe_without_a_reader_loses_lines() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let mut lines = Lines::default();

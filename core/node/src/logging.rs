@@ -12,23 +12,23 @@ use tracing_subscriber::EnvFilter;
 use crate::exit::Stop;
 use crate::log_output::LogOutput;
 
-/// Libraries that tell more than an operator wants to know, and what they may tell at verbosity 4.
+/// Libraries that log more than an operator needs, and their maximum levels at verbosity 4.
 const QUIETER: &str = "hyper=info,h2=info,tokio_tungstenite=info,tungstenite=info,soketto=info,actix=info,mio=info";
 
-/// The one log of this process, once it has been started.
+/// This process's log, once it has been started.
 static LOG: OnceLock<Log> = OnceLock::new();
 
 /// State of the running log.
 struct Log {
-    /// The filter in words. Nothing awaits under this lock.
+    /// The filter as text. Nothing awaits under this lock.
     directives: Mutex<Directives>,
-    /// Puts another filter in place.
+    /// Replaces the filter.
     reload: Reload,
 }
 
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 
-/// A filter in words: what holds in general, and what holds for parts of the program.
+/// A filter as text: the general part, and the part for modules of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Directives {
     general: String,
@@ -58,12 +58,12 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Stop> {
         .with_ansi(std::io::stderr().is_terminal() && settings.file.is_none())
         .with_target(settings.verbosity > 3);
     let directives = Mutex::new(Directives { general, modules: Vec::new() });
-    // The filter is the outermost layer: it can be exchanged only where nothing is put around it afterwards.
+    // The filter must be the outermost layer: it can be replaced only if no other layer wraps it.
     let reload: Reload = match settings.format {
         LogFormat::Text => {
             let builder = builder.with_env_filter(filter).with_filter_reloading();
             let handle = builder.reload_handle();
-            // A second start happens in tests only; the first one stays.
+            // A second start happens in tests only; the first one remains.
             let Ok(()) = builder.try_init() else { return Ok(()) };
             Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
         }
@@ -78,10 +78,10 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The filter that the settings ask for, in words and as it is applied.
+/// The filter in the settings, as text and as applied.
 ///
 /// # Errors
-/// [`Stop::Usage`] when it can't be read.
+/// [`Stop::Usage`] if it can't be parsed.
 pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), Stop> {
     let general = match &settings.filter {
         Some(filter) => filter.clone(),
@@ -92,18 +92,18 @@ pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), S
     Ok((general, filter))
 }
 
-/// Says how much is logged from now on, 0 to 5; more counts as 5. What holds for parts of the program stays.
+/// Sets the general log level from now on, 0 to 5; higher values count as 5. Levels of modules do not change.
 ///
 /// # Errors
-/// That this process writes no log.
+/// If this process writes no log.
 pub(crate) fn set_level(level: u8) -> Result<(), Failure> {
     change(|directives| directives.general = general_directives(level.min(5)))
 }
 
-/// Says which parts of the program log more than the rest from now on; an empty list ends it.
+/// Sets the log levels of modules of the program from now on; an empty list removes them.
 ///
 /// # Errors
-/// A name that no part of a program can have, or that this process writes no log.
+/// A name that no module can have, or that this process writes no log.
 pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), Failure> {
     change(|directives| directives.modules = modules)
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_in_words_puts_parts_of_the_program_behind_the_rest() {
+    fn a_filters_text_has_the_general_part_before_the_modules() {
         let directives = Directives { general: general_directives(2), modules: vec![("tenon_storage".to_owned(), 5)] };
 
         assert_eq!(directives.text(), "warn,tenon_storage=trace");

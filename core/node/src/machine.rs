@@ -1,4 +1,4 @@
-//! Settings against the machine that they are for.
+//! Checks settings against this machine's limits.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::exit::Stop;
 /// Maximum path of a Unix socket, in bytes: the system stores 108, including a terminating zero.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Checks that what the node is to keep in memory fits there.
+/// Checks that the node's caches fit into the machine's memory.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the setting, where it comes from, and what is allowed.
+/// [`Stop::Usage`] naming the setting, its origin, and the limit.
 pub(crate) fn check_memory(resolved: &Resolved) -> Result<(), Stop> {
     check_cache(resolved, memory())
 }
@@ -28,7 +28,7 @@ fn check_cache(resolved: &Resolved, memory: Option<u64>) -> Result<(), Stop> {
     }
 }
 
-/// Checks that the system can make the socket.
+/// Checks that the system can create the socket.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the setting and the limit.
@@ -48,7 +48,8 @@ pub(crate) fn check_socket(settings: &Settings) -> Result<(), Stop> {
     )))
 }
 
-/// Memory of this machine, or what the process' control group leaves of it, bytes; none where the system does not say.
+/// Memory of this machine, or of the process's control group if less, in bytes; `None` if the system does not report
+/// it.
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let machine = memory_in(&text)?;
@@ -57,7 +58,7 @@ fn memory() -> Option<u64> {
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// Total memory in a table of the system, in bytes.
+/// Total memory in the system's table, in bytes.
 fn memory_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

@@ -1,11 +1,11 @@
 //! `tenon`, the program: command line and wiring, nothing else.
 //!
 //! It owns the order in which the crates are started and stopped, the data folder's layout, and the texts and exit
-//! codes that an operator sees. The crates that it combines do all other work.
+//! codes for the operator. The crates that it combines do all other work.
 //!
 //! Invariants: a component is started only after the ones that it needs, and stopped before them; a signal stops the
-//! node in order within ten seconds, a second one immediately; an error that reaches the operator says what happened,
-//! to which thing, and what to do. No crate depends on this one.
+//! node in order within ten seconds, a second one immediately; an error shown to the operator says what happened, to
+//! which thing, and what to do. No crate depends on this one.
 
 #![forbid(unsafe_code)]
 // `eprintln!` ends the program if standard error refuses a write: log_output.rs.

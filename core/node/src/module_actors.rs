@@ -1,4 +1,4 @@
-//! The parts of the node that operators see as modules, and how those that can be stopped are.
+//! The parts of the node that operators see as modules, and how to stop those that can be stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -60,7 +60,7 @@ const STORAGE_REQUESTS: &[Topic] = &[
     GetProof::TOPIC,
 ];
 
-/// The requests that run blocks and calls, and those of the one writer.
+/// The requests that run blocks and calls, and those of the single writer.
 const EXECUTION_REQUESTS: &[Topic] = &[
     Call::TOPIC,
     EstimateGas::TOPIC,
@@ -117,7 +117,7 @@ fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], r
     ActorModule { name, summary, uses: &[], answers, stage, is_wanted: true, control }
 }
 
-/// The transaction pool: stopped, it takes and shows no transaction, and proposes none.
+/// The transaction pool. While stopped, it accepts, shows and proposes no transactions.
 pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
     ActorModule {
         name: "pool",
@@ -130,7 +130,7 @@ pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
     }
 }
 
-/// The sealer: stopped, it makes no block; transactions stay pending.
+/// The sealer. While stopped, it makes no blocks, and transactions stay pending.
 pub(crate) fn sealing(
     supervisor: &Arc<Supervisor>,
     bus: &Bus,
@@ -155,7 +155,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pool with its switch, as the sealer sees it: nothing is proposed from a pool that does not follow the chain.
+/// The pool with its switch, as used by the sealer: a pool that does not follow the chain proposes nothing.
 pub(crate) struct PoolSwitch {
     pool: Pool,
     is_running: AtomicBool,
@@ -225,7 +225,7 @@ impl ActorSwitch for PoolActor {
             let following = lock(&self.0.following).take();
             if let Some(task) = following {
                 task.abort();
-                // An error says that it was aborted, which is what was wanted.
+                // An error means that the task was aborted, as intended.
                 let _ = task.await;
             }
             Ok(())
@@ -274,7 +274,7 @@ impl ActorSwitch for Sealing {
             let waker = lock(&self.waker).take();
             if let Some(task) = waker {
                 task.abort();
-                // An error says that it was aborted, which is what was wanted.
+                // An error means that the task was aborted, as intended.
                 let _ = task.await;
             }
             let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };

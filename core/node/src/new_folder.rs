@@ -1,4 +1,4 @@
-//! A start that is refused leaves no data folder behind.
+//! Removes the new data folder of a refused start.
 
 use std::fs;
 use std::io;
@@ -10,22 +10,22 @@ use crate::exit::Stop;
 /// The folders that a start has created for a data folder's path. Removed on drop unless [`NewFolder::keep`] was
 /// called.
 ///
-/// Must go after everything that has files of the folder open.
+/// Must be dropped after everything that has files of the folder open.
 #[derive(Debug)]
 pub(crate) struct NewFolder {
-    /// The folder itself, if it was made.
+    /// The folder itself, if it was created.
     made: Option<PathBuf>,
-    /// Folders around it that were made, the outermost first.
+    /// Parent folders that were created, outermost first.
     around: Vec<PathBuf>,
-    /// A folder that was there and had nothing in it.
+    /// An existing folder that was empty.
     was_empty: Option<PathBuf>,
 }
 
 impl NewFolder {
-    /// Makes a folder, for its owner only, with those around it.
+    /// Creates a folder, for its owner only, with its parents.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it can't be made; what was made is gone again.
+    /// [`Stop::DataFolder`] if it can't be created; folders created until then are removed.
     pub(crate) fn make(path: &Path) -> Result<Self, Stop> {
         let mut folder = Self { made: None, around: Vec::new(), was_empty: None };
         // The parent of a relative path's first part is the empty path.
@@ -38,7 +38,7 @@ impl NewFolder {
             match fs::DirBuilder::new().mode(0o700).create(missing) {
                 Ok(()) if missing == path => folder.made = Some(path.to_owned()),
                 Ok(()) => folder.around.push(missing.to_owned()),
-                // Another process was faster; it is that one's folder.
+                // Another process was faster; the folder belongs to it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(Stop::DataFolder(format!(
@@ -51,7 +51,7 @@ impl NewFolder {
         Ok(folder)
     }
 
-    /// The start has succeeded, or the folder is another node's by now.
+    /// Keeps the folder: the start has succeeded, or the folder is in use by another node.
     pub(crate) fn keep(&mut self) {
         self.made = None;
         self.around.clear();
@@ -85,7 +85,7 @@ impl Drop for NewFolder {
             note(path, fs::remove_dir_all(path));
         }
         for path in self.around.iter().rev() {
-            // One that has got something else in it stays.
+            // A folder that now has other content stays.
             let _ = fs::remove_dir(path);
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_back_what_it_has_made_and_nothing_else() {
+    fn removes_what_it_has_created_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
         let there = parent.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_a_good_start_has_made() {
+    fn keeps_what_a_successful_start_has_created() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("data");
 

@@ -52,7 +52,7 @@ use crate::{
 
 /// Time limit for actors and tasks to finish accepted work.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The namespace of the native engines, which other chains do not have.
+/// The namespace of the native engines, which does not exist on other chains.
 const NATIVE_NAMESPACE: &str = "Consensus";
 /// File of the data folder with the operator's run-time choices about modules.
 const MODULE_CHOICES: &str = "modules.json";
@@ -63,19 +63,19 @@ pub(crate) struct NodePlan {
     pub(crate) settings: Settings,
     /// The data folder.
     pub(crate) folder: DataFolder,
-    /// The chain, which lies in the folder.
+    /// The chain, which is in the folder.
     pub(crate) chain: OpenedChain,
     /// The consensus engine.
     pub(crate) engine: Arc<dyn ConsensusEngine>,
     /// The node's role besides serving.
     pub(crate) role: Role,
-    /// Where the settings are read again.
+    /// The source from which the settings are read again.
     pub(crate) source: SettingsSource,
 }
 
 /// The role of a node besides serving.
 pub(crate) enum Role {
-    /// None; on a native network with one masternode it makes blocks once it is asked to and has the account.
+    /// None. On a native network with one masternode it makes blocks once requested, if it has the account.
     Follow {
         /// The masternode of such a network.
         masternode: Option<OneMasternode>,
@@ -84,7 +84,7 @@ pub(crate) enum Role {
     Develop {
         /// The accounts.
         accounts: Accounts,
-        /// Options of block making.
+        /// Options of block production.
         sealer: SealerOptions,
     },
 }
@@ -216,7 +216,7 @@ impl Node {
         tasks.spawn(Arc::clone(&plugins).end_on_time());
         front_ends.open_fixed().await?;
         plugins.start_actors(ActorStage::AfterPlugins).await.map_err(refusal_of_modules)?;
-        // So that the first answer of `/health` knows failed modules.
+        // So that the first answer of `/health` includes failed modules.
         Arc::clone(&health).look_now(&bus).await;
         endpoints.announce()?;
         Ok(Self {
@@ -236,7 +236,7 @@ impl Node {
         })
     }
 
-    /// Whether it does what it was started for.
+    /// Its health.
     pub(crate) fn health(&self) -> &Health {
         &self.health
     }
@@ -251,7 +251,7 @@ impl Node {
         self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
     }
 
-    /// Tells the service manager that the node serves.
+    /// Notifies the service manager that the node serves.
     pub(crate) fn tell_ready(&self) {
         service_manager::ready(&self.health.status_line());
     }
@@ -290,7 +290,7 @@ impl Node {
         let store = self.chain.into_store();
         store.flush()?;
         let head = tenon_api::ChainReader::head(&*store);
-        // The last owner closes the database. Another one can only be a call that outlived its grace.
+        // The last owner closes the database. Another owner can only be a call that outlived its grace period.
         if Arc::try_unwrap(store).is_err() {
             tracing::warn!("the database is left open by a call that did not end; everything in it is safe");
         }
@@ -327,7 +327,7 @@ fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
     }
 }
 
-/// The chain's handlers, and the actor that is its one writer.
+/// The chain's handlers, and the actor that is its single writer.
 fn start_chain(
     bus: &Bus,
     supervisor: &Supervisor,
@@ -441,7 +441,7 @@ fn add_actors(
     Ok(())
 }
 
-/// The front-ends and the metrics as modules: known before the plugins, started after them.
+/// The front-ends and the metrics as modules: registered before the plugins, started after them.
 fn add_entrances(
     host: &Arc<ModuleRegister>,
     settings: &Settings,
@@ -461,7 +461,7 @@ fn add_entrances(
     Ok(front_ends)
 }
 
-/// Under which names namespaces are served on this chain.
+/// The names under which namespaces are served on this chain.
 fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
     let has_aliases = settings.rpc.aliases && chain.spec.native.is_some();
     if has_aliases { NamespaceNames::WITH_ALIASES } else { NamespaceNames::OWN }
@@ -507,14 +507,14 @@ fn plugin_host(
     Ok(host)
 }
 
-/// Starts every plugin that is found and enabled. One that can't be started is recorded as failed, and does not prevent
-/// the others from being served, unless it is required.
+/// Starts every plugin that is found and enabled. A plugin that can't be started is recorded as failed, and does not
+/// prevent the others from being served, unless it is required.
 fn start_plugins(host: &ModuleRegister, settings: &Settings) -> Result<(), Stop> {
     let plans = plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     host.start(&plans).map(drop).map_err(refusal_of_modules)
 }
 
-/// Why modules keep the node from starting.
+/// Why modules prevent the node from starting.
 fn refusal_of_modules(error: ModuleError) -> Stop {
     match error {
         ModuleError::Choices { .. } => Stop::DataFolder(error.to_string()),
@@ -562,7 +562,7 @@ fn health_check(health: &Arc<Health>) -> HealthCheck {
     })
 }
 
-/// One line a block.
+/// Logs one line per block.
 async fn log_blocks(bus: Bus) {
     let mut blocks = bus.subscribe::<BlockCommitted>();
     drop(bus);
@@ -574,7 +574,7 @@ async fn log_blocks(bus: Bus) {
     }
 }
 
-/// The line of a block.
+/// The log line of a block.
 pub(crate) fn log_block(commit: &BlockCommit) {
     tracing::info!(
         number = commit.block.header.number,

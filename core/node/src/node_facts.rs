@@ -13,17 +13,17 @@ use crate::front_ends;
 use crate::health::Health;
 use crate::version::client_version;
 
-/// The part of a genesis file that says by which rules its chain runs.
+/// The part of a genesis file with the rules of its chain.
 #[derive(Deserialize)]
 struct WithConfig {
     config: Box<RawValue>,
 }
 
-/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`] and [`GetSyncStatus`]. Until the network takes blocks from
-/// peers, the node is behind when its head is too old.
+/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`] and [`GetSyncStatus`]. Until the network takes
+/// blocks from peers, the node counts as behind if its head is too old.
 ///
 /// # Errors
-/// [`Stop`] when another module answers one of them already, or the folder's genesis can't be read.
+/// [`Stop`] if another module already answers one of them, or the folder's genesis can't be read.
 pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder, health: &Arc<Health>) -> Result<(), Stop> {
     let name = client_version(identity);
     bus.handle_read(move |_: GetClientVersion, _: &CallContext| Ok(name.clone()))?;
@@ -36,7 +36,7 @@ pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder, health: &
     Ok(())
 }
 
-/// The object `config` of the folder's genesis, as it was written, in one line.
+/// The object `config` of the folder's genesis, as written, in one line.
 fn chain_config(folder: &DataFolder) -> Result<String, Stop> {
     let genesis = folder.genesis()?.unwrap_or_default();
     let WithConfig { config } = serde_json::from_slice(&genesis)
@@ -44,7 +44,7 @@ fn chain_config(folder: &DataFolder) -> Result<String, Stop> {
     Ok(compact(config.get()))
 }
 
-/// A JSON text without the white space between its tokens: answers are single lines.
+/// A JSON text without white space between its tokens: answers are single lines.
 fn compact(json: &str) -> String {
     let (mut is_in_text, mut is_escaped) = (false, false);
     let is_kept = |character: &char| {

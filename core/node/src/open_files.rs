@@ -1,6 +1,6 @@
 //! The limit of open files: of a node and its distribution, and of the signing service.
 //!
-//! If connections use the last descriptor, the database can't begin its next log, and refuses every later write until a
+//! If connections use the last descriptor, the database can't start its next log, and refuses every later write until a
 //! restart. So the limit is raised as far as the system allows, and the settings' maximum numbers of clients and tables
 //! are reduced to fit it.
 
@@ -17,7 +17,7 @@ const MIN_FILES: u64 = 256;
 /// Divisor of the tables' maximum share of a limit that is too low.
 const TABLES: u64 = 4;
 
-/// Raises the process' own limit of open files to the one that the system sets it; none when there is none.
+/// Raises the process's own limit of open files to the system's maximum; `None` if there is no limit.
 fn raised() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -35,7 +35,7 @@ fn raised() -> Option<u64> {
 /// Raises the limit of open files for a process that needs `wanted`.
 ///
 /// # Errors
-/// [`Stop::Failure`] when the system allows fewer.
+/// [`Stop::Failure`] if the system allows fewer.
 pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
     match raised() {
         Some(most) if most < wanted => Err(Stop::Failure(format!(
@@ -50,12 +50,12 @@ pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
 /// them.
 ///
 /// # Errors
-/// [`Stop::Failure`] when a node can't work with so few.
+/// [`Stop::Failure`] if it is too low for a node.
 pub(crate) fn share_out(settings: &mut Settings) -> Result<(), Stop> {
     raised().map_or(Ok(()), |most| share_out_of(most, settings))
 }
 
-/// Connections of peers, two each, and handshakes, while the settings ask for the network.
+/// Connections of peers, two each, and handshakes, if the settings enable the network.
 fn peers(settings: &Settings) -> u64 {
     let peers = &settings.peers;
     if peers.enabled { 2 * u64::from(peers.maxpeers) + u64::from(peers.maxpendpeers.max(50)) } else { 0 }
@@ -80,7 +80,7 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     }
     let tables = tables.min(most.saturating_sub(own) / TABLES);
     let left = most.saturating_sub(own + tables);
-    // Rounded down: together they never have more than what is left.
+    // Rounded down, so that together they never exceed the rest.
     let share = |count: u32| u32::try_from(u64::from(count) * left / connections.max(1)).unwrap_or(count).min(count);
     settings.database.open_files = u32::try_from(tables).unwrap_or(settings.database.open_files);
     settings.http.connections = share(settings.http.connections);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_settings_ask_for_is_left_alone_where_it_fits() {
+    fn settings_that_fit_are_unchanged() {
         let mut settings = Settings::default();
 
         share_out_of(total(&settings), &mut settings).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_a_share_of_a_limit_that_is_too_low_and_all_together_no_more_than_it() {
+    fn a_low_limit_is_shared_out_and_never_exceeded() {
         for most in [MIN_FILES, 300, 1_024, 2_000] {
             let mut settings = Settings::default();
             assert!(total(&settings) > most);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_takes_no_share() {
+    fn disabled_parts_get_no_share() {
         let mut settings = Settings::default();
         (settings.http.enabled, settings.ws.enabled) = (false, false);
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_no_use_is_refused_with_what_to_do() {
+    fn a_limit_too_low_for_a_node_is_refused_with_a_remedy() {
         let mut settings = Settings::default();
 
         let refused = share_out_of(MIN_FILES - 1, &mut settings).unwrap_err().to_string();

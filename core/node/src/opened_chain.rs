@@ -20,12 +20,12 @@ use crate::exit::Stop;
 use crate::new_folder::NewFolder;
 use crate::rules_in_force;
 
-/// The genesis that a start was given.
+/// The genesis given to a start.
 #[derive(Debug)]
 pub(crate) struct ChosenGenesis {
     /// Its JSON.
     pub(crate) text: Vec<u8>,
-    /// The operator's file that it came from, if it did.
+    /// The operator's file that contained it, if any.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -64,24 +64,24 @@ impl From<Vec<u8>> for ChosenGenesis {
 pub(crate) struct OpenedChain {
     /// The rules.
     pub(crate) spec: Arc<ChainSpec>,
-    /// What the chain's family decides about execution.
+    /// The family's rules of execution.
     pub(crate) family: Arc<dyn ChainFamily>,
-    /// The database, which holds at least the genesis block.
+    /// The database, which contains at least the genesis block.
     pub(crate) store: Arc<Store>,
     /// Constant facts.
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
-    /// The same, of a native chain.
+    /// The same engine, on a native chain.
     native_engine: Option<Arc<NativeEngine>>,
 }
 
 /// Relation of the configured rules to the chain of a folder.
 #[derive(Clone, Copy)]
 enum Rules {
-    /// Blocks will be put on it.
+    /// Compared, because blocks will be added to the chain.
     MustBeThoseOfTheChain,
-    /// None will.
+    /// Not compared, because no blocks will be added.
     AreNotApplied,
 }
 
@@ -101,10 +101,10 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
     )))
 }
 
-/// The engine that a chain's rules ask for.
+/// The engine for a chain's rules.
 struct Engine {
     checking: Arc<dyn ConsensusEngine>,
-    /// The same, of a native chain.
+    /// The same engine, on a native chain.
     native: Option<Arc<NativeEngine>>,
 }
 
@@ -117,7 +117,7 @@ fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Engine, Stop> 
     Ok(Engine { checking: Arc::clone(&engine) as _, native: Some(engine) })
 }
 
-/// The engine of a native chain, with the records of a store; `None` of other chains.
+/// The engine of a native chain, with the records of a store; `None` for other chains.
 ///
 /// # Errors
 /// [`Stop::Failure`] if its parameters cannot be used.
@@ -125,7 +125,7 @@ pub(crate) fn native_engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Res
     engine_of(spec, store).map(|engine| engine.native)
 }
 
-/// Does what follows a commit, in case that the process was killed between the two.
+/// Performs the work after a commit, in case the process was killed between the two.
 fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();
     if head.header.number == 0 {
@@ -135,7 +135,7 @@ fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreErro
     store.set_finality(finalized, safe)
 }
 
-/// Applies `recovery.check`. Without it the default stays, which in builds with debug assertions checks too.
+/// Applies `recovery.check`. Without it the default stays; builds with debug assertions then check too.
 fn check_signers(settings: &Settings) {
     if settings.recovery.check > 0 {
         tenon_recovery::check_one_in(settings.recovery.check);
@@ -148,11 +148,11 @@ impl OpenedChain {
         self.store
     }
 
-    /// Opens the database of a folder for the chain of this genesis, which is put in when the folder is new and
-    /// compared when it is not.
+    /// Opens the database of a folder for the chain of this genesis, which is stored in a new folder and compared with
+    /// that of an existing one.
     ///
     /// # Errors
-    /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
+    /// [`Stop::Usage`] if the genesis is invalid; [`Stop::DataFolder`] if the folder is in use, has another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, chosen: &ChosenGenesis) -> Result<Self, Stop> {
         Self::open_under(settings, folder, chosen, Rules::MustBeThoseOfTheChain)
@@ -178,8 +178,8 @@ impl OpenedChain {
         check_history(settings, &spec)?;
         let profile = spec.profile();
         let commit = genesis.commit().map_err(Stop::failure)?;
-        // The copy comes before the database, so that a folder with a database always has one, also when the process
-        // is killed in between; a copy of another genesis is replaced only when the database has agreed.
+        // The copy is written before the database, so that a folder with a database always has one, even if the process
+        // is killed in between. A copy of another genesis is replaced only after the database has accepted the new one.
         let is_new = folder.genesis()?.is_none();
         if is_new {
             folder.keep_genesis(genesis_text)?;
@@ -202,7 +202,7 @@ impl OpenedChain {
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
             folder.keep_genesis(genesis_text)?;
         }
-        // After the genesis file: killed in between, the next start compares it once more.
+        // After the genesis file: if the process is killed in between, the next start compares the rules again.
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
@@ -220,7 +220,7 @@ impl OpenedChain {
         Ok(Self { spec, family, store, info, engine, native_engine })
     }
 
-    /// [`OpenedChain::open`] of a folder that the start may have made. What was made is kept if another node has it in use
+    /// [`OpenedChain::open`] for a folder that the start may have created. Keeps the folder if another node is using it
     /// by now.
     ///
     /// # Errors
@@ -238,8 +238,8 @@ impl OpenedChain {
         opened
     }
 
-    /// Opens a folder that holds a chain already, with the genesis that it keeps. Only to look at the chain or to take blocks
-    /// off it, which is also the way out when its rules have become others: they are not compared.
+    /// Opens a folder that already has a chain, with the genesis kept in it. Only for reading the chain or removing
+    /// blocks. Removing blocks is also the remedy if the chain's rules have changed, so the rules are not compared.
     ///
     /// # Errors
     /// As [`OpenedChain::open`].
@@ -249,17 +249,17 @@ impl OpenedChain {
         Self::open_under(settings, &folder, &genesis.into(), Rules::AreNotApplied)
     }
 
-    /// The engine that checks blocks which others have made.
+    /// The engine that checks blocks made by others.
     pub(crate) fn checking_engine(&self) -> Arc<dyn ConsensusEngine> {
         Arc::clone(&self.engine)
     }
 
-    /// As [`OpenedChain::checking_engine`], of a native chain.
+    /// As [`OpenedChain::checking_engine`], for a native chain.
     pub(crate) fn native_engine(&self) -> Option<Arc<NativeEngine>> {
         self.native_engine.clone()
     }
 
-    /// The gas limit of the head, which a sealer without other orders keeps.
+    /// The gas limit of the head, which a sealer keeps by default.
     pub(crate) fn head_gas_limit(&self) -> u64 {
         self.store.head().header.gas_limit
     }
@@ -273,16 +273,16 @@ impl OpenedChain {
         header.ok_or_else(|| Stop::failure("block 0 is missing; run `tenon db verify`"))
     }
 
-    /// The chain as readers see it.
+    /// The chain's read interface.
     pub(crate) fn reader(&self) -> Arc<dyn ChainReader> {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
     }
 }
 
-/// The genesis that the settings choose, or the one that the folder keeps.
+/// The genesis chosen in the settings, or the one kept in the folder.
 ///
 /// # Errors
-/// [`Stop::Usage`] when there is none, when two are chosen, or when the file can't be read.
+/// [`Stop::Usage`] if there is none, if two are chosen, or if the file can't be read.
 pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result<ChosenGenesis, Stop> {
     match named_genesis(resolved)? {
         Named::Chosen(genesis) => Ok(genesis),
@@ -297,20 +297,20 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
     }
 }
 
-/// The chain that the settings name.
+/// The chain chosen in the settings.
 pub(crate) enum Named {
     /// By a file, or by the name of a public network.
     Chosen(ChosenGenesis),
     /// The development network, whose genesis follows from its settings or is kept in the folder.
     Development,
-    /// None; the folder may hold one.
+    /// None; the folder may have one.
     Nothing,
 }
 
 /// The genesis choice in the settings alone.
 ///
 /// # Errors
-/// [`Stop::Usage`] when two are chosen, or when the file can't be read.
+/// [`Stop::Usage`] if two are chosen, or if the file can't be read.
 pub(crate) fn named_genesis(resolved: &Resolved) -> Result<Named, Stop> {
     let node = &resolved.settings.node;
     match (&node.genesis, &node.network) {
@@ -329,23 +329,23 @@ pub(crate) fn named_genesis(resolved: &Resolved) -> Result<Named, Stop> {
     }
 }
 
-/// A genesis file of the operator's.
+/// The operator's genesis file.
 fn genesis_file(path: &Path, origin: &Origin) -> Result<ChosenGenesis, Stop> {
     let text = bounded_file::genesis(path)
         .map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))?;
     Ok(ChosenGenesis { text, file: Some(path.to_owned()) })
 }
 
-/// The genesis file of a network that the program knows.
+/// The built-in genesis file of a public network.
 pub(crate) fn public_genesis(name: &str) -> Result<Vec<u8>, Stop> {
     let network = PublicNetwork::by_name(name).ok_or_else(|| Stop::Usage(format!("unknown network `{name}`")))?;
     network.genesis_text().map_err(Stop::failure)
 }
 
-/// Checks that a folder can hold a chain, without opening its database: a node may be using it.
+/// Checks that a folder may contain a chain, without opening its database, because a node may be using it.
 ///
 /// # Errors
-/// [`Stop::Usage`] when there is no database.
+/// [`Stop::Usage`] if there is no database.
 pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
     if DataFolder::has_database(folder) { Ok(()) } else { Err(no_chain(folder)) }
 }
@@ -357,7 +357,7 @@ fn no_chain(folder: &Path) -> Stop {
     ))
 }
 
-/// Why the database is refused; chains that have a name are called by it.
+/// Why the database is refused; public chains are mentioned by name.
 fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
     let OpenError::OtherChain { found_chain, found_genesis, wanted_chain, wanted_genesis } = error else {
         return error.into();

@@ -1,5 +1,5 @@
-//! A file that an operator names to be written: what is there already is replaced only when that was asked for, and what is no
-//! regular file is written to, or refused, and never replaced.
+//! An output file named by an operator. An existing file is replaced only on request; anything other than a regular
+//! file is written to, or refused, but never replaced.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
@@ -21,24 +21,24 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Destination of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OutputFile {
-    /// To standard output.
+    /// Standard output.
     Standard,
-    /// To a pipe, a terminal or another device, which is opened and written to.
+    /// A pipe, a terminal or another device, which is opened and written to.
     Stream(PathBuf),
-    /// To a regular file, which appears whole.
+    /// A regular file, which appears only when complete.
     Regular {
         /// Its real path.
         path: PathBuf,
-        /// Whether one that is there is replaced.
+        /// Whether an existing file is replaced.
         replaces: bool,
     },
 }
 
 impl OutputFile {
-    /// The destination that a name refers to.
+    /// The destination of a name.
     ///
     /// # Errors
-    /// [`Stop::Usage`] when something is there that may not be replaced, or the place belongs to the node.
+    /// [`Stop::Usage`] if something exists there that may not be replaced, or the path belongs to the node.
     pub(crate) fn named(name: &Path, may_replace: bool, own: &OwnPaths) -> Result<Self, Stop> {
         if STANDARD_OUTPUT.iter().any(|standard| name == Path::new(standard)) {
             return Ok(Self::Standard);
@@ -58,7 +58,7 @@ impl OutputFile {
                 Some(reason) => Err(refused(&reason)),
             };
         }
-        // A link is followed: it stays, and the file that it leads to is the one that counts.
+        // A link is followed and kept; the checks apply to its target.
         let path = own_paths::real(name);
         if let Some(reason) = own.refusal(&path) {
             return Err(refused(&format!("{reason}; name a file elsewhere")));
@@ -70,7 +70,7 @@ impl OutputFile {
     }
 }
 
-/// Why what is no regular file is not written to, if it is not.
+/// Why a file that is not regular can't be written to, if so.
 fn refusal_of_kind(kind: FileType) -> Option<&'static str> {
     if kind.is_dir() {
         Some("it is a folder; name a file in it")
@@ -100,7 +100,7 @@ pub(crate) fn open_stream(path: &Path, is_interrupted: &dyn Fn() -> bool) -> Res
             Err(_) => std::thread::sleep(LOOK_PERIOD),
         }
     };
-    // A regular file may have taken the name meanwhile: it is not written over.
+    // A regular file may have taken the path in the meantime: it must not be overwritten.
     if file.metadata().map_err(named)?.is_file() {
         return Err(Stop::Usage(format!("{}: it was replaced by a file just now; try again", path.display())));
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_exists_is_replaced_only_when_that_is_asked_for() {
+    fn an_existing_file_is_replaced_only_on_request() {
         let test = fixture();
         fs::write(test.path("there"), "x").unwrap();
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_node_is_refused_also_behind_a_link() {
+    fn the_nodes_own_files_are_refused_even_through_a_link() {
         let test = fixture();
         fs::write(test.path("data/modules.json"), "{}").unwrap();
         std::os::unix::fs::symlink(test.path("data"), test.path("link")).unwrap();

@@ -1,4 +1,4 @@
-//! The node's own paths in the file system: no file that a command or a request names may lie there.
+//! The node's own paths in the file system: files named by a command or a request may not be there.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::exit::Stop;
 /// The node's folders and files.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnPaths {
-    /// The data folder, real.
+    /// The real path of the data folder.
     folder: PathBuf,
-    /// Parts of it that requests and commands may name: `rpc.files`.
+    /// Folders in it that requests and commands may use: `rpc.files`.
     open: Vec<PathBuf>,
-    /// Files and folders that the settings name, wherever they lie.
+    /// Files and folders named in the settings, wherever they are.
     named: Vec<(&'static str, PathBuf)>,
 }
 
 impl OwnPaths {
-    /// Those of the settings.
+    /// The own paths by the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         let place = |path: &Path| real(&settings.in_data_folder(path));
         let named = [
@@ -37,14 +37,14 @@ impl OwnPaths {
         }
     }
 
-    /// Why a real path may not be written by others than the node, if it may not.
+    /// Why only the node may write to a real path, if so.
     pub(crate) fn refusal(&self, path: &Path) -> Option<String> {
         if let Some((key, _)) = self.named.iter().find(|(_, own)| path.starts_with(own)) {
             return Some(format!("it belongs to the node (setting {key})"));
         }
         let inside = path.strip_prefix(&self.folder).ok()?;
         let is_kept = data_folder::KEPT_FOLDERS.iter().any(|kept| inside.starts_with(kept));
-        // A folder of files that is the data folder itself opens nothing.
+        // If a folder of `rpc.files` is the data folder itself, it allows nothing.
         let is_open =
             |folder: &PathBuf| *folder != self.folder && folder.starts_with(&self.folder) && path.starts_with(folder);
         if !is_kept && self.open.iter().any(is_open) {
@@ -55,10 +55,10 @@ impl OwnPaths {
     }
 }
 
-/// Checks that a file which the settings name is not another file of the node.
+/// Checks that a file named in the settings is not another file of the node.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the setting, and what the place belongs to.
+/// [`Stop::Usage`] naming the setting, and the owner of the path.
 pub(crate) fn check(settings: &Settings, key: &str, path: &Path) -> Result<(), Stop> {
     let (own, path) = (OwnPaths::of(settings), real(&settings.in_data_folder(path)));
     let refused =
@@ -74,7 +74,7 @@ pub(crate) fn check(settings: &Settings, key: &str, path: &Path) -> Result<(), S
     Ok(())
 }
 
-/// A path as it really is, as far as it is there.
+/// The real path, as far as it exists.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let absolute = without_dots(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let mut missing = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     absolute
 }
 
-/// A path without `..` behind parts that are not there: those that are there may be links, which only the system follows.
+/// A path without `..` after missing parts. Existing parts may be links, which only the system can follow.
 fn without_dots(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut plain, part| {
         match part {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_folder_is_closed_but_for_the_folders_of_files() {
+    fn the_data_folder_is_closed_except_for_the_folders_of_rpc_files() {
         let parent = tempfile::tempdir().unwrap();
         let (data, elsewhere) = (parent.path().join("data"), parent.path().join("elsewhere"));
         std::fs::create_dir_all(data.join("db")).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_real_as_far_as_it_is_there() {
+    fn a_path_is_resolved_as_far_as_it_exists() {
         let parent = tempfile::tempdir().unwrap();
         let real_parent = parent.path().canonicalize().unwrap();
         std::fs::create_dir(parent.path().join("a")).unwrap();

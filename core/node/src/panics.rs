@@ -1,10 +1,10 @@
 //! Reports panics. The standard library's own hook may block on standard error, and resolves the names of a backtrace
 //! on the thread that panicked.
 //!
-//! Both would affect more than the one request. There are only as many serving threads as cores: one that waits for an
-//! unread pipe is lost, and one that resolves names (seconds, if the program has debug information and is not in the
-//! system's cache) delays its next connections. So the message goes to the log's output, and on such a thread the
-//! backtrace, captured only with `RUST_BACKTRACE`, is resolved on its own thread.
+//! Both would affect more than the one request. There are only as many serving threads as cores: a thread that waits
+//! for an unread pipe is lost, and one that resolves names (seconds, if the program has debug information and is not in
+//! the system's cache) delays its next connections. So the message goes to the log's output, and on such a thread the
+//! backtrace, captured only with `RUST_BACKTRACE`, is resolved on a separate thread.
 
 use std::backtrace::Backtrace;
 use std::env;
@@ -14,8 +14,8 @@ use std::thread;
 
 use crate::log_output::say;
 
-/// Whether a backtrace is being resolved. The standard library does so under one lock for the process, for which
-/// capturing the next backtrace would wait.
+/// Whether a backtrace is being resolved. The standard library does so under one lock of the process, and capturing the
+/// next backtrace would wait for it.
 static IS_TRACING: AtomicBool = AtomicBool::new(false);
 
 /// Installs a panic hook that prints what the standard library's would, without blocking.
@@ -47,7 +47,8 @@ fn report(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// As the standard library's own hook decides it: `RUST_LIB_BACKTRACE` is for the traces that a program takes of its own.
+/// Same condition as in the standard library's hook: `RUST_LIB_BACKTRACE` is only for traces that a program captures
+/// itself.
 fn is_trace_wanted() -> bool {
     env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
 }

@@ -1,5 +1,5 @@
 //! Sources of passwords: a file, an open descriptor, or the terminal. Never an argument, which other users of the
-//! machine can read.
+//! machine could read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,14 +18,14 @@ const TERMINAL: &str = "/dev/tty";
 
 /// Passwords, one after another.
 pub(crate) enum Passwords {
-    /// The lines of a file; the last line holds for all that follow.
+    /// The lines of a file; the last line is used for all further passwords.
     Lines {
-        /// Those that are left, the next one last.
+        /// The remaining passwords, the next one last.
         left: Vec<SecretText>,
-        /// The one before.
+        /// The previous password.
         last: SecretText,
     },
-    /// Asked for at the terminal.
+    /// Entered at the terminal.
     Terminal {
         /// What to do where there is no terminal, such as "give --password FILE".
         otherwise: &'static str,
@@ -45,7 +45,7 @@ impl Passwords {
         Ok(Self::Lines { left, last: SecretText::default() })
     }
 
-    /// The lines that an open descriptor gives.
+    /// The lines read from an open descriptor.
     ///
     /// # Errors
     /// [`Stop::Usage`] naming the descriptor.
@@ -53,10 +53,10 @@ impl Passwords {
         Self::from_file("--password-fd", &PathBuf::from(format!("/dev/fd/{number}")))
     }
 
-    /// The next password; the terminal is asked in these words.
+    /// The next password. At the terminal, `words` is the prompt.
     ///
     /// # Errors
-    /// [`Stop::Usage`] when there is no terminal.
+    /// [`Stop::Usage`] if there is no terminal.
     pub(crate) fn next(&mut self, words: &str) -> Result<SecretText, Stop> {
         match self {
             Self::Lines { left, last } => {
@@ -72,7 +72,7 @@ impl Passwords {
     /// The next password, typed twice at the terminal, because typing is hidden.
     ///
     /// # Errors
-    /// [`Stop::Usage`] when there is no terminal, or the two differ.
+    /// [`Stop::Usage`] if there is no terminal, or the two differ.
     pub(crate) fn next_new(&mut self, words: &str) -> Result<SecretText, Stop> {
         let password = self.next(words)?;
         if let Self::Terminal { otherwise } = self
@@ -84,7 +84,7 @@ impl Passwords {
     }
 }
 
-/// Asks at the terminal, without showing what is typed.
+/// Asks at the terminal, without echoing the input.
 fn ask(words: &str, otherwise: &str) -> Result<SecretText, Stop> {
     let no_terminal = |error: std::io::Error| {
         let question = words.trim_end_matches([':', ' ']);
@@ -102,7 +102,7 @@ fn ask(words: &str, otherwise: &str) -> Result<SecretText, Stop> {
     Ok(SecretText::from(line.trim_end_matches(['\r', '\n'])))
 }
 
-/// A terminal that does not show what is typed. It does again when this is dropped.
+/// A terminal without echo. Restores its modes on drop.
 struct Hidden<'a> {
     terminal: &'a File,
     before: rustix::termios::Termios,
@@ -120,17 +120,17 @@ impl<'a> Hidden<'a> {
 
 impl Drop for Hidden<'_> {
     fn drop(&mut self) {
-        // There is nothing better to do with its error.
+        // The error cannot be handled better.
         let _ = tcsetattr(self.terminal.as_fd(), OptionalActions::Flush, &self.before);
     }
 }
 
-/// Has the terminal show again what is typed, when a program ends while a thread still asks.
+/// Restores the terminal's echo, for a program that ends while a thread still asks.
 pub(crate) fn show_typing() {
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open(TERMINAL) else { return };
     if let Ok(mut modes) = tcgetattr(terminal.as_fd()) {
         modes.local_modes.insert(LocalModes::ECHO);
-        // There is nothing better to do with its error.
+        // The error cannot be handled better.
         let _ = tcsetattr(terminal.as_fd(), OptionalActions::Now, &modes);
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_of_a_file_holds_for_all_that_follow() {
+    fn the_last_line_of_a_file_is_used_for_all_further_passwords() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
         std::fs::write(&path, "one\r\n\ntwo words \n").unwrap();

@@ -23,13 +23,13 @@ use crate::version::client_version;
 const FOLDER: &str = "network";
 /// The module's name.
 const MODULE: &str = "network";
-/// Handshakes of peers at a time, unless the settings say otherwise (`docs/spec/p2p.md` 22).
+/// Default maximum number of concurrent handshakes (`docs/spec/p2p.md` 22).
 const MAX_PENDING: usize = 50;
 
-/// The network of the settings; `None` on chains that have none.
+/// The network's settings; `None` on chains without a network.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the setting that is wrong.
+/// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Option<NetworkSettings>, Stop> {
     let Some(_) = &chain.spec.native else { return Ok(None) };
     let peers = &settings.peers;
@@ -60,7 +60,7 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
     }))
 }
 
-/// Looks at the settings without a chain.
+/// Checks the settings without a chain.
 ///
 /// # Errors
 /// As [`settings`].
@@ -107,7 +107,7 @@ fn external(nat: &str) -> Result<Option<IpAddr>, Stop> {
     }
 }
 
-/// The network as a module; `None` on chains that have none.
+/// The network as a module; `None` on chains without a network.
 ///
 /// # Errors
 /// As [`settings`].
@@ -149,7 +149,7 @@ impl ActorSwitch for Switch {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
             let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
-            // What is left of one that has failed.
+            // Removes the rest of a failed network.
             self.network.stop(&supervisor).await;
             let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
             started.map_err(|error| Failure::server(error.to_string()))
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_external_address_is_read_and_what_maps_ports_refused_by_name() {
+    fn an_external_address_is_read_and_port_mappings_are_named_and_refused() {
         for none in ["", "none", "off", "None"] {
             assert_eq!(external(none).unwrap(), None, "{none:?}");
         }

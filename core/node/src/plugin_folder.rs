@@ -1,4 +1,4 @@
-//! The plugins that the settings and the plugin folders name.
+//! The plugins in the settings and in the plugin folders.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use tenon_modules::PluginPlan;
 
 use crate::exit::Stop;
 
-/// The plugins that come with this program, by name. Their namespaces are called so too, up to capitals.
+/// The plugins that come with this program, by name. Their namespaces have the same names, except for capitals.
 pub(crate) const BUILT_IN_PLUGINS: &[&str] =
     &["admin", "consensus", "debug", "eth", "miner", "net", "personal", "rpc", "txpool", "web3"];
 
-/// Folders that libraries are loaded from: the one of the settings; without one `plugins` beside the program, and where
-/// that does not exist the program's own folder, in which only names of this workspace count.
+/// Folders from which libraries are loaded: the one in the settings; by default `plugins` next to the program, or, if
+/// that does not exist, the program's own folder, in which only libraries named like this workspace's count.
 pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginFolder> {
     vec![match &settings.plugins.dir {
         Some(folder) => PluginFolder::new(folder),
@@ -34,18 +34,19 @@ fn folder_of_program(program_folder: &Path) -> PluginFolder {
     }
 }
 
-/// The plugins that were built with this program: those of the list beside it, where the build puts it. It is not looked for in
-/// the folder of the settings: libraries that come with a list of their own must not vouch for themselves.
+/// The plugins that were built with this program: those in the list next to it, where the build writes it. The list is
+/// not looked for in the folder of the settings, because libraries with a list of their own must not vouch for
+/// themselves.
 ///
 /// # Errors
-/// [`Stop::Usage`] when others than root and the node's user could have written the list.
+/// [`Stop::Usage`] if users other than root and the node's own could have written the list.
 pub(crate) fn built_ins(program_folder: &Path) -> Result<BuiltIns, Stop> {
     let folder = folder_of_program(program_folder).path;
     let list = BuiltIns::read(&folder).map_err(|error| Stop::Usage(error.to_string()))?;
     Ok(list.unwrap_or_default())
 }
 
-/// Says that there is no list of built-in plugins, and what follows.
+/// Warns that there is no list of built-in plugins, and of the consequences.
 pub(crate) fn warn_of_no_list(program_folder: &Path) {
     let list = folder_of_program(program_folder).path.join(BUILT_IN_LIST);
     tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin is foreign, and has neither a built-in \
@@ -55,17 +56,18 @@ pub(crate) fn warn_of_no_list(program_folder: &Path) {
 /// Builds that the settings vouch for.
 ///
 /// # Errors
-/// [`Stop::Usage`] for what is no hash.
+/// [`Stop::Usage`] for an invalid hash.
 pub(crate) fn vouched(settings: &Settings) -> Result<VouchedBuilds, Stop> {
     let hashes = settings.plugins.trusted.iter().map(String::as_str);
     VouchedBuilds::from_hashes(hashes).map_err(|error| Stop::Usage(format!("plugins.trusted: {error}")))
 }
 
-/// What the settings say about every plugin, by name: those in the folder of the settings, and those that come with the program,
-/// which need not be in it. Of a built-in one that is nowhere the plan names where it should be, so that it fails, and is seen.
+/// The settings of every plugin, by name: those in the folder of the settings, and those that come with the program,
+/// which need not be in it. For a built-in plugin that is missing, the plan has the expected path, so that it fails
+/// visibly.
 ///
 /// # Errors
-/// [`Stop::Usage`] when a folder can't be read, a required plugin of the settings has no library, or a capability does
+/// [`Stop::Usage`] if a folder can't be read, a required plugin of the settings has no library, or a capability does
 /// not exist.
 pub(crate) fn plans(settings: &Settings, program_folder: &Path) -> Result<Vec<PluginPlan>, Stop> {
     let folders = folders(settings, program_folder);
@@ -96,7 +98,7 @@ pub(crate) fn plans(settings: &Settings, program_folder: &Path) -> Result<Vec<Pl
                      --plugins"
                 )));
             }
-            // The module fails, as any does whose library can't be opened, and the others serve.
+            // The module fails, like any whose library can't be opened, and the others are served.
             let folder = folders.first().map(|folder| folder.path.as_path()).unwrap_or(Path::new(""));
             libraries.insert(name.clone(), folder.join(library));
         }
@@ -152,7 +154,7 @@ fn storage_limits(entry: &PluginEntry) -> Option<SpaceLimits> {
 /// The folder of the running program.
 ///
 /// # Errors
-/// [`Stop::Failure`] when the operating system does not tell.
+/// [`Stop::Failure`] if the operating system does not report it.
 pub(crate) fn program_folder() -> Result<PathBuf, Stop> {
     let program = std::env::current_exe().map_err(Stop::failure)?;
     Ok(program.parent().map(Path::to_owned).unwrap_or_default())
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_folder_beside_the_program_before_the_programs_own() {
+    fn prefers_the_folder_next_to_the_program_to_the_programs_own() {
         let both = folder_with(&["plugins/libtenon_plugin_eth.so", "plugins/mine.so", "libtenon_plugin_net.so"]);
         let own = folder_with(&["libtenon_plugin_net.so", "libother.so", "tenon"]);
 
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_folder_of_the_settings_and_leaves_disabled_plugins_out() {
+    fn uses_the_folder_of_the_settings_and_omits_disabled_plugins() {
         let chosen = folder_with(&["eth.so", "debug.so"]);
         let mut settings = Settings::default();
         settings.plugins.dir = Some(chosen.path().to_owned());
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_built_in_plugins_is_the_one_beside_the_program_and_not_that_of_a_chosen_folder() {
+    fn the_list_of_built_in_plugins_is_the_one_next_to_the_program_and_not_in_a_chosen_folder() {
         let list = format!("{}  libtenon_plugin_eth.so\n", "ab".repeat(32));
         let program = folder_with(&["plugins/libtenon_plugin_eth.so"]);
         let chosen = folder_with(&["eth.so"]);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn built_in_plugins_are_found_beside_the_program_whatever_folder_is_chosen() {
+    fn built_in_plugins_are_found_next_to_the_program_whatever_folder_is_chosen() {
         let list =
             ["eth", "net", "web3"].map(|name| format!("{}  libtenon_plugin_{name}.so\n", name_hash(name))).concat();
         let program = folder_with(&["libtenon_plugin_eth.so", "libtenon_plugin_net.so", "libtenon_plugin_other.so"]);
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plugins_of_this_workspace_are_those_that_come_with_the_program() {
+    fn the_built_in_plugins_are_those_of_this_workspace() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut found: Vec<String> = entries.filter(|name| !matches!(name.as_str(), "sdk" | "examples")).collect();
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_build_that_is_vouched_for_by_something_else_than_its_hash() {
+    fn names_a_trusted_build_that_is_not_given_by_its_hash() {
         let mut settings = Settings::default();
         settings.plugins.trusted = vec!["eth".to_owned()];
 

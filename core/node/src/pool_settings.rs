@@ -1,4 +1,4 @@
-//! Settings in the pool's own terms.
+//! Converts settings to the pool's own types.
 
 use tenon_api::U256;
 use tenon_config::Settings;
@@ -10,7 +10,7 @@ use crate::own_paths;
 /// Checks that the journal has a file of its own.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming what the file belongs to.
+/// [`Stop::Usage`] naming the owner of the file.
 pub(crate) fn check(settings: &Settings) -> Result<(), Stop> {
     own_paths::check(settings, "txpool.journal", &settings.pool.journal)
 }
@@ -47,7 +47,7 @@ pub(crate) fn fee_cap(settings: &Settings) -> U256 {
 
 /// A number of ether in wei, exact to a gwei.
 fn wei(ether: f64) -> U256 {
-    // A float that is too large for the integer becomes its largest value, which is the same bound.
+    // A float that is too large for the integer becomes the integer's maximum, which has the same effect.
     let gwei = (ether * 1e9).round() as u128;
     U256::from(gwei).saturating_mul(U256::from(1_000_000_000_u64))
 }

@@ -10,17 +10,16 @@ use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 
 use crate::logging;
 
-/// The process as the system shows it to itself.
+/// The kernel's folder about the process itself.
 const PROCESS: &str = "/proc/self";
 
-/// Milliseconds of one of the ticks in which the system counts the time of threads. It has been 10 on every Linux since
-/// long before this program.
+/// Milliseconds per tick, the unit in which the system counts the time of threads. It has been 10 on Linux for decades.
 const TICK_MILLISECONDS: u64 = 10;
 
 /// Answers [`GetMemoryStatistics`], [`ListThreads`], [`SetLogLevel`] and [`SetLogModules`].
 ///
 /// # Errors
-/// [`RegisterError`] when another module answers one of them already.
+/// [`RegisterError`] if another module already answers one of them.
 pub(crate) fn register(bus: &Bus, pool: &WorkPool) -> Result<(), RegisterError> {
     bus.handle_work(pool, |_: GetMemoryStatistics, _: &CallContext| memory().map_err(unreadable))?;
     bus.handle_work(pool, |_: ListThreads, _: &CallContext| threads().map_err(unreadable))?;
@@ -43,7 +42,7 @@ pub(crate) struct ProcessUsage {
     pub(crate) started: f64,
     /// Its open file descriptors.
     pub(crate) open_files: u64,
-    /// The limit of open files; none for no limit.
+    /// The limit of open files; `None` if there is no limit.
     pub(crate) most_files: Option<u64>,
 }
 
@@ -57,7 +56,7 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
     let stat = fs::read_to_string(own.join("stat"))?;
     let (_, rest) = stat.rsplit_once(')').ok_or_else(|| unknown("stat"))?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The fields behind the name are the third and following.
+    // The fields after the name are the third and following.
     let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok());
     let seconds = |ticks: u64| ticks as f64 * (TICK_MILLISECONDS as f64 / 1000.0);
     let [user, system, threads, since_boot] = [14, 15, 20, 22].map(field);
@@ -72,13 +71,13 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
             .ok_or_else(|| unknown("stat"))?,
         threads: threads.ok_or_else(|| unknown("stat"))?,
         started: boot.zip(since_boot).map(|(boot, ticks)| boot + seconds(ticks)).ok_or_else(|| unknown("start"))?,
-        // Listing them takes one more.
+        // Listing them opens one more.
         open_files: (fs::read_dir(own.join("fd"))?.count() as u64).saturating_sub(1),
         most_files: most.and_then(|most| most.split_ascii_whitespace().next()?.parse().ok()),
     })
 }
 
-/// The process' memory.
+/// The process's memory.
 ///
 /// # Errors
 /// If the system does not report it.
@@ -100,7 +99,7 @@ fn kibibytes(status: &str, name: &str) -> Option<u64> {
 
 fn threads() -> io::Result<Vec<ThreadInfo>> {
     let mut threads: Vec<ThreadInfo> = fs::read_dir(Path::new(PROCESS).join("task"))?
-        // A thread may end while it is being looked at.
+        // A thread may end while it is being read.
         .filter_map(|entry| thread(&entry.ok()?.path()))
         .collect();
     threads.sort_unstable_by_key(|thread| thread.id);
@@ -116,7 +115,7 @@ fn thread(folder: &Path) -> Option<ThreadInfo> {
     Some(ThreadInfo { id, name, state, waits_in, cpu_milliseconds: ticks.saturating_mul(TICK_MILLISECONDS) })
 }
 
-/// Name, state and ticks of a thread. The name stands in brackets and may hold brackets itself.
+/// Name, state and ticks of a thread. The name is in brackets and may contain brackets itself.
 fn of_stat(stat: &str) -> Option<(String, String, u64)> {
     let (start, rest) = stat.rsplit_once(')')?;
     let name = start.split_once('(')?.1.to_owned();
@@ -129,7 +128,7 @@ fn of_stat(stat: &str) -> Option<(String, String, u64)> {
         "Z" => "Z (zombie)",
         other => other,
     };
-    // The fields behind the name are the third and following; user and system time are the 14th and 15th.
+    // The fields after the name are the third and following; user and system time are the 14th and 15th.
     let ticks = |field: usize| fields.get(field - 3).and_then(|ticks| ticks.parse::<u64>().ok());
     Some((name, meaning.to_owned(), ticks(14)?.saturating_add(ticks(15)?)))
 }

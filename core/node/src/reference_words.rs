@@ -1,6 +1,6 @@
-//! Commands and flags of the reference client and of go-ethereum that Tenon does not have, and what serves instead.
+//! Commands and flags of the reference client and of go-ethereum that Tenon does not have, and their replacements.
 //!
-//! clap would answer such a word with the nearest one that it knows, which is a wrong guess: `--syncmode` is not a mistyped
+//! clap would suggest the nearest word that it knows, which is a wrong guess: `--syncmode` is not a mistyped
 //! `--gcmode`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -20,7 +20,7 @@ const NO_PROFILES: &str = "figures of the running node are served with --metrics
 const ONE_CACHE: &str = "--cache is the one budget of cached records";
 const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything lies in --datadir";
 
-/// Commands that are not there, and what to do instead.
+/// Missing commands and their replacements.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["init"], "the first start takes the genesis: tenon run --genesis FILE --datadir DIR, or --network mainnet"),
     (&["wallet"], "tenon account import FILE reads wallets of the presale too"),
@@ -41,7 +41,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
 ];
 
-/// Flags that are not there, and what to do instead. A name that ends in `*` stands for all that begin so.
+/// Missing flags and their replacements. A name that ends in `*` matches all flags with that prefix.
 const FLAGS: &[(&[&str], &str)] = &[
     (
         &["syncmode", "fast", "light", "lightserv", "lightpeers", "light.*", "exitwhensynced"],
@@ -120,7 +120,7 @@ const FLAGS: &[(&[&str], &str)] = &[
 
 const ONE_FOLDER: &str = "everything lies in --datadir";
 
-/// The error for a word that another client knows, instead of clap's guess; none for any other error.
+/// The error for a word of another client, instead of clap's guess; `None` for any other error.
 pub(crate) fn answer(error: &clap::Error, first: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_other_clients_commands_with_what_serves_instead() {
+    fn names_the_replacements_of_other_clients_commands() {
         for (word, wanted) in [
             ("init", "tenon run --genesis FILE --datadir DIR"),
             ("wallet", "tenon account import FILE"),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_other_clients_flags_with_what_serves_instead() {
+    fn names_the_replacements_of_other_clients_flags() {
         for (flag, wanted) in [
             ("--syncmode", "--gcmode chooses how much history is kept"),
             ("--v5disc", "--p2p turns the network on"),
@@ -207,20 +207,20 @@ mod tests {
     }
 
     #[test]
-    fn tells_where_a_flag_without_a_command_belongs() {
+    fn names_the_command_for_a_flag_without_one() {
         let told = said(&["--datadir", "/x"]).unwrap();
 
         assert!(told.starts_with("`--datadir` stands before a command: write `tenon run --datadir …`"), "{told}");
     }
 
     #[test]
-    fn leaves_what_no_client_has_to_the_nearest_word() {
+    fn leaves_words_of_no_client_to_claps_guess() {
         assert_eq!(said(&["run", "--http.prot", "1"]), None);
         assert_eq!(said(&["rnu"]), None);
     }
 
     #[test]
-    fn no_word_of_the_tables_is_one_of_tenons_own() {
+    fn no_word_of_the_tables_is_a_word_of_tenon() {
         let command = definition();
         let settings = tenon_config::all_settings();
         for (names, _) in COMMANDS {

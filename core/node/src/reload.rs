@@ -1,7 +1,7 @@
-//! Reading the settings again while the node runs: SIGHUP, `admin_reloadSettings`, `tenon module reload`.
+//! Reads the settings again while the node runs: SIGHUP, `admin_reloadSettings`, `tenon module reload`.
 //!
 //! Plugins change at once, each in its own transaction with a report, and so does the front-ends' exposure. Every other
-//! changed setting is named in the report, because it takes effect at the next start.
+//! changed setting is listed in the report, because it takes effect at the next start.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Reloader {
     /// Answers [`ReloadSettings`].
     ///
     /// # Errors
-    /// [`RegisterError`] when the request has a handler already.
+    /// [`RegisterError`] if the request already has a handler.
     pub(crate) fn register(&self, bus: &Bus) -> Result<(), RegisterError> {
         let own = self.clone();
         bus.handle(move |request: ReloadSettings, _| {
@@ -66,7 +66,7 @@ impl Reloader {
         })
     }
 
-    /// Reads the settings and takes over what needs no restart.
+    /// Reads the settings and applies the changes that need no restart.
     ///
     /// # Errors
     /// If they can't be used; nothing has changed then.
@@ -119,7 +119,7 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
     report
 }
 
-/// Settings that take effect when a plugin is loaded next.
+/// Settings that take effect when a plugin is next loaded.
 const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
 
 /// The differences between two readings of the settings.
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_settings_that_differ_as_they_stand_in_a_file() {
+    fn names_the_settings_that_differ_as_in_a_file() {
         let (running, mut wanted) = (Settings::default(), Settings::default());
         assert_eq!(differences(&running, &wanted, |_| true), []);
 

@@ -1,4 +1,4 @@
-//! The rules of a folder's chain are stored in its database. A chain continues only under these: other rules at or
+//! The rules of a folder's chain are stored in its database. A chain continues only under these rules: others at or
 //! below the head would give the same blocks another state, unnoticed until a block is refused.
 
 use tenon_api::{BlockNumber, ChainReader, U256};
@@ -8,28 +8,29 @@ use tenon_storage::Store;
 
 use crate::exit::Stop;
 
-/// Rules that become those of a folder.
+/// New rules for a folder.
 pub(crate) struct TakenOver {
     rules: Rules,
-    /// The first height from which blocks beside the chain were checked under other rules; none in a folder without any.
+    /// The first height at which the rules differ; `None` if none were stored. The store removes the side-branch blocks
+    /// from there on, which were checked under the old rules.
     first: Option<u64>,
 }
 
 impl TakenOver {
-    /// Makes them the folder's.
+    /// Stores them as the folder's rules.
     ///
     /// # Errors
-    /// [`Stop::Failure`] when they can't be written.
+    /// [`Stop::Failure`] if they can't be written.
     pub(crate) fn keep(&self, store: &Store) -> Result<(), Stop> {
         store.keep_rules(&self.rules.to_bytes().map_err(Stop::failure)?, self.first).map_err(Stop::from)
     }
 }
 
 /// Compares the configured rules with the folder's. They replace the folder's if they differ and no block of its chain
-/// is affected: in a new folder, in one of a release that stored none, and when a fork is scheduled above the head.
+/// is affected: in a new folder, in one of a release that stored none, and if a fork is scheduled above the head.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] naming every rule that is another one for a block of the chain, and the block to unwind to.
+/// [`Stop::DataFolder`] naming every rule that differs for a block of the chain, and the block to unwind to.
 pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOver>, Stop> {
     let configured = spec.rules();
     let Some(kept) = store.rules()? else { return Ok(Some(TakenOver { rules: configured, first: None })) };
@@ -60,7 +61,7 @@ pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOve
     for change in &changes {
         tracing::info!(%change, "rule taken over; no block of the chain is concerned");
     }
-    // Blocks beside the chain may lie above the head.
+    // Side-branch blocks may be above the head.
     Ok(Some(TakenOver { rules: configured, first: Some(head.saturating_add(1)) }))
 }
 
@@ -82,8 +83,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// The first block in which one of a change's rules holds; none up to the head. Times, rounds and total difficulties
-    /// only grow with the height, so that it is found by halving.
+    /// The first block affected by a change of rules; `None` if there is none up to the head. Found by bisection,
+    /// because times, rounds and total difficulties only grow with the height.
     fn first_with(&self, change: &RuleChange, head: u64) -> Result<Option<u64>, Stop> {
         if head == 0 || !change.is_reached(&self.place(head)?) {
             return Ok(None);
@@ -106,8 +107,8 @@ impl Chain<'_> {
         let header = self.store.header(hash)?.ok_or_else(missing)?;
         let consensus = self.spec.native.as_ref().map(|native| &native.consensus);
         let is_v2 = |switch: u64| number > switch;
-        // Under another switch block than the chain was made with, a block of engine v1 may be taken for one of v2: it has
-        // no round.
+        // With another switch block than the chain was made with, a block of engine v1 may be mistaken for one of v2:
+        // it has no round.
         let v2_consensus = consensus.filter(|consensus| is_v2(consensus.switch_block));
         let round = v2_consensus.and_then(|consensus| v2::round_of(consensus, &header).ok());
         let parent_total_difficulty = match number {

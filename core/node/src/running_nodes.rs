@@ -1,7 +1,8 @@
-//! The nodes of this user that run on this machine, so that `tenon module …` finds one without being told where it is.
+//! This user's nodes that run on this machine, so that `tenon module …` finds one without its data folder.
 //!
-//! A node that serves a Unix socket puts a file `PID.json` into a folder of this user: `tenon` in the session's own
-//! ($XDG_RUNTIME_DIR), else `tenon-UID` in the system's temporary folder. The file of a killed node is removed at the next look.
+//! A node that serves a Unix socket writes a file `PID.json` to a folder of this user: `tenon` in the session's folder
+//! ($XDG_RUNTIME_DIR), or else `tenon-UID` in the system's temporary folder. The file of a killed node is removed when
+//! nodes are next listed.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -17,12 +18,12 @@ const MAX_FILE: u64 = 16 << 10;
 /// Maximum number of files to read.
 const MAX_NODES: usize = 256;
 
-/// A node that runs.
+/// A running node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunningNode {
     /// Its process.
     pub(crate) pid: u32,
-    /// Its chain, for people.
+    /// Its chain, for display.
     pub(crate) chain: String,
     /// Its data folder, absolute.
     pub(crate) datadir: PathBuf,
@@ -30,12 +31,12 @@ pub(crate) struct RunningNode {
     pub(crate) ipc: PathBuf,
 }
 
-/// The file of this process' node; gone when the value goes.
+/// The file of this process's node, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Registration(PathBuf);
 
 impl Registration {
-    /// Makes the node known.
+    /// Registers the node.
     ///
     /// # Errors
     /// If the folder belongs to another user, or can't be written.
@@ -59,12 +60,12 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // One that is left is removed by the next look.
+        // A file that is left is removed when nodes are next listed.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// The nodes that run now, by data folder.
+/// The running nodes, by data folder.
 pub(crate) fn list() -> Vec<RunningNode> {
     let mut nodes: Vec<RunningNode> = folders().iter().flat_map(|folder| list_in(folder)).collect();
     nodes.sort_by(|left, right| left.datadir.cmp(&right.datadir));
@@ -93,7 +94,7 @@ fn list_in(folder: &Path) -> Vec<RunningNode> {
     entries.take(MAX_NODES).filter_map(|entry| living(&entry.ok()?.path())).collect()
 }
 
-/// The node of a file, if it takes connections; the file of one that does not goes.
+/// The node of a file, if it accepts connections; removes the file otherwise.
 fn living(path: &Path) -> Option<RunningNode> {
     let mut text = Vec::new();
     fs::File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_nodes_that_take_connections_and_forgets_the_others() {
+    fn lists_nodes_that_accept_connections_and_removes_the_others() {
         let parent = tempfile::tempdir().unwrap();
         let (folder, data) = (parent.path().join("tenon-1"), tempfile::tempdir().unwrap());
         let living = node(1, data.path());
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn trusts_no_folder_that_others_can_write() {
+    fn trusts_no_folder_that_other_users_can_write() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("shared");
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Operators' requests about making blocks (`miner_*`).
+//! Operators' requests about block production (`miner_*`).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,22 +21,22 @@ use crate::opened_chain::OpenedChain;
 /// The module that makes blocks.
 const MODULE: &str = "sealing";
 
-/// Interval between a masternode's blocks if its rules give none.
+/// Interval between a masternode's blocks if its rules define none.
 const PACE: Duration = Duration::from_secs(2);
 
-/// The one masternode of a native network, whose account may lie in the wallets of this node.
+/// The only masternode of a native network, whose account may be in the wallets of this node.
 pub(crate) struct OneMasternode {
     signer: Arc<WalletSigner>,
-    /// Options of its block making.
+    /// Options of its block production.
     pub(crate) sealer: SealerOptions,
-    /// Decides about the blocks of the network, and makes its own.
+    /// Checks the blocks of the network, and makes its own.
     pub(crate) engine: Arc<dyn ConsensusEngine>,
 }
 
 /// Signs blocks with an account of the wallets while it is unlocked.
 pub(crate) struct WalletSigner {
     account: Address,
-    /// Set once the wallets are open; the engine is made before them.
+    /// Set once the wallets are open; the engine is created before them.
     directory: OnceLock<WalletDirectory>,
 }
 
@@ -60,10 +60,10 @@ impl BlockSigner for WalletSigner {
 }
 
 impl OneMasternode {
-    /// The masternode of a chain that has exactly one from its genesis on; none of other chains.
+    /// The masternode of a chain that has had exactly one since its genesis; `None` for other chains.
     ///
     /// # Errors
-    /// [`Stop`] when the chain can't be read.
+    /// [`Stop`] if the chain can't be read.
     pub(crate) fn of(chain: &OpenedChain) -> Result<Option<Self>, Stop> {
         if chain.spec.native.is_none() {
             return Ok(None);
@@ -86,7 +86,7 @@ impl OneMasternode {
 
     /// Lets it sign with the account of these wallets.
     pub(crate) fn open(&self, directory: &WalletDirectory) {
-        // Set once: a node opens its wallets once.
+        // A node opens its wallets only once, so this never fails.
         let _ = self.signer.directory.set(directory.clone());
     }
 
@@ -96,22 +96,22 @@ impl OneMasternode {
     }
 }
 
-/// State of a node's block making.
+/// State of a node's block production.
 #[derive(Clone)]
 pub(crate) struct BlockMaking {
     pub(crate) bus: Bus,
     pub(crate) choices: SealChoices,
     pub(crate) directory: WalletDirectory,
-    /// Whether the chain is a native one, where the reference has an account that is in no wallet.
+    /// Whether the chain is native, where the reference has an account that is in no wallet.
     pub(crate) is_native: bool,
-    /// The only account whose blocks can be made here; none where that does not depend on the wallets.
+    /// The only account for which blocks can be made here; `None` if that does not depend on the wallets.
     pub(crate) masternode: Option<Address>,
 }
 
 /// Answers the requests `0x0a00..`.
 ///
 /// # Errors
-/// [`Stop`] when another module answers one of them already.
+/// [`Stop`] if another module already answers one of them.
 pub(crate) fn register(making: &BlockMaking) -> Result<(), Stop> {
     let own = making.clone();
     making.bus.handle(move |_: GetSealing, context| {
@@ -134,7 +134,7 @@ pub(crate) fn register(making: &BlockMaking) -> Result<(), Stop> {
 }
 
 impl BlockMaking {
-    /// State of the module; none if this node has none.
+    /// State of the module; `None` if this node does not have it.
     async fn module(&self, context: &CallContext) -> Option<ModuleState> {
         Some(self.bus.call(GetModule { name: MODULE.to_owned() }, context).await.ok()?.state)
     }
@@ -154,7 +154,7 @@ impl BlockMaking {
         }
     }
 
-    /// Why this node makes no blocks, in the reference's order.
+    /// Why this node makes no blocks, checked in the reference's order.
     fn reason_against(&self) -> SealingStart {
         match self.etherbase() {
             None if self.is_native => SealingStart::NoSigner,
@@ -164,12 +164,12 @@ impl BlockMaking {
         }
     }
 
-    /// The account that blocks would be made for, if it is in a wallet of this node.
+    /// The account for which blocks would be made, if it is in a wallet of this node.
     fn own_etherbase(&self) -> Option<Address> {
         self.etherbase().filter(|etherbase| self.directory.has_key(*etherbase))
     }
 
-    /// The chosen account, else the first of the wallets.
+    /// The chosen account, or else the first of the wallets.
     fn etherbase(&self) -> Option<Address> {
         self.choices.etherbase().or_else(|| self.directory.addresses().first().copied())
     }

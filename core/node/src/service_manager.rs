@@ -1,4 +1,5 @@
-//! What a service manager (systemd with `Type=notify`) is told: when the node serves, reloads and stops, and how it does.
+//! Notifies the service manager (systemd with `Type=notify`) when the node serves, reloads and stops, and of its
+//! status.
 //!
 //! Without `NOTIFY_SOCKET` in the environment nothing is sent.
 

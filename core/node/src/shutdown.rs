@@ -13,10 +13,10 @@ use crate::exit::{INTERRUPTED, Stop};
 /// so nothing is lost.
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 
-/// Listens to signals from now on.
+/// Listens for signals from now on.
 ///
 /// # Errors
-/// [`Stop::Failure`] when the operating system refuses.
+/// [`Stop::Failure`] if the operating system refuses.
 pub(crate) fn listen() -> Result<Signals, Stop> {
     Signals::listen().map_err(|error| Stop::failure(format!("can't listen to signals: {error}")))
 }
@@ -38,7 +38,7 @@ pub(crate) async fn wait_for_the_first(
             () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long"),
         }
         if let Some(folder) = ephemeral {
-            // The process ends anyway; what stays behind lies in the system's temporary folder.
+            // The process ends anyway; anything left is in the system's temporary folder.
             let _ = std::fs::remove_dir_all(folder);
         }
         std::process::exit(i32::from(INTERRUPTED));
@@ -46,10 +46,10 @@ pub(crate) async fn wait_for_the_first(
 }
 
 /// A flag that the first SIGINT or SIGTERM sets; the second one ends the process. For commands that work in a loop and
-/// look at the flag. Must be called inside a runtime.
+/// check the flag. Must be called inside a runtime.
 ///
 /// # Errors
-/// [`Stop::Failure`] when the operating system refuses.
+/// [`Stop::Failure`] if the operating system refuses.
 pub(crate) fn interruption_flag() -> Result<Arc<AtomicBool>, Stop> {
     let mut signals = listen()?;
     let flag = Arc::new(AtomicBool::new(false));
@@ -69,10 +69,10 @@ async fn next_stop_signal(signals: &mut Signals) {
     }
 }
 
-/// The runtime that everything asynchronous lives on.
+/// The runtime of all asynchronous work.
 ///
 /// # Errors
-/// [`Stop::Failure`] when the operating system gives no threads.
+/// [`Stop::Failure`] if the operating system provides no threads.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

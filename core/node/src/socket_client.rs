@@ -21,10 +21,10 @@ pub(crate) struct SocketClient {
 }
 
 impl SocketClient {
-    /// Connects to the chosen data folder or socket, otherwise to the node that is running.
+    /// Connects to the chosen data folder or socket, or else to the running node.
     ///
     /// # Errors
-    /// [`Stop::Usage`] naming the nodes when several run; [`Stop::Failure`] when none does.
+    /// [`Stop::Usage`] naming the nodes if several run; [`Stop::Failure`] if none does.
     pub(crate) fn find(resolved: &Resolved) -> Result<Self, Stop> {
         let settings = &resolved.settings;
         let own = settings.in_data_folder(&settings.ipc.path);
@@ -41,7 +41,7 @@ impl SocketClient {
     /// Connects.
     ///
     /// # Errors
-    /// [`Stop::Failure`] when no node listens there.
+    /// [`Stop::Failure`] if no node listens there.
     pub(crate) fn connect(path: &Path) -> Result<Self, Stop> {
         Self::open(path).map_err(|error| {
             let reason = match error.kind() {
@@ -65,7 +65,7 @@ impl SocketClient {
         Ok(Self { stream, answers: Deserializer::from_reader(reading).into_iter(), last_id: 0 })
     }
 
-    /// Sets the time limit of an answer.
+    /// Sets the time limit for an answer.
     ///
     /// # Errors
     /// If the operating system refuses.

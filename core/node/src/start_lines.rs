@@ -14,7 +14,7 @@ use crate::health::Health;
 use crate::opened_chain::OpenedChain;
 use crate::version::version;
 
-/// The first line: what is started, on which chain, and where that stands.
+/// Logs the first line: what is started, the chain, and its head.
 pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedChain) {
     let head = chain.store.head();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedC
     );
 }
 
-/// The last line of a start: where the node listens.
+/// Logs the last line of a start: where the node listens.
 pub(crate) fn serving(endpoints: &Endpoints) {
     let Endpoints { http, ws, ipc, metrics, .. } = endpoints;
     let ipc = ipc.as_ref().map(|path| path.display().to_string());
@@ -37,7 +37,7 @@ pub(crate) fn serving(endpoints: &Endpoints) {
     tracing::info!(%http, %ws, %ipc, %metrics, "serving");
 }
 
-/// Says that there is nothing to follow, if there is not.
+/// Logs that the node has no source of new blocks if its network is off.
 pub(crate) fn want_of_peers(health: &Health) {
     if health.has_network() {
         return;
@@ -70,7 +70,7 @@ fn mode(settings: &Settings) -> String {
     }
 }
 
-/// The age of a head. Genesis files may leave the time out, which makes it 0.
+/// The age of a head. Genesis files may omit the time, which makes it 0.
 fn head_age(timestamp: u64, now: Duration) -> String {
     if timestamp == 0 {
         return "unknown (the genesis has no time)".to_owned();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_their_two_largest_units() {
+    fn ages_are_shown_in_their_two_largest_units() {
         let told = [5, 61, 3_700, 90_000].map(|seconds| age_text(Duration::from_secs(seconds)));
 
         assert_eq!(told, ["5 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);

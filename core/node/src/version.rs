@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-/// The commit that it was built from, eight digits; empty when unknown.
+/// The commit from which it was built, eight digits; empty if unknown.
 const COMMIT: &str = env!("TENON_COMMIT");
 /// The compiler: `rust1.95`.
 const COMPILER: &str = env!("TENON_COMPILER");
 /// The release.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// Release, commit (empty when unknown) and compiler.
+/// Release, commit (empty if unknown) and compiler.
 pub(crate) const fn build() -> (&'static str, &'static str, &'static str) {
     (RELEASE, COMMIT, COMPILER)
 }
@@ -23,15 +23,15 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-/// What `web3_clientVersion` answers: `Tenon/v0.1.0-1a2b3c4d/linux-amd64/rust1.95`, with the operator's word after
-/// the name if there is one.
+/// The answer of `web3_clientVersion`: `Tenon/v0.1.0-1a2b3c4d/linux-amd64/rust1.95`, with the operator's word after the
+/// name if there is one.
 pub(crate) fn client_version(identity: &str) -> String {
     let name = if identity.is_empty() { "Tenon".to_owned() } else { format!("Tenon/{identity}") };
     let dash = if COMMIT.is_empty() { "" } else { "-" };
     format!("{name}/v{RELEASE}{dash}{COMMIT}/{}/{COMPILER}", platform())
 }
 
-/// Operating system and processor in the words that clients of this family use.
+/// Operating system and processor, named as by clients of this family.
 fn platform() -> String {
     let processor = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -17,7 +17,7 @@ use crate::module_actors::PoolSwitch;
 use crate::opened_chain::OpenedChain;
 use crate::sealing::WalletSigner;
 
-/// Whether the settings name a masternode's key.
+/// Whether the settings contain a masternode's key.
 pub(crate) fn has_key(settings: &Settings) -> bool {
     settings.masternode.key.is_some() || settings.masternode.account.is_some()
 }
@@ -44,7 +44,7 @@ fn key(settings: &Settings, directory: &WalletDirectory) -> Result<Option<Arc<dy
     }
 }
 
-/// What the voting needs of the node.
+/// Parts of the node that voting needs.
 pub(crate) struct VotingParts<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) supervisor: &'a Supervisor,
@@ -55,10 +55,10 @@ pub(crate) struct VotingParts<'a> {
     pub(crate) network: &'a Arc<Network>,
 }
 
-/// Starts the voting of a native chain where there is a network to vote in, or a key to vote with.
+/// Starts the voting of a native chain if there is a network to vote in, or a key to vote with.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the setting that is wrong.
+/// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<(), Stop> {
     let key = key(settings, parts.directory)?;
     let shown = voting.clone();

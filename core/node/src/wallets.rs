@@ -41,10 +41,10 @@ const REQUESTS: &[Topic] = &[
     DescribeSigner::TOPIC,
 ];
 
-/// The wallets that the settings describe.
+/// The wallets described by the settings.
 ///
 /// # Errors
-/// [`Stop::Usage`] when there is no working directory for a relative path.
+/// [`Stop::Usage`] if there is no working directory for a relative path.
 pub(crate) fn directory(
     settings: &Settings,
     chain: &OpenedChain,
@@ -64,10 +64,10 @@ pub(crate) fn directory(
     Ok(directory.with_fee_cap(pool_settings::fee_cap(settings)))
 }
 
-/// The wallet of the signing service that the settings name.
+/// The wallet of the signing service in the settings.
 ///
 /// # Errors
-/// [`Stop::Usage`] for a URL that names none, or a token that can't be read.
+/// [`Stop::Usage`] for an invalid URL, or a token that can't be read.
 pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<ServiceWallet>, Stop> {
     let Some(url) = &settings.signer.url else { return Ok(None) };
     let token = settings.signer.token.as_ref().map(|path| {
@@ -80,7 +80,7 @@ pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<S
     Ok(Some(ServiceWallet::new(endpoint, bus.clone())))
 }
 
-/// The folder of key files. On native chains names of new files are those of the reference client.
+/// The folder of key files. On native chains, new files have the reference client's names.
 ///
 /// # Errors
 /// [`Stop::Usage`].
@@ -98,7 +98,7 @@ pub(crate) fn key_folder(settings: &Settings, is_native: bool) -> Result<KeyFold
 /// Unlocks the accounts of `accounts.unlock`, until the node ends.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the account that is not there, or whose password is wrong.
+/// [`Stop::Usage`] naming the account that is missing, or whose password is wrong.
 pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirectory) -> Result<(), Stop> {
     let words = &settings.accounts.unlock;
     if words.is_empty() {
@@ -125,7 +125,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
     Ok(())
 }
 
-/// The wallets as a module: stopped, all accounts are locked and nothing is signed.
+/// The wallets as a module. While it is stopped, all accounts are locked and nothing is signed.
 pub(crate) fn module(directory: WalletDirectory, service: Option<ServiceWallet>) -> ActorModule {
     ActorModule {
         name: "accounts",
@@ -156,7 +156,7 @@ impl ActorSwitch for AccountsActor {
         async {
             let (directory, service) = (self.directory.clone(), self.service.clone());
             if let Some(service) = &service {
-                // Its accounts are listed from the start, if it is there.
+                // Its accounts are listed from the start, if it is reachable.
                 service.look().await;
             }
             let following = async move {
@@ -176,7 +176,7 @@ impl ActorSwitch for AccountsActor {
         async {
             if let Some(task) = self.exchange(None) {
                 task.abort();
-                // An error says that it was aborted, which is what was wanted.
+                // An error means that the task was aborted, as intended.
                 let _ = task.await;
             }
             self.directory.lock_all();

@@ -1,4 +1,4 @@
-//! What is kept beside a chain and of a chain: its rules, backups, states that consensus needs.
+//! Data stored with a chain, and copies of it: rules, backups, and the states that consensus needs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use support::{HEAD_HASH, RunningNode, data, make_pipe, run, run_in_time, run_well, text, until};
 
-/// A folder with a data folder in it that holds the recorded chain of the public RPC suite.
+/// A folder with a data folder that contains the recorded chain of the public RPC suite.
 struct Imported {
     folder: tempfile::TempDir,
 }
@@ -77,20 +77,20 @@ fn other_rules_below_the_head_are_refused_by_fork_and_height_until_the_chain_is_
     run_well(&["db", "unwind", "23", "--datadir", &chain.datadir()]);
     let taken_over = chain.import(&other);
 
-    // The blocks that follow were made under the rules before, and are judged under the others: none is taken for known.
+    // The later blocks were made under the old rules and are checked under the new ones: none counts as known.
     let words = text(&taken_over.stderr);
     assert!(words.contains("block 24: transaction type not supported"), "{words}");
     assert_ne!(fs::read(chain.path("data/genesis.json")).unwrap(), kept);
-    // No block was made under the other rules: the first ones can be taken over again.
+    // No block was made under the other rules, so the first ones can be adopted again.
     let back = chain.import(&data("execution-apis/genesis.json"));
     assert!(text(&back.stdout).contains(HEAD_HASH), "{}", text(&back.stderr));
 }
 
 #[test]
-fn rules_that_concern_no_block_of_the_chain_are_taken_over() {
+fn rules_that_affect_no_block_of_the_chain_are_adopted() {
     let chain = Imported::new();
 
-    // There is no block between these times, and none beyond block 54.
+    // There is no block between these times, and none after block 54.
     let other = chain.with_rules(&[("shanghaiTime", json!(385)), ("bpo2Time", json!(100_000))]);
     let refused = chain.import(&other);
     let words = text(&refused.stderr);
@@ -141,7 +141,7 @@ fn a_chain_whose_consensus_needs_more_states_than_are_kept_is_refused() {
 }
 
 #[test]
-fn a_backup_of_a_folder_is_verified_restored_and_goes_on() {
+fn a_backup_of_a_folder_is_verified_restored_and_continued() {
     let chain = Imported::new();
     run_well(&["db", "unwind", "40", "--datadir", &chain.datadir()]);
     let (backup, restored) = (chain.path("backup"), chain.path("restored"));
@@ -169,7 +169,7 @@ fn a_backup_of_a_folder_is_verified_restored_and_goes_on() {
     let whole = data("execution-apis/chain.rlp.gz");
     let on = run_well(&["import", "--datadir", restored, whole.to_str().unwrap()]);
     assert!(on.contains(HEAD_HASH), "{on}");
-    // The rules came with it.
+    // The rules were restored too.
     let other = chain.with_rules(&[("berlinBlock", json!(25))]);
     let refused =
         run(&["import", "--datadir", restored, "--genesis", other.to_str().unwrap(), whole.to_str().unwrap()]);
@@ -180,7 +180,7 @@ fn a_backup_of_a_folder_is_verified_restored_and_goes_on() {
 }
 
 #[test]
-fn a_backup_that_is_not_as_it_was_written_is_refused_by_what_differs() {
+fn a_modified_backup_is_refused_and_the_difference_is_named() {
     let chain = Imported::new();
     let backup = chain.path("backup");
     let name = backup.to_str().unwrap().to_owned();
@@ -233,7 +233,7 @@ fn a_backup_that_is_not_as_it_was_written_is_refused_by_what_differs() {
 }
 
 #[test]
-fn a_backup_is_not_written_into_what_it_copies() {
+fn a_backup_is_not_written_into_the_copied_folder() {
     let chain = Imported::new();
     for place in ["data/db/backup", "data/keystore", "data/genesis.json"] {
         let target = chain.path(place);
@@ -246,7 +246,7 @@ fn a_backup_is_not_written_into_what_it_copies() {
 }
 
 #[test]
-fn what_is_no_regular_file_of_a_backup_is_refused_by_name_at_once() {
+fn files_of_a_backup_that_are_not_regular_are_named_and_refused_at_once() {
     let chain = Imported::new();
     let backup = chain.path("backup");
     let name = backup.to_str().unwrap().to_owned();
@@ -281,7 +281,7 @@ fn what_is_no_regular_file_of_a_backup_is_refused_by_name_at_once() {
         fs::remove_file(&path).unwrap();
         fs::write(&path, content).unwrap();
     }
-    // A file that is longer than its list says is not read to its end.
+    // A file that is longer than its recorded length is not read to its end.
     let current = backup.join("db/CURRENT");
     fs::OpenOptions::new().write(true).open(&current).unwrap().set_len(1 << 40).unwrap();
     let refused = run_in_time(&["db", "backup", "verify", &name]);
@@ -290,7 +290,7 @@ fn what_is_no_regular_file_of_a_backup_is_refused_by_name_at_once() {
 }
 
 #[test]
-fn a_genesis_file_that_contradicts_the_backup_is_refused_though_the_list_has_its_hash() {
+fn a_genesis_file_that_contradicts_the_backup_is_refused_even_if_its_hash_is_listed() {
     let chain = Imported::new();
     let backup = chain.path("backup");
     let name = backup.to_str().unwrap().to_owned();
@@ -339,7 +339,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_node_keeps_its_database_to_itself_though_the_lock_file_was_removed() {
+fn a_nodes_database_stays_locked_even_if_the_lock_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();

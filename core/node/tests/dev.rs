@@ -1,4 +1,4 @@
-//! `tenon dev` as a developer sees it.
+//! `tenon dev` from a developer's view.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -28,7 +28,7 @@ fn answers_on_every_endpoint_and_stops_in_order_on_a_signal() {
     assert!(!folder.exists(), "the ephemeral folder is still there");
 }
 
-/// Nothing may hold the database any longer: an engine keeps its records there.
+/// No other owner may keep the database open: an engine keeps its records there.
 #[test]
 fn closes_its_database_when_it_stops() {
     for profile in ["ethereum", "native"] {
@@ -108,13 +108,13 @@ fn stops_at_once_on_a_second_signal() {
     let mut node = RunningNode::start_dev(&["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--grace", "10m"]);
     let folder = node.socket.parent().unwrap().to_owned();
     let mut errors = BufReader::new(node.child.stderr.take().unwrap()).lines();
-    // A call that runs for as long as it may: an endless loop with all the gas in the world.
+    // A call that runs as long as allowed: an endless loop with practically unlimited gas.
     let mut caller = UnixStream::connect(&node.socket).unwrap();
     let loops = r#"{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[
         {"to":"0x00000000000000000000000000000000000000aa","gas":"0xffffffffffffff"},"latest",
         {"0x00000000000000000000000000000000000000aa":{"code":"0x5b600056"}}]}"#;
     caller.write_all(loops.as_bytes()).unwrap();
-    // The next request on the connection is read after the call.
+    // The connection's next request is read after the call.
     caller.write_all(BLOCK_NUMBER.as_bytes()).unwrap();
     let mut answer = String::new();
     BufReader::new(caller.try_clone().unwrap()).read_line(&mut answer).unwrap();
@@ -129,7 +129,7 @@ fn stops_at_once_on_a_second_signal() {
 }
 
 #[test]
-fn goes_on_without_a_namespace_that_no_plugin_serves() {
+fn starts_without_a_namespace_that_no_plugin_serves() {
     let mut node = RunningNode::start_dev(&["--http.api", "eth,clique"]);
 
     assert!(node.ask_http(BLOCK_NUMBER).contains(r#""0x0""#));
@@ -142,7 +142,7 @@ fn goes_on_without_a_namespace_that_no_plugin_serves() {
 }
 
 #[test]
-fn names_a_port_that_is_taken_and_a_plugin_folder_that_is_not_there() {
+fn names_a_port_in_use_and_a_missing_plugin_folder() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let plugins = plugin_folder().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `tenon dev --profile native`: a network of one masternode with the system contracts, as a developer sees it.
+//! `tenon dev --profile native`: a network of one masternode with the system contracts, from a developer's view.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -10,7 +10,7 @@ use support::{RunningNode, plugin_folder, run, run_well, text, until};
 const VALIDATOR: &str = "0x0000000000000000000000000000000000000088";
 const FIRST: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 const SECOND: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
-/// Returns 42 to everybody.
+/// A contract that always returns 42.
 const ANSWER: &str = "0x600a600c600039600a6000f3602a60005260206000f3";
 
 fn ask(node: &RunningNode, method: &str, params: Value) -> Value {
@@ -20,7 +20,7 @@ fn ask(node: &RunningNode, method: &str, params: Value) -> Value {
     answer["result"].clone()
 }
 
-/// Sends a transaction of an unlocked account, and gives its receipt.
+/// Sends a transaction of an unlocked account and returns its receipt.
 fn send(node: &RunningNode, transaction: Value) -> Value {
     let hash = ask(node, "eth_sendTransaction", json!([transaction]));
     let receipt = until("the receipt", || {
@@ -59,7 +59,7 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     assert_eq!(ask(&node, "eth_chainId", json!([])), "0x141f");
     assert!(node.banner.iter().any(|line| line == "Engine       v2, epochs of 4"), "{:?}", node.banner);
 
-    // A contract, a vote for the masternode, and whom it belongs to.
+    // A contract, a vote for the masternode, and the masternode's owner.
     let deployed = send(&node, json!({ "from": FIRST, "data": ANSWER, "gas": "0x30d40" }));
     assert!(call(&node, deployed["contractAddress"].as_str().unwrap(), "0x").ends_with("2a"));
     let masternode = address_in(&call(&node, VALIDATOR, "0x06a49fce"));
@@ -69,13 +69,13 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     assert_eq!(send(&node, vote)["logs"].as_array().unwrap().len(), 1);
     let owner = address_in(&call(&node, VALIDATOR, &format!("0xb642facd{}", word(&masternode))));
 
-    // Fees go to the owner: 12.5 gwei for each gas.
+    // Fees are paid to the owner: 12.5 gwei per gas.
     let before = quantity(&ask(&node, "eth_getBalance", json!([owner, "latest"])));
     let receipt = transfer(&node);
     let fee = quantity(&receipt["gasUsed"]) * quantity(&receipt["effectiveGasPrice"]);
     assert_eq!(quantity(&ask(&node, "eth_getBalance", json!([owner, "latest"]))), before + fee);
 
-    // Every fifteenth block is signed by the masternode; the second epoch switch after it pays for its epoch.
+    // Every fifteenth block is signed by the masternode; the second epoch switch after it pays its epoch's rewards.
     while quantity(&ask(&node, "eth_blockNumber", json!([]))) < 21 {
         transfer(&node);
     }
@@ -95,7 +95,7 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     let ninth = block(9)["hash"].as_str().unwrap().to_owned();
     assert_eq!(node.signal("TERM"), Some(0));
 
-    // The same blocks through the checks for blocks of others, once the time has come that they borrowed.
+    // The same blocks pass the checks for blocks of others, once the time that they borrowed has come.
     let file = parent.path().join("chain.rlp").to_str().unwrap().to_owned();
     run_well(&["export", "--datadir", &folder, &file, "0", "9"]);
     let genesis = format!("{folder}/genesis.json");
@@ -112,14 +112,14 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     let checked = run_well(&["genesis", "verify", &genesis]);
     assert!(checked.contains("1 in the extra data, the candidates of the validator contract"), "{checked}");
 
-    // And on where it stopped.
+    // The node continues where it stopped.
     let again = RunningNode::start_dev(&["--datadir", &folder]);
     transfer(&again);
     assert_eq!(ask(&again, "eth_blockNumber", json!([])), "0x16");
 }
 
 #[test]
-fn makes_blocks_of_engine_v1_for_those_who_ask() {
+fn makes_blocks_of_engine_v1_on_request() {
     let node = RunningNode::start_dev(&["--profile", "native-v1"]);
     assert!(node.banner.iter().any(|line| line == "Engine       v1, epochs of 900"), "{:?}", node.banner);
     // Block 1 is made at the start, without a transaction.

@@ -26,7 +26,7 @@ fn first_blocks(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn goes_on_where_an_earlier_import_ended() {
+fn continues_where_an_earlier_import_ended() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();
@@ -45,7 +45,7 @@ fn goes_on_where_an_earlier_import_ended() {
 }
 
 #[test]
-fn exports_what_it_imported_and_takes_blocks_off_again() {
+fn exports_imported_blocks_and_removes_them_again() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();
@@ -83,12 +83,12 @@ fn stops_at_a_whole_block_when_it_is_interrupted() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Some blocks and a half, and then nothing more: the program waits for the rest.
+    // Several whole blocks and a part of one, and then no more data: the program waits for the rest.
     let blocks = recorded_chain();
     let mut input = child.stdin.take().unwrap();
     input.write_all(&blocks[..blocks.len() * 2 / 3]).unwrap();
     input.flush().unwrap();
-    // It listens to signals before it makes the folder.
+    // It handles signals before it creates the folder.
     while !std::path::Path::new(datadir).join("genesis.json").exists() {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();
@@ -123,7 +123,7 @@ fn refuses_a_folder_of_another_chain() {
     assert!(message.contains("choose another --datadir"), "{message}");
 }
 
-/// The same genesis with another chain id and other money.
+/// The same genesis with another chain id and other balances.
 fn other_genesis(folder: &tempfile::TempDir) -> String {
     let text = std::fs::read_to_string(genesis()).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -135,7 +135,7 @@ fn other_genesis(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn says_what_is_missing_before_it_makes_anything() {
+fn names_what_is_missing_before_it_creates_anything() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();

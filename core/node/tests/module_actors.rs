@@ -22,7 +22,7 @@ fn height(node: &RunningNode) -> Value {
     ask(node, "eth_blockNumber", &json!([]))["result"].clone()
 }
 
-/// Sends a transfer and gives its hash.
+/// Sends a transfer and returns its hash.
 fn send(node: &RunningNode) -> Value {
     let accounts = ask(node, "eth_accounts", &json!([]))["result"].clone();
     let transfer = json!([{"from": accounts[0], "to": accounts[1], "value": "0x1"}]);
@@ -52,7 +52,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
 
     let report = module_well(folder, &["disable", "sealing"]);
     let hash = send(&node);
-    // A second operation on another part takes its time, in which a sealer would have made its block.
+    // Another operation on another module takes long enough for a sealer to make its block.
     module_well(folder, &["replace", "net"]);
     assert!(report.contains("sealing      disable  disabled"), "{report}");
     assert_eq!(height(&node), before);
@@ -60,7 +60,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
     assert_eq!(pending["blockNumber"], Value::Null, "{pending}");
     assert_eq!(module_well(folder, &["disable", "sealing"]), "sealing is disabled already\n");
 
-    // The choice outlasts the node, and so does the transaction.
+    // The choice survives a restart, and so does the transaction.
     assert_eq!(node.signal("TERM"), Some(0));
     let node = RunningNode::start_dev(&["--datadir", folder]);
     assert_eq!(state(folder, "sealing")["state"], "disabled");
@@ -74,7 +74,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
 }
 
 #[test]
-fn a_stopped_pool_is_named_to_its_callers_and_its_dependants_are_told() {
+fn a_stopped_pool_is_named_in_errors_and_its_dependants_are_notified() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let node = RunningNode::start_dev(&["--datadir", folder]);
@@ -97,7 +97,7 @@ fn a_stopped_pool_is_named_to_its_callers_and_its_dependants_are_told() {
 }
 
 #[test]
-fn the_settings_in_effect_come_with_what_the_node_runs_now() {
+fn the_shown_settings_include_the_modules_that_the_node_runs_now() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let config = |arguments: &[&str]| run_well(&[&["config", "--dev", "--datadir", folder], arguments].concat());
@@ -115,7 +115,7 @@ fn the_settings_in_effect_come_with_what_the_node_runs_now() {
 }
 
 #[test]
-fn parts_that_can_not_be_stopped_say_why_and_none_can_be_replaced_or_unloaded() {
+fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unloaded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let _node = RunningNode::start_dev(&["--datadir", folder]);

@@ -1,4 +1,4 @@
-//! Modules that come and go in a running node, over every way in.
+//! Loads, replaces and unloads modules in a running node, over every interface.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -17,7 +17,7 @@ use support::{
     PLUGINS, RunningNode, module, module_well, plugin_folder, run, run_well, send_signal, tenon, text, until,
 };
 
-/// A folder for a node, and for the command line that talks to it.
+/// A data folder for a node, and its path for the command line.
 fn data_folder() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().to_str().unwrap().to_owned();
@@ -26,14 +26,13 @@ fn data_folder() -> (tempfile::TempDir, String) {
 
 fn states(folder: &str) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_str(&module_well(folder, &["list", "--json"])).unwrap();
-    // Built-in plugins that these tests don't use may lie beside the program.
+    // Built-in plugins that these tests don't use may be next to the program.
     let is_used = |info: &&Value| info["kind"] == "plugin" && PLUGINS.contains(&info["name"].as_str().unwrap());
     let plugins = list.iter().filter(is_used);
     plugins.map(|info| format!("{} {}", info["name"].as_str().unwrap(), info["state"].as_str().unwrap())).collect()
 }
 
-/// Asks the same over and over on one connection, until told to stop. Gives the answers' kinds: how many results, and the
-/// messages of errors.
+/// Repeats a request on one connection until told to stop. Returns the number of results, and the messages of errors.
 fn ask_on(
     is_over: &Arc<AtomicBool>,
     mut ask: impl FnMut() -> Value + Send + 'static,
@@ -127,7 +126,7 @@ fn replaces_disables_and_unloads_under_load_without_a_lost_answer_elsewhere() {
         assert!(results > 100 && !errors.is_empty() && errors.iter().all(|error| error == expected), "{errors:?}");
     }
     assert_eq!(states(&folder), ["admin enabled", "eth enabled", "net enabled", "rpc enabled", "web3 enabled"]);
-    // It may have begun to watch after the first ones.
+    // The subscription may have started after the first changes.
     let is_told = |line: String| {
         let change: Value = serde_json::from_str(&line).unwrap();
         (change["module"].as_str(), change["operation"].as_str()) == (Some("net"), Some("load"))
@@ -137,7 +136,7 @@ fn replaces_disables_and_unloads_under_load_without_a_lost_answer_elsewhere() {
     watch.wait().unwrap();
 }
 
-/// Writes a request to the Unix socket, and reads what comes line by line.
+/// Writes requests to the Unix socket, and reads answers line by line.
 struct Lines(UnixStream, BufReader<UnixStream>);
 
 impl Lines {
@@ -160,7 +159,7 @@ impl Lines {
 }
 
 #[test]
-fn subscribers_notice_nothing_of_a_replacement_and_are_told_when_their_namespace_goes() {
+fn subscribers_notice_no_replacement_and_are_notified_when_their_namespace_is_removed() {
     let (_path, folder) = data_folder();
     let node = RunningNode::start_dev(&["--datadir", &folder]);
     let mut client = Lines::connect(&node);
@@ -196,7 +195,7 @@ fn subscribers_notice_nothing_of_a_replacement_and_are_told_when_their_namespace
 }
 
 #[test]
-fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
+fn choices_survive_a_restart_and_sighup_applies_changes_of_the_file() {
     let (path, folder) = data_folder();
     let node = RunningNode::start_dev(&["--datadir", &folder]);
     module_well(&folder, &["disable", "net"]);
@@ -214,7 +213,7 @@ fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
 }
 
 #[test]
-fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed_failed_and_waits() {
+fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_changes_failures_and_pending_settings() {
     let (path, folder) = data_folder();
     let node = RunningNode::start_dev(&["--datadir", &folder]);
     let write = |text: &str| std::fs::write(path.path().join("tenon.toml"), text).unwrap();
@@ -224,7 +223,7 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed
     assert!(over_tcp.contains("the method admin_reloadSettings does not exist/is not available"), "{over_tcp}");
     assert_eq!(json(), none);
 
-    // The module that serves the request is replaced by it, and answers.
+    // The module that serves the request is itself replaced, and still answers.
     write("[plugins.web3]\nenabled = false\n[plugins.admin.settings]\na = 1\n[rpc]\ngascap = 7\n");
     let report = json();
     let changed = |report: &Value| -> Vec<Value> {
@@ -236,7 +235,7 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed
     assert_eq!(report["failures"], json!([]));
     let gas_cap = json!([{ "key": "rpc.gascap", "running": "50000000", "wanted": "7" }]);
     assert_eq!(report["needsRestart"], gas_cap, "{report}");
-    // What is done is not done again; what waits for a restart waits on.
+    // Applied changes are not applied again; settings that need a restart stay pending.
     let again = json();
     assert_eq!((&again["modules"], &again["needsRestart"]), (&json!([]), &gas_cap));
 
@@ -253,10 +252,10 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed
     assert!(table.contains("broken       not changed") && table.contains("it is a text file"), "{table}");
     assert!(errors.contains("1 of the changes could not be taken over"), "{errors}");
     let again = text(&module(&folder, &["reload"]).stdout);
-    assert!(again.starts_with("broken       not changed"), "what failed is tried again: {again}");
+    assert!(again.starts_with("broken       not changed"), "a failed change is retried: {again}");
 
     write("[plugins.web3]\nenabled = \"perhaps\"\n");
-    // The command line reads the same file, so that it would not get as far as asking.
+    // The command line reads the same file, so it would fail before sending the request.
     let refused = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
     assert!(refused.contains("nothing changed: ") && refused.contains("tenon.toml"), "{refused}");
     write("");
@@ -265,7 +264,7 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed
 }
 
 #[test]
-fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_unless_it_is_required() {
+fn a_plugin_that_cannot_be_loaded_does_not_prevent_the_others_unless_it_is_required() {
     let (path, folder) = data_folder();
     let broken = path.path().join("broken.so");
     std::fs::write(&broken, "no library").unwrap();
@@ -293,7 +292,7 @@ fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_un
 }
 
 #[test]
-fn names_what_is_wrong_and_fails_with_an_exit_code() {
+fn names_the_problem_and_fails_with_an_exit_code() {
     let (_path, folder) = data_folder();
     let silent = module(&folder, &["list"]);
     assert_eq!(silent.status.code(), Some(1));

@@ -8,7 +8,7 @@ use std::io::Read as _;
 
 use support::{data, run_well};
 
-/// A packed file of the recorded chains.
+/// A decompressed file of the recorded chains.
 fn unpacked(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(data(&format!("native/chains/{name}"))).unwrap();

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use serde_json::{Value, json};
 use support::{data, run, run_well, text};
 
-/// Hash of block 0 of each public network, as the reference client has it.
+/// Hash of block 0 of each public network, as in the reference client.
 const PUBLIC: [(&str, &str, &str); 4] = [
     ("mainnet", "xinfin", "0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1"),
     ("testnet", "apothem", "0xbdea512b4f12ff1135ec92c00dc047ffb93890c2ea1aa0eefe9b013d80640075"),
@@ -38,14 +38,14 @@ fn genesis_hash_of(datadir: &str) -> Value {
 }
 
 #[test]
-fn begins_a_public_chain_by_its_name_or_the_references_and_refuses_another_by_name() {
+fn starts_a_public_chain_by_its_name_or_the_references_and_names_and_refuses_another() {
     let nothing = file("nothing.rlp", b"");
     for (name, alias, hash) in PUBLIC {
         let folder = tempfile::tempdir().unwrap();
         let datadir = folder.path().to_str().unwrap();
         run_well(&["import", "--network", alias, "--datadir", datadir, &nothing.1]);
         assert_eq!(genesis_hash_of(datadir), hash);
-        // The folder knows its chain, whichever of the names is given.
+        // The folder accepts its chain under each of the names.
         run_well(&["import", "--network", name, "--datadir", datadir, &nothing.1]);
         run_well(&["import", "--datadir", datadir, &nothing.1]);
 
@@ -62,7 +62,7 @@ fn begins_a_public_chain_by_its_name_or_the_references_and_refuses_another_by_na
 }
 
 #[test]
-fn takes_a_genesis_file_for_a_network_and_names_what_is_unknown() {
+fn accepts_a_genesis_file_as_a_network_and_names_an_unknown_network() {
     let (_folder, genesis) = file("genesis.json", &unpacked("chain/native-genesis-local.json.gz"));
     let (datadir, nothing) = (tempfile::tempdir().unwrap(), file("nothing.rlp", b""));
     let datadir = datadir.path().to_str().unwrap();
@@ -95,7 +95,7 @@ fn verifies_the_genesis_of_every_public_network() {
 }
 
 #[test]
-fn finds_what_is_wrong_with_a_genesis_file_and_where() {
+fn finds_errors_of_a_genesis_file_and_their_places() {
     let good: Value = serde_json::from_slice(&unpacked("chain/native-genesis-local.json.gz")).unwrap();
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut genesis = good.clone();
@@ -186,7 +186,7 @@ fn compares_a_genesis_with_the_hash_that_is_expected() {
     assert!(text(&other.stdout).contains(&format!("FAILED hash          {}, wanted {expected}", PUBLIC[1].2)));
 }
 
-/// A file of recorded headers whose source begins so, and rules that fit them.
+/// A file of the recorded headers whose source has this prefix, and rules that fit them.
 fn recorded_headers(source: &str, switch_block: u64, threshold: f64) -> (tempfile::TempDir, String, String) {
     let all: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();
     let chosen: Vec<_> =
@@ -210,15 +210,15 @@ fn recorded_headers(source: &str, switch_block: u64, threshold: f64) -> (tempfil
     (folder, headers, genesis)
 }
 
-/// Headers of the public networks and of networks that are gone, as they were published.
+/// Headers of current and former public networks, as published.
 #[test]
 fn verifies_real_headers() {
-    // Consecutive: the switch block of engine v1 stands alone, its three successors are verified in full.
+    // Consecutive headers: the switch block of engine v1 is checked alone, its three successors are verified in full.
     let (_folder, headers, rules) = recorded_headers("chain551", 7_074_000, 0.667);
     let report = verify_headers(&["--network", &rules, &headers]);
     assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(3), Some(1)));
     assert_eq!((report["firstAlone"].as_u64(), report["last"].as_u64()), (Some(7_074_000), Some(7_074_003)));
-    // Single ones of the main network, its block 0 among them, and block 0 of the test network.
+    // Single headers of the main network, including its block 0, and block 0 of the test network.
     let (_folder, headers, _) = recorded_headers("chain50", 0, 0.667);
     let report = verify_headers(&[&headers]);
     assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(1), Some(4)));

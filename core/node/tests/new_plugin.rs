@@ -1,4 +1,5 @@
-//! `tenon module new`: what it writes builds outside of the workspace, tests itself, passes the check and serves.
+//! `tenon module new`: the written crate builds outside of the workspace, passes its own tests and the check, and
+//! serves.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -9,9 +10,9 @@ use std::process::Command;
 
 use support::{RunningNode, run, tenon, text};
 
-/// Runs cargo in a crate that is not of the workspace, without the network.
+/// Runs cargo offline in a crate outside the workspace.
 fn cargo(folder: &Path, arguments: &[&str]) {
-    // Kept between runs: its dependencies are built once.
+    // Kept between runs, so that its dependencies are built only once.
     let target = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap().parent().unwrap().join("new-plugin");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder).args(arguments).arg("--offline").arg("--target-dir").arg(target);
@@ -24,7 +25,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn a_new_plugin_builds_as_it_is_tests_itself_passes_the_check_and_serves() {
+fn a_new_plugin_builds_passes_its_tests_and_the_check_and_serves() {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let mut new = tenon();
@@ -32,7 +33,7 @@ fn a_new_plugin_builds_as_it_is_tests_itself_passes_the_check_and_serves() {
     let written = new.output().unwrap();
     assert!(written.status.success(), "{}", text(&written.stderr));
     let crate_folder = folder.path().join("tokens");
-    // The versions that are there: without the network cargo can't choose others.
+    // The available versions: offline, cargo can't choose others.
     std::fs::copy(root.join("Cargo.lock"), crate_folder.join("Cargo.lock")).unwrap();
 
     cargo(&crate_folder, &["test"]);

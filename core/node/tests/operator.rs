@@ -1,4 +1,4 @@
-//! What an operator reads, as text: refusals, hints, the first lines of a start, `GET /health`.
+//! Texts for operators: refusals, hints, the first lines of a start, `GET /health`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -21,11 +21,11 @@ fn refused(code: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A `tenon run` on free ports that has said that it serves, and the lines of its log up to that one.
+/// A `tenon run` on free ports that has logged that it serves, and the lines of its log up to that one.
 struct Served {
     child: Child,
     lines: Vec<String>,
-    /// The rest is read so that the node never waits.
+    /// The rest of the log is read so that the node never blocks on it.
     rest: BufReader<std::process::ChildStderr>,
 }
 
@@ -62,7 +62,7 @@ impl Served {
     }
 }
 
-/// Status and answer of `GET /health`.
+/// Status and body of `GET /health`.
 fn health(address: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -73,7 +73,7 @@ fn health(address: &str) -> (u16, Value) {
 }
 
 #[test]
-fn a_public_network_without_peers_is_not_healthy_and_the_first_lines_say_what_is_there() {
+fn a_public_network_without_peers_is_unhealthy_and_the_first_lines_describe_the_node() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
 
@@ -125,7 +125,7 @@ fn thresholds_of_health_are_settings() {
 }
 
 #[test]
-fn a_development_network_is_healthy_and_its_log_says_what_transactions_did() {
+fn a_development_network_is_healthy_and_its_log_describes_transactions() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let mut node = RunningNode::start_dev(&["--datadir", folder.to_str().unwrap(), "--health.disk-free", "0"]);
@@ -178,7 +178,7 @@ fn console_then_revert() -> String {
 }
 
 #[test]
-fn answers_other_clients_words_with_what_serves_instead_and_in_one_style() {
+fn names_the_replacements_of_other_clients_words_in_one_style() {
     for (arguments, wanted) in [
         (
             &["init", "genesis.json"][..],
@@ -237,7 +237,7 @@ fn a_wrong_genesis_names_its_file_and_a_refused_start_leaves_no_folder() {
 }
 
 #[test]
-fn absurd_settings_are_refused_by_key_with_what_is_allowed() {
+fn absurd_settings_are_refused_with_their_keys_and_the_allowed_values() {
     let long = format!("/tmp/{}.ipc", "x".repeat(120));
     for (arguments, wanted) in [
         (
@@ -268,7 +268,7 @@ fn absurd_settings_are_refused_by_key_with_what_is_allowed() {
     assert!(said.contains("name a shorter one with --ipcpath"), "{said}");
 }
 
-/// Looks at `/health` until it is as it should be, and gives it.
+/// Polls `/health` until it is as wanted, and returns it.
 fn until_health(node: &Served, folder: &Path, what: &str, is_as_wanted: impl Fn(&Value) -> bool) -> Value {
     until(what, || Some(node.health(folder).1).filter(|health| is_as_wanted(health)))
 }
@@ -304,7 +304,7 @@ fn a_built_in_plugin_that_did_not_start_makes_the_node_unhealthy_until_it_is_rel
     std::fs::copy(plugin_folder().join("libtenon_plugin_eth.so"), &library).unwrap();
     let done = module_well(datadir, &["reload", "eth"]);
     assert!(done.contains("enabled"), "{done}");
-    // One that runs is replaced by its library, read again.
+    // A running plugin is replaced by its library, read again.
     module_well(datadir, &["reload", "eth"]);
 
     let health = until_health(&node, &folder, "health", |health| health["plugins"]["state"] == "ok");
@@ -313,13 +313,13 @@ fn a_built_in_plugin_that_did_not_start_makes_the_node_unhealthy_until_it_is_rel
 }
 
 #[test]
-fn a_choice_about_a_module_that_cannot_be_kept_is_told_and_damaged_choices_stop_the_start() {
+fn a_choice_that_cannot_be_stored_is_reported_and_damaged_choices_prevent_the_start() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let (datadir, choices) = (folder.to_str().unwrap(), folder.join("modules.json"));
     let genesis = support::data("execution-apis/genesis.json");
     let node = Served::start(&folder, &["--genesis", genesis.to_str().unwrap()]);
-    // Nothing can be written under the name of the next file, as on a full disk.
+    // The next file cannot be written under its name, as on a full disk.
     std::fs::create_dir(folder.join("modules.new")).unwrap();
 
     for _ in 0..2 {
@@ -369,14 +369,14 @@ fn config_fails_where_a_start_would() {
     ] {
         let output = run(&[&["config"][..], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stdout).contains("[http]"), "the settings are shown all the same");
+        assert!(text(&output.stdout).contains("[http]"), "the settings are shown nevertheless");
         let said = text(&output.stderr);
         assert!(said.starts_with(wanted), "{said}");
     }
 }
 
 #[test]
-fn no_accounts_have_no_headings() {
+fn without_accounts_there_are_no_headings() {
     let node = RunningNode::start_dev(&["--accounts", "0"]);
 
     let banner = node.banner.join("\n");
@@ -387,7 +387,7 @@ fn no_accounts_have_no_headings() {
 }
 
 #[test]
-fn commands_without_a_folder_find_the_one_node_that_runs_or_name_those_that_do() {
+fn commands_without_a_folder_find_the_only_running_node_or_list_all() {
     let session = tempfile::tempdir().unwrap();
     let module = |arguments: &[&str]| {
         let output = tenon()
@@ -421,13 +421,13 @@ fn commands_without_a_folder_find_the_one_node_that_runs_or_name_those_that_do()
     );
     assert_eq!(text(&several.stderr).trim(), expected);
     first.stop();
-    assert!(module(&["list"]).status.success(), "one is left");
+    assert!(module(&["list"]).status.success(), "one node is still running");
     second.stop();
     assert_eq!(std::fs::read_dir(session.path().join("tenon")).unwrap().count(), 0);
 }
 
 #[test]
-fn disabling_twice_is_no_error_and_refused_loads_name_the_remedy() {
+fn disabling_twice_is_not_an_error_and_refused_loads_name_the_remedy() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let datadir = folder.to_str().unwrap();
@@ -446,7 +446,7 @@ fn disabling_twice_is_no_error_and_refused_loads_name_the_remedy() {
 }
 
 #[test]
-fn writes_a_log_file_beside_standard_error() {
+fn writes_a_log_file_in_addition_to_standard_error() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
 
@@ -465,7 +465,7 @@ fn writes_a_log_file_beside_standard_error() {
 }
 
 #[test]
-fn tells_a_service_manager_when_it_serves_and_when_it_stops() {
+fn notifies_a_service_manager_when_it_serves_and_when_it_stops() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Files that an operator names to be written: what is there is not lost.
+//! Output files named by an operator: existing data is not lost.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use support::{data, make_pipe, plugin_folder, recorded_chain, run, run_in_time, run_well, tenon, text};
 
-/// A data folder that holds the recorded chain of the public RPC suite.
+/// A data folder with the recorded chain of the public RPC suite.
 struct Chain {
     folder: tempfile::TempDir,
 }
@@ -40,7 +40,7 @@ impl Chain {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// The refusal of an export, with exit code 2.
+    /// The error of a refused export, which must have exit code 2.
     fn refusal(&self, file: &str, more: &[&str]) -> String {
         let output = run_in_time(&[&["export", "--datadir", &self.text("data"), file][..], more].concat());
         let said = text(&output.stderr);
@@ -51,7 +51,7 @@ impl Chain {
 }
 
 #[test]
-fn an_export_replaces_nothing_that_it_was_not_told_to() {
+fn an_export_replaces_files_only_on_request() {
     let chain = Chain::new();
     let (file, link) = (chain.text("chain.rlp"), chain.text("link"));
     fs::write(&file, "mine").unwrap();
@@ -100,7 +100,7 @@ fn an_export_writes_to_pipes_and_to_standard_output_by_any_name() {
     }
 }
 
-/// Standard error of `tenon dev` that must be refused.
+/// Standard error of a `tenon dev` that must be refused.
 fn refused_dev(arguments: &[&str]) -> String {
     let mut command = tenon();
     command.args(["dev", "--port", "0", "--plugins"]).arg(plugin_folder()).args(arguments);
@@ -112,7 +112,7 @@ fn refused_dev(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_pools_journal_refuses_what_is_no_journal_and_leaves_it() {
+fn the_pools_journal_refuses_and_keeps_a_file_that_is_not_a_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("notes.txt"), "not yours").unwrap();

@@ -1,4 +1,4 @@
-//! Settings as an operator sees them: `tenon config`, and the errors.
+//! Settings from an operator's view: `tenon config`, and the errors.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -35,7 +35,7 @@ fn names_the_place_and_the_fix_of_bad_settings() {
 }
 
 #[test]
-fn prints_a_file_that_gives_the_same_settings_again() {
+fn prints_a_file_that_reproduces_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("node.toml");
     let chosen =
@@ -54,7 +54,7 @@ fn prints_a_file_that_gives_the_same_settings_again() {
 }
 
 #[test]
-fn tells_programs_where_each_value_came_from() {
+fn shows_the_source_of_each_value_as_json() {
     let output = tenon().args(["config", "--json", "--dev"]).env("TENON_WS_PORT", "7").output().unwrap();
 
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

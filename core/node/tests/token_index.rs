@@ -1,5 +1,5 @@
-//! `plugins/examples/erc20_index` in a real node: an ERC-20 token on a development chain, transfers, a head that is set
-//! back, a replacement, a killed process and a killed node. The index must be that of a plain scan.
+//! `plugins/examples/erc20_index` in a real node: an ERC-20 token on a development chain, transfers, a head that is
+//! moved back, a replacement, a killed process and a killed node. The index must equal a plain scan.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,11 +19,11 @@ const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 /// keccak256 of `Transfer(address,address,uint256)`.
 const TRANSFER: &str = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 const SUPPLY: u64 = 1_000_000;
-/// How long an index may take to catch up, before the test gives up on it.
+/// Time limit for an index to catch up.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A small token: a balance is the slot whose number is the account. `balanceOf(address)` reads it, every other selector is
-/// `transfer(address,uint256)`.
+/// A small token: an account's balance is the slot with the account as its number. `balanceOf(address)` reads it; every
+/// other selector is `transfer(address,uint256)`.
 fn token_code() -> String {
     // selector = calldata[0] >> 224; if it is balanceOf, jump to the end
     let dispatch = "60003560e01c6370a0823114605657";
@@ -47,7 +47,7 @@ fn token_code() -> String {
     constructor(offset) + &body
 }
 
-/// Builds the index, and the namespace that can set the head back, into a folder.
+/// Builds the index, and the namespace that can move the head back, into a folder.
 fn build_into(folder: &Path) {
     let program = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -67,7 +67,7 @@ fn build_into(folder: &Path) {
 const INDEX: &str = "libtenon_example_erc20_index.so";
 const DEBUG: &str = "libtenon_plugin_debug.so";
 
-/// The node with the index, over one data folder.
+/// A node with the index, on one data folder.
 struct Indexed {
     folder: String,
     settings: String,
@@ -79,7 +79,7 @@ impl Indexed {
         build_into(folder);
         let settings = folder.join("node.toml");
         let (index, debug) = (folder.join(INDEX), folder.join(DEBUG));
-        // A foreign build runs in the node's own process only where the operator vouches for it.
+        // A foreign build runs in the node's own process only if the operator vouches for it.
         let vouched: &[Vec<u8>] = if isolation == "in-process" { &[std::fs::read(&index).unwrap()] } else { &[] };
         let trusted: Vec<String> =
             vouched.iter().map(|build| alloy_primitives::hex::encode(Sha256::digest(build))).collect();
@@ -98,7 +98,7 @@ impl Indexed {
         RunningNode::start_dev(&["--datadir", folder, "--config", settings])
     }
 
-    /// Ends the node as a power switch does, and starts it again.
+    /// Kills the node as a power failure would, and starts it again.
     fn kill_and_restart(mut self) -> Self {
         send_signal(&self.node.child, "KILL");
         self.node.child.wait().unwrap();
@@ -137,12 +137,12 @@ impl Indexed {
         self.send(&json!({ "from": from, "to": TOKEN, "data": data, "gas": "0x186a0" }));
     }
 
-    /// Waits until the index stands at the head.
+    /// Waits until the index has reached the head.
     fn wait_for_the_index(&self) -> Value {
         let begun = Instant::now();
         loop {
             let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "token_status", "params": [] });
-            // While its process is started again, the answer is an error.
+            // While its process is restarted, the answer is an error.
             let answer: Value = serde_json::from_str(&self.node.ask_socket(&request.to_string())).unwrap();
             if answer["result"]["isCaughtUp"] == true {
                 return answer["result"].clone();
@@ -152,7 +152,7 @@ impl Indexed {
         }
     }
 
-    /// Compares what the index says with all logs of the chain and with the contract itself.
+    /// Compares the index with all logs of the chain and with the contract itself.
     fn assert_is_a_plain_scan(&self) {
         let status = self.wait_for_the_index();
         let filter = json!([{ "fromBlock": "0x0", "toBlock": "latest", "address": TOKEN }]);
@@ -184,8 +184,8 @@ impl Indexed {
     }
 }
 
-/// The whole story, in one isolation.
-fn the_index_is_that_of_a_plain_scan(isolation: &str) {
+/// The whole scenario, in one isolation mode.
+fn the_index_equals_a_plain_scan(isolation: &str) {
     let folder = tempfile::tempdir().unwrap();
     let indexed = Indexed::start(folder.path(), isolation);
     let accounts = indexed.accounts();
@@ -229,11 +229,11 @@ fn the_index_is_that_of_a_plain_scan(isolation: &str) {
 }
 
 #[test]
-fn in_a_process_of_its_own_the_index_is_that_of_a_plain_scan() {
-    the_index_is_that_of_a_plain_scan("process");
+fn in_a_process_of_its_own_the_index_equals_a_plain_scan() {
+    the_index_equals_a_plain_scan("process");
 }
 
 #[test]
-fn in_the_nodes_process_the_index_is_that_of_a_plain_scan() {
-    the_index_is_that_of_a_plain_scan("in-process");
+fn in_the_nodes_process_the_index_equals_a_plain_scan() {
+    the_index_equals_a_plain_scan("in-process");
 }

@@ -41,11 +41,11 @@ struct Inner {
     backends: Vec<Arc<dyn WalletBackend>>,
     keystore: Option<Arc<KeystoreWallets>>,
     reservations: Reservations,
-    /// Senders of the transactions that keys in memory signed last, by hash.
+    /// Senders of the transactions that keys in memory have signed last, by hash.
     signed: Mutex<LruCache<B256, Address>>,
 }
 
-/// Transactions whose senders are remembered until the pool has taken them.
+/// Number of signed transactions whose senders are kept until the pool has accepted them.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl WalletDirectory {
@@ -62,7 +62,7 @@ impl WalletDirectory {
         backends.fold(directory, Self::with_backend)
     }
 
-    /// Adds wallets of another kind, at the place of their scheme. Call it before the directory is shared.
+    /// Adds wallets of another kind, in the order of schemes. Call it before the directory is shared.
     #[must_use]
     pub fn with_backend(mut self, backend: Arc<dyn WalletBackend>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -91,13 +91,13 @@ impl WalletDirectory {
         self.inner.backends.iter().flat_map(|backend| backend.wallets()).collect()
     }
 
-    /// What the account with this address can sign. Of an unknown one nothing is known, and nothing refused.
+    /// What the account with this address can sign. For an unknown account, nothing is refused.
     pub fn abilities(&self, address: Address) -> SignerAbilities {
         self.backend(address).map_or(SignerAbilities::ALL, |backend| backend.abilities(address))
     }
 
-    /// Follows the folder of key files, and locks accounts when their time is over. Never ends; only one task may run
-    /// it.
+    /// Follows the folder of key files, and locks accounts when their time is over. Never returns; only one task may
+    /// run it.
     pub async fn follow(self) {
         match &self.inner.keystore {
             Some(keystore) => Arc::clone(keystore).follow().await,
@@ -260,11 +260,11 @@ impl WalletDirectory {
         }
     }
 
-    /// Runs a wallet operation, most of which only devices have. May wait for a person.
+    /// Runs a wallet operation, most of which only devices support. May wait for confirmation by a person.
     ///
     /// # Errors
-    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`]; what the wallet fails
-    /// with.
+    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`]; the wallet's
+    /// own error.
     pub async fn use_wallet(
         &self,
         url: &str,
@@ -281,7 +281,7 @@ impl WalletDirectory {
         having.next().ok_or(AccountsError::UnknownWallet)?.use_wallet(url, operation, context).await
     }
 
-    /// The account meant by an argument of `--unlock`: an address, or a position in the list of key files.
+    /// The account that an argument of `--unlock` refers to: an address, or a position in the list of key files.
     pub fn account_at_start(&self, word: &str) -> Option<Address> {
         let digits = word.strip_prefix("xdc").unwrap_or(word);
         if let Ok(position) = word.parse::<usize>() {
@@ -290,10 +290,10 @@ impl WalletDirectory {
         digits.parse().ok()
     }
 
-    /// The signer of an account, if the caller may use it. Does not wait for a person.
+    /// The signer of an account, if the caller may use it. Does not wait for confirmation.
     ///
     /// # Errors
-    /// [`AccountsError`]: the account is not known, or locked.
+    /// [`AccountsError`]: the account is unknown, or locked.
     pub async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
         self.backend(address)?.signer(address, authority).await
     }

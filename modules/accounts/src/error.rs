@@ -64,7 +64,7 @@ pub enum AccountsError {
     /// The wallet has no such operation.
     #[error("{0}")]
     NotSupported(&'static str),
-    /// A device or an external signer failed, in its own words. They hold no secret, and nothing that controls a terminal.
+    /// A device's or external signer's own error text. It contains no secret and no control characters for terminals.
     #[error("{0}")]
     Wallet(String),
     /// The signature has the wrong length.

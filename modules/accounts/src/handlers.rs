@@ -9,7 +9,7 @@ use tenon_bus::{Bus, CallContext, RegisterError};
 use crate::{WalletDirectory, key::recover_signer};
 
 /// Registers handlers for the requests `0x0500..`. Lists are reads; signing may wait for a key derivation or for a
-/// person.
+/// person's confirmation.
 ///
 /// # Errors
 /// [`RegisterError`] if one of them already has a handler.

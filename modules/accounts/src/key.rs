@@ -28,8 +28,8 @@ pub fn address_of_secret(secret: Zeroizing<[u8; 32]>) -> Option<Address> {
     Key::from_secret(secret).map(|key| key.address())
 }
 
-/// Overwrites what earlier calls left on this thread's stack. Keys that are passed and returned by value leave copies
-/// there, which nothing else wipes.
+/// Overwrites the remains of earlier calls on this thread's stack. Keys that are passed and returned by value leave
+/// copies there, which nothing else wipes.
 #[inline(never)]
 pub(crate) fn scrub_stack() {
     let mut area = [0_u8; SCRUBBED_BYTES];
@@ -124,7 +124,7 @@ impl Key {
 }
 
 impl HashSignature {
-    /// Whose signature over a hash it is; `None` if it is nobody's.
+    /// The address whose key made this signature over a hash; `None` if no key did.
     pub fn signer_of(&self, hash: B256) -> Option<Address> {
         let compact = [self.r.to_be_bytes::<32>(), self.s.to_be_bytes::<32>()].concat();
         let id = RecoveryId::try_from(i32::from(self.y_parity)).ok()?;
@@ -140,7 +140,7 @@ impl HashSignature {
         bytes.into()
     }
 
-    /// `r ‖ s ‖ parity`, as blocks of native chains have it.
+    /// `r ‖ s ‖ parity`, as in blocks of native chains.
     pub fn to_block_bytes(self) -> [u8; 65] {
         let mut bytes = [0; 65];
         bytes[..32].copy_from_slice(&self.r.to_be_bytes::<32>());

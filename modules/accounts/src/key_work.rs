@@ -14,7 +14,7 @@ use crate::{AccountsError, key::scrub_stack};
 
 /// Maximum number of concurrent derivations. Each takes a core for about a second.
 const PLACES: usize = 2;
-/// Maximum number of waiting derivations, half of them of one client.
+/// Maximum number of waiting derivations; one client may have at most half of them.
 const QUEUE: usize = 64;
 /// How often a waiting derivation checks whether its caller has gone.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ impl KeyWork {
         Self { pool: WorkPool::new("key derivation", PLACES, QUEUE), gate: Arc::new(gate) }
     }
 
-    /// Runs a job that allocates `memory` bytes on a thread of the lowest priority. A job that has not begun when its
+    /// Runs a job that allocates `memory` bytes on a thread of the lowest priority. A job that has not started when its
     /// caller leaves is not run.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl KeyWork {
 
 impl Gate {
     fn take(&self, memory: u64, context: &CallContext) -> Result<Taken<'_>, Failure> {
-        // Files above the budget have been refused before: the limits of key files equal it.
+        // Files above the budget were refused before: the limits of key files equal it.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while free.places == 0 || free.memory < memory {

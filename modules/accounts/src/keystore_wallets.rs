@@ -77,14 +77,14 @@ impl KeystoreWallets {
     /// Scans the folder and publishes changes.
     pub(crate) fn look(&self) {
         match self.list.look() {
-            Ok(changes) => self.tell(&changes),
+            Ok(changes) => self.publish_changes(&changes),
             Err(error) => {
                 tracing::warn!(%error, folder = %self.options.folder.path().display(), "key files can't be listed")
             }
         }
     }
 
-    fn tell(&self, changes: &KeyChanges) {
+    fn publish_changes(&self, changes: &KeyChanges) {
         let listed = self.list.listed();
         for key in &changes.dropped {
             // The key is locked when the account's last file is removed.
@@ -106,7 +106,7 @@ impl KeystoreWallets {
         files.for_each(|key| self.publish(change, url(key)));
     }
 
-    /// Follows the folder and locks accounts when their time is over. Never ends.
+    /// Follows the folder and locks accounts when their time is over. Never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut glances = 0_u32;
         let mut before = None;
@@ -329,7 +329,7 @@ fn leak_if_ordered(password: &SecretText, key: &Key) {
     }
 }
 
-/// Does nothing in a release.
+/// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 const fn leak_if_ordered(_: &SecretText, _: &Key) {}
 

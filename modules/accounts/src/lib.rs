@@ -1,10 +1,10 @@
 //! The keys of this node: encrypted key files ([`keystore`]) and the accounts of a development network, which are
-//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers stand behind the same port
+//! derived from a mnemonic ([`Accounts`]). Hardware wallets and external signers implement the same port
 //! ([`WalletBackend`]), in crates of their own.
 //!
-//! It owns the secret keys, the list of wallets and the rules on who may use which ([`WalletDirectory`]), and answers
-//! the bus requests about them ([`register`]). It also serialises the choice of nonces: one transaction of a sender at
-//! a time.
+//! It owns the secret keys, the list of wallets and the rules on which caller may use which account
+//! ([`WalletDirectory`]), and answers the bus requests about them ([`register`]). It also serialises the choice of
+//! nonces: one transaction per sender at a time.
 //!
 //! Invariants: a secret is wiped on drop, never printed by `Debug`, never part of an error and never logged. Listing
 //! reads a snapshot and never waits. Key derivation from a password draws on one budget of memory and runs at the

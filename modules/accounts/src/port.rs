@@ -11,11 +11,12 @@ use tenon_bus::CallContext;
 
 use crate::{AccountsError, key::HashSignature};
 
-/// Wallets of one kind. The listing functions read a snapshot: they never wait for a device, a person or another process.
+/// Wallets of one kind. The listing functions read a snapshot: they never wait for a device, a person or another
+/// process.
 ///
-/// A future that is dropped ends its request: whoever was asked learns that the answer is not wanted any more.
+/// Dropping a future cancels its request, also at the device or signer.
 pub trait WalletBackend: Send + Sync {
-    /// The part of its wallets' URLs before `://`. Backends stand in the order of their schemes.
+    /// The part of its wallets' URLs before `://`. Backends are sorted by scheme.
     fn scheme(&self) -> &'static str;
 
     /// The wallets, in the order of their URLs.
@@ -32,19 +33,21 @@ pub trait WalletBackend: Send + Sync {
         false
     }
 
-    /// What the account can sign, as far as it is known without asking anybody.
+    /// What the account can sign, as far as known without a request to a device or another process.
     fn abilities(&self, _address: Address) -> SignerAbilities {
         SignerAbilities::ALL
     }
 
-    /// The signer of an account, if the caller may use it. Does not wait for a person: nonces of the sender are chosen afterwards.
+    /// The signer of an account, if the caller may use it. Does not wait for confirmation: the sender's nonces are
+    /// chosen afterwards.
     fn signer<'a>(
         &'a self,
         address: Address,
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>>;
 
-    /// Runs an operation on the wallet with this URL, which is one of [`WalletBackend::wallets`]. May wait for a person.
+    /// Runs an operation on the wallet with this URL, which is one of [`WalletBackend::wallets`]. May wait for
+    /// confirmation by a person.
     fn use_wallet<'a>(
         &'a self,
         _url: &'a str,
@@ -55,7 +58,7 @@ pub trait WalletBackend: Send + Sync {
     }
 }
 
-/// What the reference answers for wallets that are no devices: a key file has nothing to open, and reports success.
+/// The reference's answers for wallets that are not devices: a key file needs no opening, and reports success.
 fn without_device(operation: &WalletOperation) -> Result<WalletAnswer, AccountsError> {
     match operation {
         WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
@@ -70,13 +73,13 @@ fn without_device(operation: &WalletOperation) -> Result<WalletAnswer, AccountsE
 /// Authorisation of a signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Authority<'a> {
-    /// Opens the key for this signature only. Wallets that ask a person pass it over.
+    /// Opens the key for this signature only. Wallets that ask a person for confirmation ignore it.
     pub password: Option<&'a SecretText>,
     /// The caller and the deadline.
     pub context: &'a CallContext,
 }
 
-/// An account that is ready to sign. A device shows a person what it signs, and answers after that person's decision.
+/// An account that is ready to sign. A device shows what it signs, and answers after the person's decision.
 pub trait Signer: Send + Sync {
     /// Signs.
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>>;
@@ -86,7 +89,7 @@ pub trait Signer: Send + Sync {
         false
     }
 
-    /// The public key (x and y), if it is known without asking anybody.
+    /// The public key (x and y), if known without a request to a device or another process.
     fn public_key(&self) -> Option<[u8; 64]> {
         None
     }
@@ -105,8 +108,8 @@ pub enum Signable<'a> {
         domain: B256,
         /// Hash of its message; `None` if only the domain is signed.
         message: Option<B256>,
-        /// The data as JSON with the members of `eth_signTypedData_v4`, if the caller gave them: for signers that show them. They
-        /// come from outside and may not be what the hashes are over: compare the signature with [`Signable::hash`].
+        /// The data as JSON with the members of `eth_signTypedData_v4`, if the caller gave them: for signers that show
+        /// them. They are untrusted and may not match the hashes: compare the signature with [`Signable::hash`].
         data: Option<&'a str>,
     },
     /// The digest of a block or of a consensus message.

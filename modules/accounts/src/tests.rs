@@ -247,7 +247,7 @@ async fn wallets_publish_their_changes() {
     following.abort();
 }
 
-/// A pool that only counts and answers the next nonce.
+/// A pool that only counts transactions and returns the next nonce.
 fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
     let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
     let nonces = Arc::clone(&taken);
@@ -362,12 +362,12 @@ async fn debug_output_contains_no_secret() {
     assert!(!printed.contains("pass") && !printed.contains(KEY), "{printed}");
 }
 
-/// Wallets of another kind: a person is asked for everything.
-struct Told {
+/// Wallets of another kind, which need a person's confirmation for everything.
+struct ConfirmingWallets {
     asked: tokio::sync::Notify,
 }
 
-impl WalletBackend for Told {
+impl WalletBackend for ConfirmingWallets {
     fn scheme(&self) -> &'static str {
         "extapi"
     }
@@ -406,12 +406,12 @@ impl WalletBackend for Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wallets_of_another_kind_stand_in_the_order_of_schemes_and_may_wait() {
+async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     let own = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap();
     let of_mnemonic = own.addresses()[0];
-    let told = Arc::new(Told { asked: tokio::sync::Notify::new() });
+    let confirming = Arc::new(ConfirmingWallets { asked: tokio::sync::Notify::new() });
     let bus = Bus::new();
-    let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(told.clone());
+    let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(confirming.clone());
     register(&bus, &directory).unwrap();
     let context = socket();
     let describe = |address| bus.call(DescribeSigner { address }, &context);
@@ -431,8 +431,8 @@ async fn wallets_of_another_kind_stand_in_the_order_of_schemes_and_may_wait() {
     let opening = bus.call(UseWallet { url: "extapi://1".to_owned(), operation }, &context);
     tokio::select! {
         answer = opening => panic!("{answer:?}"),
-        () = told.asked.notified() => {}
+        () = confirming.asked.notified() => {}
     }
-    // Others are answered meanwhile.
+    // Other requests are answered in the meantime.
     assert_eq!(bus.call(ListAccounts, &context).await, Ok(vec![of_mnemonic, STRANGER]));
 }

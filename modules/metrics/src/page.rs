@@ -42,7 +42,7 @@ impl Page {
         self.push(family, labels, Value::Whole(value));
     }
 
-    /// The same for a fractional value.
+    /// Adds a series with a fractional value.
     pub fn add_fraction(&mut self, family: &'static Family, labels: &[&str], value: f64) {
         self.push(family, labels, Value::Fraction(value));
     }
@@ -64,7 +64,7 @@ impl Page {
         self.series.entry(family.name).or_default().push(Series { labels, value });
     }
 
-    /// The page in OpenMetrics 1.0, families in the order of the list. Families without series are left out.
+    /// The page in OpenMetrics 1.0, families in the order of the list. Families without series are omitted.
     pub(crate) fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
@@ -176,6 +176,6 @@ mod tests {
             rest = &rest[place + part.len()..];
         }
         assert!(text.ends_with("# EOF\n"));
-        assert!(!text.contains("tenon_peers"), "what has no series is left out");
+        assert!(!text.contains("tenon_peers"), "a family without series is omitted");
     }
 }

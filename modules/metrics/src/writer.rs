@@ -112,10 +112,10 @@ impl ChainWriter for CountedWriter {
 mod tests {
     use super::*;
 
-    /// Refuses all but the first heights.
-    struct Picky;
+    /// Refuses all writes except at the first heights.
+    struct RefusingWriter;
 
-    impl ChainWriter for Picky {
+    impl ChainWriter for RefusingWriter {
         fn commit(&self, _: &BlockCommit) -> Result<(), StoreError> {
             Err(StoreError::Engine("full".to_owned()))
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn counts_successful_writes_only() {
-        let writer = CountedWriter::new(Arc::new(Picky));
+        let writer = CountedWriter::new(Arc::new(RefusingWriter));
 
         assert!(writer.unwind(BlockNumber(4)).is_ok() && writer.unwind(BlockNumber(9)).is_err());
         assert!(writer.reorganise(BlockNumber(4), &[]).is_ok() && writer.reorganise(BlockNumber(9), &[]).is_err());

@@ -1,7 +1,7 @@
 //! Transactions of type 3 and their sidecars.
 //!
-//! The library of the precompile verifies the proofs; the sidecar is then dropped: a block holds hashes only, and the
-//! node has no peers on the Ethereum profile that would ask for the blobs.
+//! The precompile's library verifies the proofs; the sidecar is then dropped: a block contains only hashes, and the
+//! node has no peers on the Ethereum profile that would request the blobs.
 
 use c_kzg::{Blob, Bytes48, KzgSettings, ethereum_kzg_settings};
 use tenon_api::{Transaction, TransactionPayload, U256};
@@ -13,7 +13,7 @@ use tenon_chain::{
 
 use crate::{error::BlobProblem, validation::Rules};
 
-/// Maximum blobs of one transaction from Osaka on (EIP-7594); before, a block's maximum.
+/// Maximum number of blobs in a transaction from Osaka on (EIP-7594); before that, a block's maximum.
 const MAX_BLOBS_OF_TRANSACTION: u64 = 6;
 /// Precomputation level of the library. It speeds up proving only, not verification.
 const NO_PRECOMPUTATION: u64 = 0;

@@ -4,11 +4,11 @@ use alloy_primitives::utils::format_ether;
 use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
 use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 
-/// Why a transaction is refused. The texts begin with the words that clients match (`docs/spec/rpc-eth.md` 12.3;
-/// today's go-ethereum on the Ethereum profile).
+/// Why a transaction is refused. The texts start with the words that clients match (`docs/spec/rpc-eth.md` 12.3;
+/// current go-ethereum on the Ethereum profile).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The bytes are no transaction.
+    /// The bytes are not a transaction.
     #[error("{}", decode_words(.0))]
     Decode(DecodeError),
     /// It is already in the pool.
@@ -120,7 +120,7 @@ pub enum PoolError {
         /// Maximum cost of this transaction, wei.
         cost: U256,
     },
-    /// It has the nonce of a waiting transaction and too small a price increase.
+    /// Its nonce is that of a pooled transaction, and its price increase is too small.
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
     /// An account with delegated code may have one transaction in the pool at a time.
@@ -143,7 +143,7 @@ pub enum PoolError {
     /// A privileged transaction with this nonce is already in the pool.
     #[error("duplicate a special transaction")]
     DuplicatePrivileged,
-    /// A rule of the chain's family, in its words.
+    /// A rule of the chain's family, with its error text.
     #[error("{0}")]
     Policy(String),
     /// The chain could not be read.

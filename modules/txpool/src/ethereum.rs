@@ -12,7 +12,7 @@ use crate::{
     validation::{self, Rules},
 };
 
-/// The rules of the Ethereum profile: the sender pays for everything, and no transaction comes before others.
+/// The rules of the Ethereum profile: the sender pays for everything, and no transaction has priority.
 #[derive(Clone, Debug)]
 pub struct EthereumPolicy {
     spec: Arc<ChainSpec>,

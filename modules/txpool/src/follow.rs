@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{Pool, Source, sender::AccountView, state::Changes};
 
-/// How often accounts are read again when the head moves during the reads, which take microseconds.
+/// Maximum number of re-reads if the head moves while the accounts are read, which takes microseconds.
 const RESYNC_ATTEMPTS: u32 = 16;
 
 /// Interval for expiring old transactions and rotating the journal, unless their lifetime is shorter.
@@ -23,7 +23,7 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(300);
 const MIN_TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
-    /// Follows the chain's events until the bus is gone. Events count from this call on, not from the first poll. The
+    /// Follows the chain's events until the bus is closed. Events count from this call on, not from the first poll. The
     /// node runs the future as a task and drops it to stop.
     pub fn follow(&self) -> impl Future<Output = ()> + Send + 'static {
         let pool = self.clone();
@@ -110,8 +110,8 @@ impl Pool {
         if self.inner.chain.head().header.hash() == known.hash { Ok(()) } else { self.resync() }
     }
 
-    /// Reads the accounts of all senders again. The reads happen outside the pool's lock; senders that arrive meanwhile
-    /// bring their accounts with them. If the head moves meanwhile too, those accounts are newer than the ones read
+    /// Reads the accounts of all senders again, outside the pool's lock. Senders that arrive during the reads bring
+    /// their accounts with them. If the head moves during the reads too, those accounts are newer than the ones read
     /// here and must not be overwritten, so everything is read again.
     pub(crate) fn resync(&self) -> Result<(), StoreError> {
         let _maintenance = self.inner.maintenance.lock();
@@ -131,7 +131,7 @@ impl Pool {
         self.inner.revalue_sponsored()
     }
 
-    /// The accounts of all senders as they are after a block.
+    /// The accounts of all senders after a block.
     fn accounts_at(&self, head: &Head) -> Result<Vec<(Address, AccountView)>, StoreError> {
         let addresses = self.inner.state.read().addresses();
         let state = self.inner.chain.state_at(head.number())?;

@@ -1,8 +1,8 @@
 //! The transaction pool: signed transactions that wait for a block.
 //!
 //! It owns the waiting transactions, the rules for accepting, replacing and evicting them, and the journal that
-//! restores the local ones after a restart. What a chain family decides is a [`PoolPolicy`]. It answers the pool's requests ([`register`]) and publishes an event when a
-//! transaction becomes executable.
+//! restores the local ones after a restart. A [`PoolPolicy`] contains the rules of a chain family. The pool answers its
+//! requests ([`register`]) and publishes an event when a transaction becomes executable.
 //!
 //! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
 //! of nonces from the account's own that its balance pays for together, all others are *queued*; memory is bounded by

@@ -6,8 +6,8 @@ use tenon_api::{RecoveredTransaction, U256};
 
 use crate::{entry::Entry, sender::Sender};
 
-/// The proposer's revenue per gas at this base fee; `None` if the transaction cannot pay the base fee, which special
-/// transactions need not.
+/// The proposer's revenue per gas at this base fee; `None` if the transaction cannot pay the base fee, from which
+/// special transactions are exempt.
 fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
     if entry.is_special {
         return Some(entry.fee_cap().saturating_sub(base_fee).min(entry.tip_cap()));
@@ -20,7 +20,7 @@ fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     tip: U256,
-    /// Among equals the earlier arrival goes first.
+    /// Among equals, the earlier arrival is first.
     arrival: Reverse<u64>,
     /// Position of the sender's run.
     run: usize,

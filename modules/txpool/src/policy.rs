@@ -1,4 +1,4 @@
-//! What a chain family decides about the transactions of the pool.
+//! The pool's rules that depend on the chain family.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tenon_chain::BlobSidecar;
 
 use crate::{PoolError, Senders, Source};
 
-/// A transaction that asks for a place in the pool.
+/// A transaction that may enter the pool.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// The transaction.
@@ -39,9 +39,10 @@ pub struct Terms {
     pub cost: U256,
     /// The contract that pays its gas; `None` if the sender does.
     pub sponsor: Option<Address>,
-    /// Whether it is part of the making of blocks: it is never replaced, and needs not pay the base fee.
+    /// Whether it is part of block production: it is never replaced, and need not pay the base fee.
     pub is_special: bool,
-    /// Whether it is special and its sender may send such ones: it is free, and comes before any other with its nonce.
+    /// Whether it is special and its sender may send special transactions: it is free, and precedes any other with its
+    /// nonce.
     pub is_privileged: bool,
 }
 
@@ -51,7 +52,7 @@ pub type CostOf = Box<dyn Fn(&Transaction, &Terms) -> U256>;
 /// The pool's rules of a chain family. Implemented by [`EthereumPolicy`](crate::EthereumPolicy) and in
 /// `modules/native/pool`.
 pub trait PoolPolicy: fmt::Debug + Send + Sync {
-    /// Checks of a transaction from this node's interfaces, before all others.
+    /// Checks a transaction from this node's interfaces, before all others.
     ///
     /// # Errors
     /// Why it is refused.
@@ -69,12 +70,12 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
     /// The costs, after this head, of transactions that contracts pay for.
     ///
     /// # Errors
-    /// The state of the head cannot be read.
+    /// If the state of the head cannot be read.
     fn sponsored_costs(&self, _head: &Head, _chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
         Ok(Box::new(|_, terms| terms.cost))
     }
 
-    /// An error of the pool in the words that clients of this family know.
+    /// Converts the pool's error to the text that clients of this family expect.
     fn in_its_words(&self, error: PoolError) -> PoolError {
         error
     }

@@ -55,10 +55,10 @@ const JOURNAL_RECORDS: usize = 64;
 /// Type byte of blob transactions.
 const BLOB_TYPE: u8 = 3;
 
-/// How often an account is read again when blocks arrive during the read, which takes microseconds.
+/// Maximum number of re-reads of an account if blocks arrive during the read, which takes microseconds.
 const ACCOUNT_READS: u32 = 16;
 
-/// What the pool keeps of a head.
+/// The facts about a head that the pool keeps.
 fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
     let timestamp = head.timestamp.saturating_add(1);
     let blobs = spec.next_excess_blob_gas(head, timestamp).zip(spec.blob_parameters(timestamp));
@@ -156,7 +156,7 @@ impl Pool {
         self.inner.state.read().content(sender)
     }
 
-    /// What waits, of one sender or of all, in short.
+    /// Summaries of the waiting transactions, of one sender or of all.
     pub fn summary(&self, sender: Option<Address>) -> PoolSummary {
         self.inner.state.read().summary(sender)
     }
@@ -169,7 +169,7 @@ impl Pool {
     /// The account's next nonce, pending transactions included.
     ///
     /// # Errors
-    /// [`StoreError`] when the head's state can't be read.
+    /// [`StoreError`] if the head's state cannot be read.
     pub fn next_nonce(&self, address: Address) -> Result<u64, StoreError> {
         // The chain may be a block ahead of the pool, and the pool may hold transactions that the chain does not have
         // yet.
@@ -226,7 +226,7 @@ impl Inner {
             .filter(|raw| raw.first() != Some(&BLOB_TYPE))
             .filter_map(|raw| tenon_chain::decode_pooled_transaction(raw).ok())
             .map(|(transaction, _)| transaction);
-        // Transactions that are refused without recovery are still refused so.
+        // Transactions that are refused before their recovery must not be recovered here.
         let is_of_chain = |transaction: &Transaction| transaction.chain_id.is_none_or(|id| id == self.spec.chain_id);
         let is_new = |transaction: &Transaction| !self.state.read().contains(transaction.hash);
         self.senders.recover_ahead(decoded.filter(is_of_chain).filter(is_new));
@@ -260,7 +260,7 @@ impl Inner {
         if self.state.read().contains(transaction.hash) {
             return Err(PoolError::AlreadyKnown);
         }
-        // The hash is over the signature too: it says who signed, as a recovery would.
+        // The hash covers the signature, so it identifies the signer as reliably as a recovery.
         if let Some(sender) = self.own.signer_of(transaction.hash) {
             self.senders.remember(transaction, sender);
         }
@@ -341,7 +341,8 @@ impl Inner {
 
     fn rotate_journal(&self) {
         let Some(journal) = &self.journal else { return };
-        // The journal is locked first: what is appended meanwhile is in the pool already, or follows.
+        // The journal is locked first: a transaction appended before the rotation is already in the pool, or is
+        // appended after it.
         let mut journal = journal.lock();
         let local = self.state.read().local();
         if let Err(error) = journal.rotate(&local) {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tenon_api::{B256, messages::PendingSince};
 
-/// The hashes that became pending last, numbered from zero. Pollers keep a number; one that polls too rarely gets those
-/// that are left.
+/// The hashes that became pending last, numbered from zero. Pollers keep a number; one that polls too rarely gets only
+/// the hashes that are left.
 #[derive(Debug)]
 pub(crate) struct RecentHashes {
     hashes: VecDeque<B256>,

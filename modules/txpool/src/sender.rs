@@ -25,7 +25,7 @@ impl AccountView {
 }
 
 /// A sender's transactions by nonce. The first `ready` of them, beginning with the account's own nonce, are pending:
-/// unbroken, and paid for by the balance together. No entry lies below the account's nonce.
+/// unbroken, and paid for by the balance together. No entry is below the account's nonce.
 #[derive(Debug)]
 pub(crate) struct Sender {
     account: AccountView,

@@ -8,7 +8,7 @@ use tenon_api::{Address, Transaction};
 use tenon_chain::{HighS, RecoverError, SignedHash, SignerRules, signed_hash_of};
 use tenon_recovery::RecoveryError;
 
-/// Cached signers, some 200 kB: as many as a batch of requests or a peer's message may bring.
+/// Number of cached signers, some 200 kB: as many as one batch of requests or one peer message may bring.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// Recovers signers and caches the latest: some policies need the same one twice.

@@ -31,7 +31,7 @@ pub(crate) struct PoolHead {
     pub(crate) prices: BlockPrices,
 }
 
-/// Whether an entry could be in the next block.
+/// Whether an entry could be included in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// No: it waits for a nonce gap to close.
@@ -156,7 +156,7 @@ impl PoolState {
         content
     }
 
-    /// As [`PoolState::content`], in short.
+    /// As [`PoolState::content`], but summaries.
     pub(crate) fn summary(&self, sender: Option<Address>) -> PoolSummary {
         let mut summary = PoolSummary::default();
         for sender in self.sorted_senders(sender) {
@@ -166,7 +166,7 @@ impl PoolState {
         summary
     }
 
-    /// One sender, if it has anything here, or all.
+    /// One sender, if it has transactions in the pool, or all.
     fn sorted_senders(&self, sender: Option<Address>) -> impl Iterator<Item = &Sender> {
         let mut senders: Vec<_> = match sender {
             Some(address) => self.senders.get_key_value(&address).into_iter().collect(),
@@ -485,7 +485,7 @@ impl PoolState {
 
 /// The error for a transaction that ranks too low to replace `other`.
 fn too_cheap(rank: &Rank, other: &Rank) -> PoolError {
-    // One that is not executable yet would be refused at any price.
+    // An entry that is not executable yet would be refused at any price.
     if rank.standing < other.standing {
         return PoolError::Full;
     }

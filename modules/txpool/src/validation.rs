@@ -18,7 +18,7 @@ pub(crate) struct Rules {
     signer: SignerRules,
     /// The head's gas limit.
     gas_limit: u64,
-    /// Maximum blobs of a block; `None` before Cancun.
+    /// Maximum number of blobs in a block; 0 before Cancun.
     pub(crate) max_blobs: u64,
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A list in the reference's form: names between commas.
+/// A list in the reference's form: names separated by commas.
 fn list(text: Option<String>) -> Option<Vec<String>> {
     text.map(|text| text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
 }
@@ -24,11 +24,11 @@ pub(crate) struct ExposureOptions {
     denied_methods: Option<Vec<String>>,
     /// Namespaces that need a token.
     token_namespaces: Option<Vec<String>>,
-    /// How long this holds; without it there is no end.
+    /// Duration of the change, in seconds; unlimited if absent.
     seconds: Option<u64>,
 }
 
-/// Omitted options stay; without options the settings apply again.
+/// Omitted options do not change; without any options the settings apply again.
 pub(crate) async fn set_exposure(
     context: AdminContext,
     front_end: String,
@@ -101,7 +101,7 @@ async fn stop(context: &AdminContext, module: &str) -> Result<bool, Failure> {
     let info = context.call(GetModule { name: module.to_owned() }).await?;
     let was_open = info.state == ModuleState::Enabled;
     if info.state != ModuleState::Disabled {
-        // This call may have come over it: running calls are finished after the answer.
+        // This call may have come over it: running calls finish after the answer.
         let change = ModuleChange::Disable;
         context.call(ChangeModule { name: module.to_owned(), change, waits_for_drain: false }).await?;
     }

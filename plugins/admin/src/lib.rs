@@ -114,13 +114,13 @@ use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_webs
 use module_shape::ModuleShape;
 use node_info::{list_peers, node_info};
 
-/// Imports every block as if a peer had sent it; those before a refused one stay.
+/// Imports every block as if a peer had sent it; blocks before a refused one are kept.
 async fn import_chain(context: AdminContext, file: String) -> Result<bool, Failure> {
     context.call(ImportChain { path: file }).await?;
     Ok(true)
 }
 
-/// Exports canonical blocks in the form that `admin_importChain` reads; the file is written atomically.
+/// Exports canonical blocks in the format that `admin_importChain` reads; the file is written atomically.
 async fn export_chain(
     context: AdminContext,
     file: String,
@@ -133,7 +133,7 @@ async fn export_chain(
     Ok(true)
 }
 
-/// Returns the folder of the copy, which replaces the one before.
+/// Returns the folder of the copy, which replaces the previous one.
 async fn make_checkpoint(context: AdminContext) -> Result<String, Failure> {
     context.call(MakeCheckpoint).await
 }
@@ -142,13 +142,13 @@ async fn make_checkpoint(context: AdminContext) -> Result<String, Failure> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LoadOptions {
-    /// Its name; without it that of the library.
+    /// Its name; if absent, the library's.
     name: Option<String>,
     /// Whether it is enabled at once.
     enabled: Option<bool>,
     /// Its own settings.
     settings: Option<Settings>,
-    /// Granted capabilities; without it those of the node's settings.
+    /// Granted capabilities; if absent, those of the node's settings.
     grant: Option<Vec<String>>,
     /// Whether the operator vouches for this build.
     #[serde(default)]
@@ -159,11 +159,11 @@ struct LoadOptions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ReplaceOptions {
-    /// The library; without it the module's own path, read again.
+    /// The library; if absent, the module's own path, read again.
     path: Option<String>,
-    /// Its own settings; without them they stay.
+    /// Its own settings; unchanged if absent.
     settings: Option<Settings>,
-    /// Granted capabilities; without it the grants stay.
+    /// Granted capabilities; unchanged if absent.
     grant: Option<Vec<String>>,
     /// Whether the operator vouches for this build.
     #[serde(default)]
@@ -182,7 +182,7 @@ fn terms(grant: Option<Vec<String>>, trust: bool) -> Result<ModuleTerms, Failure
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EnableOptions {
-    /// Seconds after which it is disabled again; without it, it stays enabled.
+    /// Seconds after which it is disabled again; it stays enabled if absent.
     seconds: Option<u64>,
 }
 
@@ -279,12 +279,12 @@ async fn refuse_own(context: &AdminContext, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A report at every change of a module's state.
+/// Sends a report at every change of a module's state.
 async fn modules(context: AdminContext, sink: Sink) -> Result<(), Failure> {
     let mut changes = context.events::<ModuleChanged>();
     sink.accept().await;
     while let Some(delivery) = changes.next().await? {
-        // Missed changes show in the list of modules; a report describes only its moment.
+        // After missed changes, the list of modules has the current state; a report describes only its own moment.
         if let Delivery::Event(ModuleChanged { report }) = delivery {
             sink.send(&report).await?;
         }

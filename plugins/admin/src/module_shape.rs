@@ -1,5 +1,5 @@
-//! A module as `admin_listModules` and `admin_moduleInfo` show it: one object with the same members for both kinds, empty
-//! where a kind has nothing to say.
+//! A module as shown by `admin_listModules` and `admin_moduleInfo`: one object with the same members for plugins and
+//! actors, empty where they do not apply.
 
 use serde::Serialize;
 use tenon_sdk::prelude::*;

@@ -1,7 +1,7 @@
 //! The node's facts about itself and its peers (`docs/spec/rpc-node.md` 3.3, 3.4).
 //!
-//! A node whose network is off has no key, so `id`, `enode` and `ip` are omitted rather than made up; its ports are 0, as
-//! the reference shows those of a server that does not listen.
+//! If the network is off, the node has no key, so `id`, `enode` and `ip` are omitted rather than made up; its ports are
+//! 0, as in the reference for a server that does not listen.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -109,7 +109,7 @@ struct PeerProtocols {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum PeerEth {
-    /// Until its Status.
+    /// Before its Status message.
     Handshake(&'static str),
     Chain {
         version: u32,

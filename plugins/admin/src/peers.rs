@@ -1,7 +1,7 @@
-//! Adding and removing peers, and their events (`docs/spec/rpc-node.md` 3.2, 3.5, `docs/spec/p2p.md` 23).
+//! Adds and removes peers, and reports their events (`docs/spec/rpc-node.md` 3.2, 3.5, `docs/spec/p2p.md` 23).
 //!
-//! The URLs go to the node as they are: their grammar belongs to the network. While that is off, they are checked all the same, and
-//! the answer then says so; `peerEvents` accepts subscriptions and sends nothing.
+//! URLs are passed to the node unchanged: the network owns their grammar. If the network is off, they are still
+//! checked, and the answer then says so; `peerEvents` accepts subscriptions and sends nothing.
 
 use serde::Serialize;
 use tenon_sdk::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) async fn distrust(context: AdminContext, url: String) -> Result<bool,
     context.call(ChangePeer { url, change: PeerChange::Distrust }).await
 }
 
-/// What subscribers are told.
+/// A notification to subscribers.
 #[derive(Debug, Serialize)]
 struct PeerEvent {
     #[serde(rename = "type")]
@@ -34,12 +34,12 @@ struct PeerEvent {
     error: Option<String>,
 }
 
-/// A connection that was established or has ended. Open until its subscriber leaves.
+/// Reports each connection that was established or has ended. Open until its subscriber leaves.
 pub(crate) async fn events(context: AdminContext, sink: Sink) -> Result<(), Failure> {
     let mut changes = context.events::<PeerChanged>();
     sink.accept().await;
     while let Some(delivery) = changes.next().await? {
-        // Missed ones show in the list of peers.
+        // After missed events, the list of peers has the current state.
         if let Delivery::Event(PeerChanged { peer, is_connected, error }) = delivery {
             let kind = if is_connected { "add" } else { "drop" };
             sink.send(&PeerEvent { kind, peer, error }).await?;
@@ -48,7 +48,8 @@ pub(crate) async fn events(context: AdminContext, sink: Sink) -> Result<(), Fail
     Ok(())
 }
 
-/// The plain call on connections without notifications. Elsewhere the front-ends make it a subscription.
+/// The plain call on connections without notifications. On other connections the front-ends turn it into a
+/// subscription.
 pub(crate) async fn events_once(_context: AdminContext) -> Result<bool, Failure> {
     Err(Failure::server(
         "notifications not supported: subscribe over WebSocket or the Unix socket, as admin_subscribe [\"peerEvents\"]",

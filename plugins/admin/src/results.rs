@@ -1,12 +1,12 @@
-//! Schemas of parameters and results that are objects of this namespace alone, for the OpenRPC document.
+//! Schemas of parameters and results that only this namespace has, for the OpenRPC document.
 
-/// A list of texts.
+/// A list of strings.
 macro_rules! texts {
     () => {
         r#"{"type":"array","items":{"type":"string"}}"#
     };
 }
-/// What is known of a module.
+/// A module.
 macro_rules! module {
     () => {
         concat!(
@@ -27,7 +27,7 @@ macro_rules! module {
         )
     };
 }
-/// What an operation on a module has done.
+/// The result of an operation on a module.
 macro_rules! report {
     () => {
         concat!(
@@ -42,7 +42,7 @@ macro_rules! report {
         )
     };
 }
-/// What may be shown by which namespaces and methods.
+/// What a front-end exposes.
 macro_rules! exposure {
     () => {
         concat!(

@@ -42,7 +42,7 @@ fn actor(name: &str, fixed: Option<&str>) -> ModuleInfo {
     }
 }
 
-/// Both kinds have the same members, because clients read them without asking for the kind.
+/// Both kinds have the same members, because clients read them without checking the kind.
 #[test]
 fn an_actor_is_shown_with_the_members_of_a_plugin() {
     let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth"), actor("storage", Some("it is needed"))]));
@@ -83,7 +83,7 @@ fn report(module: &str) -> ModuleReport {
     }
 }
 
-/// What the host is asked for by a call.
+/// The requests that a call sends to the host.
 fn asked(method: &str, params: &str) -> (Result<String, Failure>, Vec<ChangeModule>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -128,7 +128,7 @@ fn loads_by_name_or_by_path_with_options() {
 }
 
 #[test]
-fn never_takes_itself_away_and_does_not_wait_for_its_own_end() {
+fn never_removes_itself_and_does_not_wait_for_its_own_end() {
     for method in ["admin_disableModule", "admin_unloadModule"] {
         let (answer, asked) = asked(method, r#"["admin"]"#);
 
@@ -140,7 +140,7 @@ fn never_takes_itself_away_and_does_not_wait_for_its_own_end() {
 }
 
 #[test]
-fn enables_for_a_time_only_when_one_is_named() {
+fn enables_for_a_limited_time_only_if_it_is_given() {
     let change = |params: &str| asked("admin_enableModule", params).1[0].change.clone();
 
     assert_eq!(change(r#"["debug"]"#), ModuleChange::Enable);
@@ -149,7 +149,7 @@ fn enables_for_a_time_only_when_one_is_named() {
 }
 
 #[test]
-fn sets_what_a_front_end_shows_and_takes_it_back() {
+fn sets_the_exposure_of_a_front_end_and_resets_it() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
     let host = FakeHost::new().answer(move |request: SetExposure| {
@@ -174,7 +174,7 @@ fn sets_what_a_front_end_shows_and_takes_it_back() {
 }
 
 #[test]
-fn names_what_is_wrong_with_options() {
+fn names_the_wrong_member_of_the_options() {
     let (answer, asked) = asked("admin_replaceModule", r#"["eth",{"pfad":"/x"}]"#);
 
     assert!(answer.unwrap_err().message.contains("unknown field `pfad`"));
@@ -187,7 +187,7 @@ fn names_what_is_wrong_with_options() {
 }
 
 #[test]
-fn reloads_the_settings_without_waiting_for_itself_and_reports_in_the_words_of_json() {
+fn reloads_the_settings_without_waiting_for_itself_and_reports_in_json() {
     let host = FakeHost::new().answer(|request: ReloadSettings| {
         let failures = vec![ModuleFailure { module: request.asked_by.unwrap_or_default(), reason: "no".to_owned() }];
         let change = ChangedSetting { key: "http.port".to_owned(), running: None, wanted: Some("1".to_owned()) };
@@ -208,7 +208,7 @@ fn reloads_the_settings_without_waiting_for_itself_and_reports_in_the_words_of_j
 }
 
 #[test]
-fn shows_a_module_in_the_words_of_json() {
+fn shows_a_module_in_json() {
     let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth")]));
 
     let answer = host.call(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
@@ -219,7 +219,7 @@ fn shows_a_module_in_the_words_of_json() {
     assert_eq!(json[0]["granted"][0], "ReadChain");
 }
 
-/// What the node is asked to start by a call.
+/// The start requests that a call sends to the node.
 fn asked_to_start(method: &str, params: &str) -> (Result<String, Failure>, Vec<StartFrontEnd>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -233,7 +233,7 @@ fn asked_to_start(method: &str, params: &str) -> (Result<String, Failure>, Vec<S
 }
 
 #[test]
-fn opens_front_ends_with_what_is_named_and_leaves_the_rest_to_the_settings() {
+fn opens_front_ends_with_the_given_values_and_the_settings_for_the_rest() {
     let names = |text: &str| Some(text.split(',').map(str::to_owned).collect::<Vec<_>>());
     let bare = |front_end| StartFrontEnd {
         front_end,
@@ -287,7 +287,7 @@ fn closing_is_true_if_something_was_open_and_never_waits_for_itself() {
 }
 
 #[test]
-fn exports_the_blocks_that_are_named() {
+fn exports_the_given_blocks() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
     let host = FakeHost::new().answer(move |request: ExportChain| {
@@ -305,7 +305,7 @@ fn exports_the_blocks_that_are_named() {
 }
 
 #[test]
-fn names_the_folder_of_a_checkpoint() {
+fn returns_the_folder_of_a_checkpoint() {
     let host = FakeHost::new().answer(|_: MakeCheckpoint| Ok("/data/checkpoint".to_owned()));
 
     let answer = host.call(&table(), &Arc::new(Admin), "admin_makeCheckpoint", "[]");
@@ -347,7 +347,7 @@ fn peers_are_shown_as_the_reference_shows_them() {
 }
 
 #[test]
-fn peers_are_changed_by_the_network_and_its_answer_is_passed_on() {
+fn peers_are_changed_by_the_network_and_its_answer_is_returned() {
     let host = FakeHost::new().answer(|request: ChangePeer| match request.change {
         PeerChange::Add | PeerChange::Trust => Ok(request.url == "enode://7"),
         PeerChange::Remove | PeerChange::Distrust => Err(Failure::server("invalid enode: incomplete")),

@@ -1,4 +1,4 @@
-//! The authorised block makers (`docs/spec/rpc-node.md` 2.3, 2.4).
+//! The authorised block producers (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
@@ -60,7 +60,7 @@ fn signers_json(authorised: &Authorised) -> JsonWriter {
     json
 }
 
-/// The document has lists where the reference has a map of signers and no votes.
+/// The interface document has lists, where the reference has a map of signers and no votes.
 fn snapshot_json(types: Types, authorised: &Authorised) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(authorised.signers.len() * 120 + 300);
     json.begin_object();
@@ -135,7 +135,7 @@ fn write_vote(json: &mut JsonWriter, vote: &HeaderVote) {
     json.end_object();
 }
 
-/// An address in lower case, as a name.
+/// An address in lower case, as a member name.
 fn text(address: &Address) -> String {
     format!("{address:#x}")
 }

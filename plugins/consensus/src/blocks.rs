@@ -132,7 +132,7 @@ impl<'a> Info<'a> {
         json.key("Hash").data(self.hash);
         types.write_quantity(json.key("Round"), self.round);
         match (types, self.number) {
-            // A tag that names no block has no height; the reference shows its own number for the tag.
+            // A tag without a block has no height; the reference shows its own number for the tag.
             (Types::Document, Some(number @ 0..)) => json.key("Number").quantity(number.cast_unsigned()),
             (Types::Reference, Some(number)) => json.key("Number").raw(&number.to_string()),
             _ => json.key("Number").null(),

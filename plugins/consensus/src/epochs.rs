@@ -4,7 +4,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
 
-/// Maximum number of blocks from the beginning to the end of a range.
+/// Maximum number of blocks from the start to the end of a range.
 const RANGE_LIMIT: u64 = 50_000;
 
 /// The masternodes of a block's epoch. Errors are in the member `Error`.
@@ -34,7 +34,8 @@ pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Ans
     Ok(json)
 }
 
-/// The same in the reference's form. Errors show only as an empty object: the reference's error has no members.
+/// The same in the reference's form. An error is only an empty object, because the reference's error type has no
+/// members.
 pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = match block.or_committed() {
@@ -109,7 +110,7 @@ fn write_missed(json: &mut JsonWriter, types: Types, missed: &MissedRound) {
     json.end_object();
 }
 
-/// The heights at which epochs begin, from one block to another.
+/// The heights at which epochs start, from one block to another.
 pub(crate) async fn numbers_between(context: ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
     numbers_between_in(Types::Document, &context, begin, end).await
 }
@@ -142,7 +143,7 @@ async fn numbers_between_in(types: Types, context: &ConsensusContext, begin: Cho
     Ok(json)
 }
 
-/// The header of one end of a range; none when there is no such block.
+/// The header at one end of a range; `None` if there is no such block.
 async fn bound(
     types: Types,
     context: &ConsensusContext,

@@ -10,7 +10,7 @@ use tenon_sdk::{
     prelude::*,
 };
 
-/// As Go reads base64 in JSON: padded, with any trailing bits.
+/// Like Go's base64 in JSON: padded, with any trailing bits.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
@@ -58,7 +58,7 @@ pub(crate) fn nothing_given() -> Failure {
     Failure::invalid_params("invalid argument 0: missing required field 'parentHash' for Header")
 }
 
-/// A number that may have 256 bits in JSON, and never has more than 64.
+/// A number that may have 256 bits in JSON, but never exceeds 64 bits in practice.
 struct BigNumber(u64);
 
 impl Param for BigNumber {
@@ -78,7 +78,7 @@ impl Param for BloomText {
     }
 }
 
-/// Bytes as Go's JSON has them: base64, or a list of numbers.
+/// Bytes as in Go's JSON: base64, or a list of numbers.
 struct Base64(Bytes);
 
 impl Param for Base64 {

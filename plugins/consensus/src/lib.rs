@@ -6,7 +6,7 @@
 //! open, the reference's; under the reference's names (`Consensus_XDPoS_…` in the table) they are the reference's, byte
 //! by byte. On chains of the Ethereum profile none of its methods exists.
 //!
-//! Sources: `docs/spec/rpc-node.md` 2, and what the reference answered about its chains (`tests/recorded`).
+//! Sources: `docs/spec/rpc-node.md` 2, and the reference's answers about its chains (`tests/recorded`).
 
 #![deny(unsafe_code)]
 
@@ -30,10 +30,10 @@ use tenon_sdk::{
 
 use selector::Chosen;
 
-/// The running plugin; it keeps nothing of the chain.
+/// The running plugin; it keeps no data of the chain.
 #[derive(Default)]
 pub struct Consensus {
-    /// The family of rules of the chain, requested from the node the first time only.
+    /// The chain's family of rules, requested from the node only once.
     profile: OnceLock<Profile>,
 }
 
@@ -48,7 +48,7 @@ type ConsensusContext = Context<Consensus>;
 /// A result that is written as JSON directly.
 type Answer = Result<JsonWriter, Failure>;
 
-/// Refuses a method on chains that have no such consensus, as the reference does not serve the namespace there.
+/// Refuses a method on chains without this consensus; the reference does not serve the namespace there.
 async fn require_native(context: &ConsensusContext, method: &str) -> Result<(), Failure> {
     let profile = match context.profile.get() {
         Some(profile) => *profile,
@@ -94,7 +94,7 @@ impl Types {
     }
 
     /// The block that a caller chose. The document accepts all tags for every block number; the reference refuses some,
-    /// as `by_reference` says.
+    /// as `by_reference` decides.
     fn block(
         self,
         chosen: Chosen,

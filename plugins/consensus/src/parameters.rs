@@ -57,7 +57,7 @@ fn write_v2(json: &mut JsonWriter, parameters: &ConsensusParameters) {
         Some((_, current)) => write_round(json, current),
         None => json.null(),
     }
-    // Keys are texts in the reference, which sorts them as such.
+    // Keys are strings in the reference, which sorts them as such.
     let mut rounds: Vec<(String, &RoundParameters)> =
         parameters.rounds.iter().map(|(round, entry)| (round.to_string(), entry)).collect();
     rounds.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));

@@ -1,4 +1,4 @@
-//! Waiting votes and timeouts of this node (`docs/spec/rpc-node.md` 2.3).
+//! Pooled votes and timeouts of this node (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

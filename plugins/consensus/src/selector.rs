@@ -2,12 +2,12 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// A block by height or tag. `safe` is Ethereum's and not a tag here.
+/// A block by height or tag. `safe` is an Ethereum tag and not accepted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selector(BlockNumberParam);
 
 impl Selector {
-    /// The block's number in the reference's texts; tags have negative ones.
+    /// The block's number in the reference's texts; tags have negative numbers.
     const fn number(self) -> i64 {
         match self.0.0 {
             BlockId::Tag(BlockTag::Finalized | BlockTag::Safe) => -3,
@@ -34,12 +34,12 @@ impl Param for Selector {
     }
 }
 
-/// A chosen block, or none for the head.
+/// A chosen block; `None` means the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen(Option<Selector>);
 
 impl Chosen {
-    /// The block. No block is pending, so that tag is the head.
+    /// The block. There is no pending block, so that tag means the head.
     pub(crate) fn block(self) -> BlockId {
         match self.0 {
             None => BlockId::LATEST,
@@ -71,7 +71,7 @@ impl Chosen {
         }
     }
 
-    /// Its number in error texts; none if no block was chosen.
+    /// Its number in error texts; `None` if no block was chosen.
     pub(crate) fn number(self) -> Option<i64> {
         self.0.map(Selector::number)
     }

@@ -19,7 +19,7 @@ fn native() -> FakeHost {
     on_chain(Profile::Native)
 }
 
-/// Asks by the reference's name, which has methods of its own where the types differ.
+/// Calls a method by the reference's name; methods whose types differ exist separately under that name.
 fn ask(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
     const SAME_BY_BOTH_NAMES: [&str; 4] =
         ["getSignersAtHash", "getLatestPoolStatus", "getBlockInfoByEpochNum", "networkInformation"];
@@ -28,12 +28,12 @@ fn ask(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
     ask_by_own_name(host, &format!("{prefix}{method}"), params)
 }
 
-/// Asks by the interface document's name.
+/// Calls a method by the interface document's name.
 fn ask_by_own_name(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
     host.call(&table(), &Arc::new(Consensus::default()), &format!("Consensus_{method}"), params)
 }
 
-/// The answer without blanks at the beginnings of lines, which keep the expected texts readable.
+/// The text without leading whitespace of its lines, which keeps the expected texts readable.
 fn compact(text: &str) -> String {
     text.lines().map(str::trim).collect()
 }
@@ -124,7 +124,7 @@ fn a_v1_snapshot_has_its_voting() {
 }
 
 #[test]
-fn a_v2_snapshot_has_no_voting_and_signers_come_by_stake() {
+fn a_v2_snapshot_has_no_voting_and_signers_are_sorted_by_stake() {
     let host = native().answer(|request: GetAuthorised| {
         let asked = [BlockId::LATEST, BlockId::hash(HASH)];
         let authorised = Authorised { number: 450, hash: HASH, signers: vec![ADDRESS, Address::ZERO], voting: None };
@@ -163,7 +163,7 @@ fn tags_are_refused_where_the_reference_refuses_them() {
 }
 
 #[test]
-fn what_is_wrong_with_masternodes_shows_as_an_empty_object() {
+fn an_error_about_masternodes_is_an_empty_object() {
     let host = native().answer(|request: GetEpochMembers| {
         let members = EpochMembers { number: 7, round: 9, masternodes: vec![ADDRESS], ..EpochMembers::default() };
         Ok((request.block == BlockId::LATEST).then_some(members))
@@ -183,7 +183,7 @@ fn what_is_wrong_with_masternodes_shows_as_an_empty_object() {
 }
 
 #[test]
-fn a_block_tells_its_round_and_whether_it_is_committed() {
+fn a_block_has_its_round_and_whether_it_is_committed() {
     let text = |committed: bool| {
         compact(&format!(
             r#"{{"Hash":"{:#x}","Round":9,"Number":7,"ParentHash":"{HASH_TEXT}","Committed":{committed},
@@ -202,7 +202,7 @@ fn a_block_tells_its_round_and_whether_it_is_committed() {
 }
 
 #[test]
-fn what_is_wrong_with_a_block_stands_in_its_error() {
+fn an_error_about_a_block_is_in_its_error_member() {
     let error = |host: &FakeHost, method: &str, params: &str| -> (String, String) {
         let answer: serde_json::Value = serde_json::from_str(&ask(host, method, params).unwrap()).unwrap();
         (answer["Number"].to_string(), answer["Error"].as_str().unwrap().to_owned())
@@ -250,7 +250,7 @@ fn header_text(seal: &str) -> String {
 }
 
 #[test]
-fn a_header_that_the_caller_brings_is_read_as_go_reads_it() {
+fn a_header_from_the_caller_is_decoded_as_in_go() {
     let host = native().answer(|request: GetRound| {
         let RoundOf::Header(header) = request.header else { return Ok(None) };
         let seal = header.native_seal.clone().unwrap_or_default();
@@ -286,7 +286,7 @@ fn a_header_that_the_caller_brings_is_read_as_go_reads_it() {
 }
 
 #[test]
-fn missed_rounds_name_the_blocks_around_them_and_none_is_null() {
+fn missed_rounds_have_the_blocks_around_them_and_no_rounds_are_null() {
     let host = native().answer(|request: GetMissedRounds| {
         let missed = MissedRound { round: 8, leader: ADDRESS, next: (7, HASH), previous: (6, HASH) };
         let of = |missed| MissedRounds { epoch_round: 1, epoch_number: 2, missed };
@@ -342,7 +342,7 @@ fn a_range_of_epochs_is_bounded_and_its_ends_exist() {
 }
 
 #[test]
-fn an_epoch_that_runs_has_no_last_block() {
+fn a_running_epoch_has_no_last_block() {
     let host = native().answer(|request: GetEpochBlocks| {
         let last = (request.epoch == 1).then_some(119);
         Ok(EpochBlocks { hash: HASH, round: 60, first: 60, last })
@@ -354,7 +354,7 @@ fn an_epoch_that_runs_has_no_last_block() {
 }
 
 #[test]
-fn votes_and_timeouts_that_wait_are_listed_by_what_they_are_for() {
+fn pooled_votes_and_timeouts_are_listed_by_their_subject() {
     let members = || WaitingMembers { signers: vec![ADDRESS], missing: Vec::new() };
     let host = native().answer(move |_: GetVotingPool| {
         let vote = |round| WaitingVotes { round, gap_number: 450, number: 7, hash: HASH, members: members() };
@@ -369,7 +369,7 @@ fn votes_and_timeouts_that_wait_are_listed_by_what_they_are_for() {
 }
 
 #[test]
-fn parameters_have_the_names_of_whom_they_are_for() {
+fn parameters_have_the_member_names_of_the_document_or_the_reference() {
     let host = native().answer(|_: GetConsensusParameters| {
         let round = |max_masternodes| RoundParameters {
             max_masternodes,
@@ -428,7 +428,7 @@ fn parameters_have_the_names_of_whom_they_are_for() {
     assert_eq!(ask(&host, "networkInformation", "[]"), Ok(own));
 }
 
-/// Answers whatever is asked about blocks, and remembers which block it was.
+/// Answers every request about blocks, and records the requested block.
 fn answering_host(asked: &Arc<std::sync::Mutex<Vec<BlockId>>>) -> FakeHost {
     let note = |asked: &Arc<std::sync::Mutex<Vec<BlockId>>>| {
         let asked = Arc::clone(asked);
@@ -469,7 +469,7 @@ fn answering_host(asked: &Arc<std::sync::Mutex<Vec<BlockId>>>) -> FakeHost {
 }
 
 #[test]
-fn every_block_number_takes_every_tag_by_its_own_name() {
+fn every_block_number_accepts_every_tag_under_the_documents_names() {
     let tag = BlockId::Tag;
     let tags = [
         ("latest", BlockId::LATEST),
@@ -499,7 +499,7 @@ fn every_block_number_takes_every_tag_by_its_own_name() {
 }
 
 #[test]
-fn answers_have_the_types_of_the_interface_document_by_its_names() {
+fn answers_under_the_documents_names_have_its_types() {
     let host = answering_host(&Arc::default());
     let signers = format!(r#"["{ADDRESS_TEXT}","0x0000000000000000000000000000000000000000"]"#);
     let cases = [
@@ -542,7 +542,7 @@ fn answers_have_the_types_of_the_interface_document_by_its_names() {
 }
 
 #[test]
-fn what_is_missing_is_empty_and_what_is_wrong_a_text_by_the_document_s_names() {
+fn under_the_documents_names_missing_data_is_empty_and_errors_are_texts() {
     let host = native()
         .answer(|_: GetEpochMembers| Ok(None))
         .answer(|_: GetMissedRounds| Ok(Some(MissedRounds::default())))

@@ -1,4 +1,4 @@
-//! Blocks that were refused: `docs/spec/rpc-node.md` 4.3.
+//! Refused blocks: `docs/spec/rpc-node.md` 4.3.
 
 use tenon_sdk::{
     prelude::*,
@@ -16,7 +16,7 @@ pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
         json.begin_object();
         json.key("hash").data(header.hash());
         json.key("header");
-        // In the announced form: the reference has one encoder for both.
+        // In the form of announcements: the reference has one encoder for both.
         let profile = if header.native_seal.is_some() { Profile::Native } else { Profile::Ethereum };
         json.raw(&write_header(profile, header).into_string());
         json.end_object();

@@ -1,7 +1,7 @@
-//! Base64 of the standard alphabet, padded, as Go reads bytes in JSON. Hand-written because a refusal names the
-//! position that Go's decoder names, which libraries count differently.
+//! Base64 of the standard alphabet, padded, as in Go's JSON. Hand-written because errors give the position that Go's
+//! decoder gives, which libraries count differently.
 
-/// The bytes of a text; line breaks do not count. The error is the position that Go's decoder names.
+/// Decodes a text; line breaks are ignored. The error is the position that Go's decoder gives.
 pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut collected, mut digits) = (0_u32, 0);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_encoder_writes_is_read() {
+    fn the_text_of_another_encoder_is_decoded() {
         for length in 0..70_u8 {
             let bytes: Vec<u8> = (0..length).map(|byte| byte.wrapping_mul(37)).collect();
             assert_eq!(decode_base64(STANDARD.encode(&bytes).as_bytes()), Ok(bytes));

@@ -1,5 +1,5 @@
-//! The database under the reference's names and keys: `docs/spec/rpc-node.md` 4.3. This database differs, so this maps
-//! the records that exist in both, and finds no others.
+//! The database under the reference's names and keys: `docs/spec/rpc-node.md` 4.3. The node's database differs, so this
+//! maps the records that exist in both, and finds no others.
 
 use tenon_sdk::prelude::*;
 
@@ -84,7 +84,7 @@ fn height(key: &[u8]) -> Option<u64> {
     key.first_chunk().map(|number| u64::from_be_bytes(*number))
 }
 
-/// `debug_dbGet`: a key that begins with `0x` is hexadecimal, any other is plain text.
+/// `debug_dbGet`: a key that starts with `0x` is hexadecimal, any other is plain text.
 pub(crate) async fn get(context: DebugContext, key: String) -> Result<Data, Failure> {
     let key = key_bytes(&key).map_err(Failure::server)?;
     let found = match Record::of(&key) {

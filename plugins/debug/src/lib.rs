@@ -1,8 +1,8 @@
 //! The `debug` namespace: traces, raw encodings and the head.
 //!
-//! It owns the arguments of traces and the text forms of blocks; traces themselves are made by the node and pass
-//! through as finished JSON. Invariants: every trace is a slow method, so that the host bounds how many run;
-//! `debug_setHead` needs [`Capability::Administer`].
+//! It owns the arguments of traces and the text forms of blocks; the node makes the traces, which are passed on as
+//! finished JSON. Invariants: every trace is a slow method, so that the host limits how many run; `debug_setHead` needs
+//! [`Capability::Administer`].
 //!
 //! Sources: `docs/spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
 
@@ -25,7 +25,7 @@ mod tests;
 
 use tenon_sdk::{param::ParamDescription, prelude::*, shapes::schema};
 
-/// The running plugin; it keeps nothing.
+/// The running plugin; it keeps no data.
 #[derive(Default)]
 pub struct Debug;
 
@@ -100,7 +100,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("debug_accountRange", ACCOUNT_RANGE),
     ("debug_executionWitness", EXECUTION_WITNESS),
     ("debug_getRawReceipts", r#"{"type":"array","items":{"type":"string"}}"#),
-    // By tracer: an object for most, a list or a number for some.
+    // Depends on the tracer: an object for most, a list or a number for some.
     ("debug_traceTransaction", r#"{"type":["object","array","number","null"]}"#),
     ("debug_traceCall", r#"{"type":["object","array","number","null"]}"#),
 ];
@@ -170,7 +170,7 @@ fn with_process(table: Table<Debug>) -> Table<Debug> {
 fn with_profiles(table: Table<Debug>) -> Table<Debug> {
     const FILE: [&str; 1] = ["file"];
     const TIMED: [&str; 2] = ["file", "seconds"];
-    // The timed ones wait and do not work: they take no place of the slow methods.
+    // The timed methods only wait, so they must not occupy a place of the slow methods.
     table
         .method("debug_startCPUProfile", &FILE, "Begins to sample what uses the processor.", profiles::start_cpu)
         .slow_method("debug_stopCPUProfile", &[], "Ends that and writes the profile.", profiles::stop_cpu)

@@ -1,5 +1,5 @@
-//! A block as text, and the ethash seed: `docs/spec/rpc-node.md` 4.3. The text is for people; the layout follows
-//! the reference's, its bytes need not.
+//! A block as text, and the ethash seed: `docs/spec/rpc-node.md` 4.3. The text is for humans: its layout follows the
+//! reference's, but its bytes need not.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::{DebugContext, Height};
 
 /// Blocks of an ethash epoch.
 const EPOCH_BLOCKS: u64 = 30_000;
-/// Epochs beyond this have no seed here: the seed is a chain of hashes, and no block is that high.
+/// Epochs beyond this have no seed here: computing it hashes once per epoch, and no block is that high.
 const MAX_EPOCH: u64 = 100_000;
 
 pub(crate) async fn seed_hash(context: DebugContext, number: Height) -> Result<B256, Failure> {

@@ -1,16 +1,16 @@
 //! The node's process: memory, threads, log. `docs/spec/rpc-node.md` 4.4, 4.5.
 //!
-//! The reference is written in Go. What only Go's runtime has is refused by name; members of the answers that it alone
-//! could fill are 0.
+//! The reference is written in Go. Methods that need Go's runtime are refused with an error that says so; members that
+//! only Go could fill are 0.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{DebugContext, state::Integer};
 
-/// Maximum length of the list of threads, in bytes: the reference cuts there.
+/// Maximum length of the list of threads, in bytes, as in the reference.
 const MAX_STACKS: usize = 1 << 20;
 
-/// Members that are numbers of Go's memory statistics and mean nothing here.
+/// Numeric members of Go's memory statistics that have no meaning here.
 const GO_ALONE: [&str; 12] = [
     "StackInuse",
     "StackSys",
@@ -26,7 +26,7 @@ const GO_ALONE: [&str; 12] = [
     "PauseTotalNs",
 ];
 
-/// `debug_memStats`: the names are Go's, the figures the system's. Memory without a file counts as allocated.
+/// `debug_memStats`: Go's member names with the system's figures. Memory without a file counts as allocated.
 pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure> {
     let memory = context.call(GetMemoryStatistics).await?;
     let mut json = JsonWriter::with_capacity(6 << 10);
@@ -64,7 +64,7 @@ pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure>
     Ok(json)
 }
 
-/// `debug_gcStats`: nothing was ever collected, since there is no collector.
+/// `debug_gcStats`: all zero, because there is no garbage collector.
 pub(crate) async fn collections(_context: DebugContext) -> Result<JsonWriter, Failure> {
     let nothing = concat!(
         r#"{"LastGC":"1970-01-01T00:00:00Z","NumGC":0,"PauseTotal":0,"#,
@@ -92,7 +92,8 @@ pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// `debug_freeOSMemory`: the allocator returns unused memory by itself within seconds; there is no collector to run.
+/// `debug_freeOSMemory`: does nothing. The allocator returns unused memory by itself within seconds, and there is no
+/// collector to run.
 pub(crate) async fn free_memory(_context: DebugContext) -> Result<(), Failure> {
     Ok(())
 }
@@ -102,7 +103,7 @@ pub(crate) async fn set_collector_target(_context: DebugContext, _percent: Integ
     Err(Failure::server("debug_setGCPercent: this node has no garbage collector whose target could be set"))
 }
 
-/// `debug_verbosity`: 0 nothing to 5 everything, as in the seed; the reference's scale differs.
+/// `debug_verbosity`: from 0 (nothing) to 5 (everything), as in the seed; the reference's scale differs.
 pub(crate) async fn set_verbosity(context: DebugContext, level: Integer) -> Result<(), Failure> {
     let level = u8::try_from(level.0.clamp(0, 5)).unwrap_or(5);
     context.call(SetLogLevel { level }).await
@@ -115,8 +116,8 @@ pub(crate) async fn set_modules(context: DebugContext, patterns: String) -> Resu
     context.call(SetLogModules { modules }).await
 }
 
-/// Translates patterns of source files into prefixes of module paths: `storage/*=5`, `tenon_storage/write.rs=4`. Rules
-/// with level 0 and empty ones are dropped.
+/// Translates patterns of source files into prefixes of module paths: `storage/*=5`, `tenon_storage/write.rs=4`. Empty
+/// patterns and those with level 0 are dropped.
 fn module_levels(patterns: &str) -> Option<Vec<(String, u8)>> {
     let mut modules = Vec::new();
     for item in patterns.split(',').map(str::trim).filter(|item| !item.is_empty()) {

@@ -1,5 +1,5 @@
-//! Profiles of the node's process: `docs/spec/rpc-node.md` 4.5. The node writes them, into the folders of its setting
-//! `rpc.files` only.
+//! Profiles of the node's process: `docs/spec/rpc-node.md` 4.5. The node writes them, only into the folders of its
+//! setting `rpc.files`.
 
 use tenon_sdk::prelude::*;
 
@@ -25,7 +25,7 @@ pub(crate) async fn write_heap(context: DebugContext, file: String) -> Result<()
     record(&context, ProfileStep::WriteHeap { file }).await
 }
 
-/// `debug_setBlockProfileRate`: nanoseconds of waiting for one sample, as in the reference.
+/// `debug_setBlockProfileRate`: nanoseconds of waiting per sample, as in the reference.
 pub(crate) async fn set_blocking_rate(context: DebugContext, rate: Integer) -> Result<(), Failure> {
     record(&context, ProfileStep::SetBlockingRate { nanoseconds: rate.0 }).await
 }

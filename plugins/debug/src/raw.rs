@@ -29,7 +29,7 @@ pub(crate) async fn receipts(context: DebugContext, block: BlockParam) -> Result
     Ok(json)
 }
 
-/// Of the chain or the pool; `null` when it is unknown.
+/// A transaction of the chain or the pool; `null` if it is unknown.
 pub(crate) async fn transaction(context: DebugContext, hash: B256) -> Result<Option<Data>, Failure> {
     let of_the_chain = context.call(GetRaw::Transaction(hash)).await?.and_then(|list| list.into_iter().next());
     let found = match of_the_chain {
@@ -43,7 +43,7 @@ pub(crate) async fn transaction(context: DebugContext, hash: B256) -> Result<Opt
 pub(crate) async fn block_rlp(context: DebugContext, number: Height) -> Result<String, Failure> {
     let request = GetRaw::Block(BlockId::number(number.0));
     let block = single(&context, request, || Failure::server(format!("block #{} not found", number.0))).await?;
-    // `{:x}` of bytes writes the prefix, which this method leaves out.
+    // `{:x}` of bytes writes the prefix, which this method omits.
     Ok(format!("{:x}", block.0).trim_start_matches("0x").to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! Facts about blocks that are executed again, and ranges of accounts, in go-ethereum's forms of today. The interface
-//! document and the reference do not have these methods.
+//! Results of executing blocks again, and ranges of accounts, in go-ethereum's current forms. The interface document
+//! and the reference do not have these methods.
 
 use tenon_sdk::{
     prelude::*,
@@ -12,11 +12,11 @@ use crate::{
     trace::TraceOptions,
 };
 
-/// Maximum number of accounts of one answer, as in go-ethereum.
+/// Maximum number of accounts in one answer, as in go-ethereum.
 const MAX_ACCOUNTS: u64 = 256;
 
 /// `debug_intermediateRoots`: the state root after each transaction of a block. The options are those of a trace and
-/// change nothing; go-ethereum takes them too.
+/// have no effect; go-ethereum accepts them too.
 pub(crate) async fn intermediate_roots(
     context: DebugContext,
     block: B256,
@@ -25,7 +25,7 @@ pub(crate) async fn intermediate_roots(
     context.call(GetIntermediateRoots { block }).await
 }
 
-/// `debug_executionWitness`. `keys` is null, as in go-ethereum, which announces them and never fills them.
+/// `debug_executionWitness`. `keys` is null, as in go-ethereum, which declares it and never fills it.
 pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) -> Result<JsonWriter, Failure> {
     let block = block.id()?;
     if block == BlockId::Tag(BlockTag::Pending) {
@@ -34,7 +34,7 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     let witness = context.call(GetExecutionWitness { block }).await?;
     let bytes: usize = witness.codes.iter().chain(&witness.nodes).map(|item| 2 * item.len() + 5).sum();
     let length = bytes + witness.headers.len() * 2048 + 64;
-    // The text, and what it is made of: half of its hex digits.
+    // For the text and for its source, which has half as many bytes as the text has hex digits.
     let _memory = context.hold(length.saturating_add(bytes / 2))?;
     let mut json = JsonWriter::with_capacity(length);
     json.begin_object();
@@ -56,8 +56,8 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     Ok(json)
 }
 
-/// `debug_accountRange`: accounts in the order of the state trie. `_incompletes` asks for accounts whose address is
-/// unknown; this node knows all.
+/// `debug_accountRange`: accounts in the order of the state trie. `_incompletes` requests accounts whose address is
+/// unknown; this node knows all addresses.
 pub(crate) async fn account_range(
     context: DebugContext,
     block: BlockParam,
@@ -92,7 +92,7 @@ pub(crate) async fn account_range(
     Ok(json)
 }
 
-/// An account of a range. Empty code and storage are left out.
+/// An account of a range. Empty code and storage are omitted.
 fn write_account(json: &mut JsonWriter, dumped: &DumpedAccount) {
     let account = &dumped.account;
     json.key(&dumped.address.to_checksum(None)).begin_object();

@@ -4,13 +4,13 @@ use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 
 use crate::{DebugContext, Height};
 
-/// Accounts and slots of one page of a dump.
+/// Accounts or slots per page of a dump.
 const PAGE: u64 = 20_000;
 
-/// Maximum length of a dump, in bytes. A whole state is built in memory before it is sent.
+/// Maximum length of a dump, in bytes. The whole dump is built in memory before it is sent.
 const MAX_DUMP: usize = 128 << 20;
 
-/// A JSON integer with a sign, such as the reference's counts and positions; `null` is 0.
+/// A signed JSON integer, such as the reference's counts and positions; `null` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Integer(pub(crate) i64);
 
@@ -62,7 +62,7 @@ pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -
     let id = block.0;
     let header = context.call(GetHeader { block: id }).await?;
     let header = header.ok_or_else(|| Failure::server(format!("block #{} not found", named(id))))?;
-    // By its hash from here on: the pages of a dump are all from one block.
+    // By its hash from here on, so that all pages of the dump are from one block.
     let block = BlockId::hash(header.header.hash());
     let mut json = JsonWriter::with_capacity(1 << 16);
     json.begin_object();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_the_trie_holds_them() {
+    fn numbers_are_encoded_as_in_the_trie() {
         let cases = [(1_u64, "01"), (0x7f, "7f"), (0x80, "8180"), (0x0400, "820400")];
         for (number, expected) in cases {
             assert_eq!(digits(rlp_of_number(U256::from(number))), expected);

@@ -1,4 +1,4 @@
-//! The namespace as its callers see it: raw parameters in, JSON out, over a fake node.
+//! The namespace from its callers' view: raw parameters in, JSON out, over a fake node.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn head(number: u64) -> Arc<Head> {
     Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None })
 }
 
-/// Knows the encodings of block 3, of one transaction of the chain and one of the pool.
+/// A host with the encodings of block 3, of one transaction of the chain and of one in the pool.
 fn raw_host() -> FakeHost {
     let host = FakeHost::new().answer(|request: GetRaw| {
         let block = |id: BlockId, bytes: Vec<Bytes>| (id == BlockId::number(3)).then_some(bytes);
@@ -34,7 +34,7 @@ fn raw_host() -> FakeHost {
 }
 
 #[test]
-fn raw_getters_give_data_and_name_what_is_missing() {
+fn raw_getters_return_data_or_name_the_missing_object() {
     let known = format!("[\"{}\"]", B256::repeat_byte(1));
     let waiting = format!("[\"{}\"]", B256::repeat_byte(2));
     let unknown = format!("[\"{}\"]", B256::ZERO);
@@ -70,7 +70,7 @@ fn raw_getters_give_data_and_name_what_is_missing() {
     }
 }
 
-/// Answers a trace with what it was asked to trace.
+/// Answers a trace with a description of its request.
 fn tracing_host() -> FakeHost {
     FakeHost::new().answer(|request: Trace| {
         let target = match request.target {
@@ -113,7 +113,7 @@ fn traces_pass_their_target_and_options_on() {
 }
 
 #[test]
-fn a_traced_call_may_pretend_and_stop_inside_a_block() {
+fn a_traced_call_may_have_overrides_and_start_inside_a_block() {
     let options = concat!(
         r#"{"txIndex":"0x1","blockOverrides":{"number":"0x9"},"#,
         r#""stateOverrides":{"0x0100000000000000000000000000000000000000":{"balance":"0x1"}}}"#
@@ -126,7 +126,7 @@ fn a_traced_call_may_pretend_and_stop_inside_a_block() {
 }
 
 #[test]
-fn the_head_moves_back_only() {
+fn the_head_moves_only_back() {
     let host = FakeHost::new().answer(|_: GetHead| Ok(head(9))).answer(|request: SetHead| {
         if request.number == BlockNumber(5) { Ok(()) } else { Err(Failure::server("moved")) }
     });
@@ -138,7 +138,7 @@ fn the_head_moves_back_only() {
 }
 
 #[test]
-fn seeds_are_chains_of_hashes_one_an_epoch() {
+fn seeds_are_hashed_once_per_epoch() {
     let host = FakeHost::new().answer(|request: GetHeader| {
         let BlockId::Number(number) = request.block else { return Ok(None) };
         let header = head(number.0).header.clone();
@@ -151,7 +151,7 @@ fn seeds_are_chains_of_hashes_one_an_epoch() {
 }
 
 #[test]
-fn a_block_is_printed_for_people() {
+fn a_block_is_printed_as_text() {
     let transaction = Transaction {
         hash: B256::repeat_byte(1),
         chain_id: None,
@@ -221,7 +221,7 @@ fn a_state_is_dumped_page_by_page_without_prefixes() {
 }
 
 #[test]
-fn ranges_of_storage_name_keys_hashes_and_what_follows() {
+fn ranges_of_storage_have_keys_their_hashes_and_the_next_key() {
     let host = FakeHost::new().answer(|request: GetStorageRange| {
         assert_eq!((request.transaction_index, request.limit, &request.start[..]), (2, -1, &[0x80][..]));
         let slot = StorageRangeSlot { hash: B256::repeat_byte(1), slot: B256::ZERO, value: U256::from(5) };
@@ -236,7 +236,7 @@ fn ranges_of_storage_name_keys_hashes_and_what_follows() {
     assert_eq!(range["nextKey"], Value::Null);
 }
 
-/// Knows canonical blocks 1 to 9, and a block of another branch.
+/// A host with canonical blocks 1 to 9, and a block of another branch.
 fn branched_host() -> FakeHost {
     let found = |number: u64, is_canonical| {
         let header = head(number).header.clone();
@@ -316,7 +316,7 @@ fn refused_blocks_are_listed_with_native_items_in_base64() {
 }
 
 #[test]
-fn the_process_answers_under_the_names_of_go() {
+fn process_statistics_have_the_names_of_go() {
     let host = FakeHost::new()
         .answer(|_: GetMemoryStatistics| Ok(MemoryStatistics { resident: 40, anonymous: 30, mapped: 90, peak: 50 }))
         .answer(|_: ListThreads| {
@@ -343,7 +343,7 @@ fn the_process_answers_under_the_names_of_go() {
 }
 
 #[test]
-fn settings_of_the_log_are_checked_before_the_node_hears_of_them() {
+fn settings_of_the_log_are_checked_before_they_are_sent_to_the_node() {
     let host = FakeHost::new()
         .answer(|request: SetLogLevel| if request.level == 5 { Ok(()) } else { Err(Failure::server("another level")) })
         .answer(|request: SetLogModules| {
@@ -385,13 +385,13 @@ fn profiles_are_recorded_by_the_node() {
 }
 
 #[test]
-fn the_target_of_a_collector_that_is_not_there_is_refused_by_name() {
+fn setting_the_target_of_the_missing_garbage_collector_is_refused() {
     let refused = call(&FakeHost::new(), "debug_setGCPercent", "[50]").expect_err("no collector");
     assert!(refused.message.starts_with("debug_setGCPercent: "), "{}", refused.message);
 }
 
 #[test]
-fn a_block_in_a_file_is_traced_like_one_that_is_given() {
+fn a_block_in_a_file_is_traced_like_a_block_in_the_parameters() {
     let host = tracing_host().answer(|request: ReadRequestFile| match request.name.as_str() {
         "block.rlp" => Ok(Bytes::from_static(&[0xf9, 1])),
         name => Err(Failure::server(format!("{name}: elsewhere"))),
@@ -474,7 +474,7 @@ fn a_range_of_accounts_has_the_form_of_go_ethereum() {
     }
 }
 
-/// Three blocks behind genesis; the second is empty, and the last has a transaction that cannot be traced.
+/// Three blocks after genesis; the second is empty, and the last has a transaction that cannot be traced.
 fn chain_host() -> FakeHost {
     let hash = |number: u64| B256::with_last_byte(u8::try_from(number).unwrap_or_default());
     FakeHost::new()
@@ -502,7 +502,7 @@ fn chain_host() -> FakeHost {
 }
 
 #[test]
-fn a_range_of_blocks_is_traced_with_a_notification_for_each_that_has_transactions() {
+fn tracing_a_range_sends_a_notification_for_each_block_with_transactions() {
     let items = chain_host().subscribe(&table(), &Arc::new(Debug), "traceChain", r#"["earliest","latest"]"#);
 
     let items: Vec<Value> = items
@@ -524,7 +524,7 @@ fn a_range_of_blocks_is_traced_with_a_notification_for_each_that_has_transaction
 }
 
 #[test]
-fn a_range_that_is_none_is_refused_in_the_words_of_the_reference() {
+fn an_invalid_range_is_refused_with_the_text_of_the_reference() {
     let cases = [
         (r#"["0x2","0x1"]"#, "wrong parameter order: start(2) >= end(1)"),
         (r#"["0x9","latest"]"#, "not find start block 9"),
@@ -537,7 +537,7 @@ fn a_range_that_is_none_is_refused_in_the_words_of_the_reference() {
 }
 
 #[test]
-fn every_block_number_takes_every_tag() {
+fn every_block_number_accepts_every_tag() {
     let methods = [
         ("debug_traceBlockByNumber", ""),
         ("debug_traceCall", "{},"),

@@ -23,7 +23,7 @@ impl TraceOptions {
 
 impl Param for TraceOptions {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        // Reports a wrong type now; the node checks the values.
+        // Types are checked here; the node checks the values.
         check_types(&Object::decode(raw, "eth.TraceConfig")?, "TraceConfig")?;
         Ok(Self { json: raw.as_str().to_owned() })
     }
@@ -104,11 +104,11 @@ impl Param for CallTraceOptions {
     }
 }
 
-/// The longest hexadecimal text, with `0x`, that is no list with an item.
+/// The longest hexadecimal text, with `0x`, that is not a list with an item.
 const MAX_EMPTY: usize = 4;
 
-/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. The base64 of
-/// a list never begins with `0x`; hexadecimal without a list's item is no block, and gets the error of base64.
+/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. Base64 of a
+/// list never starts with `0x`. Hexadecimal without a list item is not a block, and gets the error of base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockBytes(Bytes);
 
@@ -118,7 +118,7 @@ impl Param for BlockBytes {
             return Ok(Self(Bytes::new()));
         }
         if let Some(values) = raw.array() {
-            // To the reference `null` is the zero of every type.
+            // In the reference, `null` is the zero value of every type.
             let byte = |value: RawArgument<'_>| match value.is_null() {
                 true => Ok(0),
                 false => value.as_str().parse().map_err(|_| not_a_byte(value)),
@@ -183,17 +183,17 @@ pub(crate) async fn raw_block(
     trace(&context, TraceTarget::RawBlock(block.0), TraceOptions::text(options)).await
 }
 
-/// Maximum length of a file with a block, bytes: several times the longest block.
+/// Maximum length of a file with a block, in bytes: several times the longest block.
 const MAX_BLOCK_FILE: u64 = 32 << 20;
 
-/// The node opens files in the folders of its setting `rpc.files` only. The file holds the block's RLP, as
-/// `admin_exportChain` writes it; further blocks after the first are ignored.
+/// Traces a block from a file in the folders of the node's setting `rpc.files`. The file contains the block's RLP, as
+/// `admin_exportChain` writes it; blocks after the first are ignored.
 pub(crate) async fn block_from_file(
     context: DebugContext,
     file: String,
     options: Option<TraceOptions>,
 ) -> Result<JsonWriter, Failure> {
-    // While it is unpacked; its buffer doubles.
+    // Reserved during unpacking, because its buffer doubles.
     let reading = context.hold(2 * MAX_BLOCK_FILE as usize)?;
     let block = context.call(ReadRequestFile { name: file, limit: MAX_BLOCK_FILE }).await?;
     drop(reading);
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    // Positions as Go's decoder gives them.
+    // The positions that Go's decoder gives.
     #[test]
     fn bad_block_bytes_are_refused_at_the_position_that_go_names() {
         let cases = [
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_wrong_type_are_named_as_the_reference_names_them() {
+    fn options_of_a_wrong_type_are_refused_with_the_texts_of_the_reference() {
         let cases = [
             (r#"{"limit": "x"}"#, "string into Go struct field TraceConfig.LogConfig.Limit of type int"),
             (r#"{"limit": 1.5}"#, "number 1.5 into Go struct field TraceConfig.LogConfig.Limit of type int"),

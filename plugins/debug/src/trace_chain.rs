@@ -1,12 +1,12 @@
-//! `debug_subscribe traceChain`: the traces of a range of blocks, one notification a block
-//! (`docs/spec/rpc-node.md` 4.2).
+//! `debug_subscribe traceChain`: the traces of a range of blocks, one notification per block (`docs/spec/rpc-node.md`
+//! 4.2).
 
 use serde_json::value::RawValue;
 use tenon_sdk::prelude::*;
 
 use crate::{DebugContext, trace::TraceOptions};
 
-/// The notification of a block. After a transaction that cannot be traced the rest of its block is `null`.
+/// The notification of a block. After a transaction that cannot be traced, the rest of its block is `null`.
 #[derive(Debug, Serialize)]
 struct BlockTraces<'a> {
     block: String,
@@ -33,7 +33,7 @@ pub(crate) async fn subscription(
         let block = BlockId::number(number);
         let header = context.call(GetHeader { block }).await?;
         let header = header.ok_or_else(|| Failure::server(format!("block #{number} not found")))?.header;
-        // By hash, so that the traces belong to the block that is named with them.
+        // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
         let traced = context.call(Trace { target, options: options.clone() }).await?.json;
         let traces = until_failure(&traced)?;
@@ -53,7 +53,7 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
     })
 }
 
-/// The members of a block's trace up to the first that failed, and nothing for those after it.
+/// The results of a block's trace up to and including the first failure, and `None` for those after it.
 fn until_failure(traced: &str) -> Result<Vec<Option<&RawValue>>, Failure> {
     let members: Vec<&RawValue> = serde_json::from_str(traced)
         .map_err(|error| Failure::server(format!("the trace of a block is no list: {error}")))?;

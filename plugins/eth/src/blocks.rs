@@ -12,7 +12,7 @@ pub(crate) async fn get_block_by_number(context: EthContext, block: BlockNumberP
     let full = full.at(1)?;
     match (block_answer(&context, block, full).await?, block) {
         (Some(json), _) => Ok(json),
-        // These two exist or do not; a null would say that the chain has no such height.
+        // An error, because `null` would mean that the chain has no block at such a height.
         (None, BlockId::Tag(BlockTag::Finalized)) => Err(Failure::server("finalized block not found")),
         (None, BlockId::Tag(BlockTag::Safe)) => Err(Failure::server("safe block not found")),
         (None, _) => Ok(null()),
@@ -23,7 +23,7 @@ pub(crate) async fn get_block_by_hash(context: EthContext, hash: B256, full: boo
     Ok(block_answer(&context, BlockId::hash(hash), full).await?.unwrap_or_else(null))
 }
 
-/// A block as JSON, none if it does not exist. Where hashes of transactions do, the transactions are not read.
+/// A block as JSON; `None` if it does not exist. If hashes of transactions are enough, the transactions are not read.
 async fn block_answer(context: &EthContext, block: BlockId, full: bool) -> Result<Option<JsonWriter>, Failure> {
     let profile = crate::profile(context).await?;
     let as_pending = block == BlockId::Tag(BlockTag::Pending);

@@ -68,7 +68,7 @@ pub(crate) async fn syncing(context: EthContext) -> Answer {
     Ok(json)
 }
 
-/// The reference counts pulled states too; Tenon executes every block, so there are none.
+/// The reference also counts downloaded states; Tenon executes every block, so there are none.
 pub(crate) fn write_sync_status(json: &mut JsonWriter, profile: Profile, status: &SyncStatus) {
     json.begin_object();
     json.key("startingBlock").quantity(status.starting.0);

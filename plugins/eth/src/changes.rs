@@ -154,7 +154,7 @@ async fn logs_of_block(context: &EthContext, hash: B256, criteria: &Criteria) ->
     context.call(GetLogs { range: LogRange::Block(hash), filter: criteria.filter.clone() }).await
 }
 
-/// One query for consecutive blocks; none if they are few, or if the chain moved away from them meanwhile.
+/// One query for consecutive blocks; `None` if they are few, or if the chain moved away from them during the query.
 async fn logs_of_range(
     context: &EthContext,
     blocks: &[&(BlockNumber, B256)],
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_wins_shows_its_newest_block_as_head_and_that_block_s_logs_twice() {
+    fn a_winning_branch_announces_its_newest_block_as_head_and_that_block_s_logs_twice() {
         let place = |number: u8| (BlockNumber(u64::from(number)), B256::repeat_byte(number));
         let changes =
             ChainChanges { removed: vec![place(5), place(4)], added: vec![place(4), place(5), place(6), place(7)] };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_in_bytes() {
+    fn remembered_logs_are_bounded_in_bytes() {
         let mut delivered = Delivered::default();
 
         for block in 0..100 {
@@ -227,7 +227,7 @@ mod tests {
         }
         delivered.note(&[log(100, 1 << 20)]);
 
-        assert!(delivered.logs.is_empty() && delivered.bytes == 0, "one log beyond the bound leaves nothing");
+        assert!(delivered.logs.is_empty() && delivered.bytes == 0, "a log above the limit is not kept");
         delivered.note(&[log(101, 1)]);
         assert_eq!(delivered.of_block(B256::repeat_byte(101)).len(), 1);
     }

@@ -6,7 +6,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, EthContext};
 
-/// Precompiled contracts: name, last two bytes of the address, since when.
+/// Precompiled contracts: name, last two bytes of the address, first fork.
 const PRECOMPILES: [(&str, u16, ContractLevel); 18] = [
     ("ECREC", 0x01, ContractLevel::Frontier),
     ("SHA256", 0x02, ContractLevel::Frontier),
@@ -28,7 +28,7 @@ const PRECOMPILES: [(&str, u16, ContractLevel); 18] = [
     ("P256VERIFY", 0x100, ContractLevel::Osaka),
 ];
 
-/// System contracts: name, address, since when. That of deposits is the chain's own.
+/// System contracts: name, address, first fork. The deposit contract is the chain's own.
 const SYSTEM_CONTRACTS: [(&str, Address, ContractLevel); 4] = [
     ("BEACON_ROOTS_ADDRESS", address!("0x000f3df6d732807ef1319fb7b8bb8522d0beac02"), ContractLevel::Cancun),
     ("HISTORY_STORAGE_ADDRESS", address!("0x0000f90827f1c53a10cb7a02335b175320002935"), ContractLevel::Prague),

@@ -190,7 +190,7 @@ fn decode_topics(raw: RawArgument<'_>) -> Result<Vec<Vec<B256>>, ArgumentError> 
     Ok(topics)
 }
 
-/// The allowed values of one position; none means any. `count` is the number of topics read, of all positions.
+/// The allowed values of one position; empty means any. `count` is the number of topics read so far, of all positions.
 fn decode_position(raw: RawArgument<'_>, count: &mut usize) -> Result<Vec<B256>, ArgumentError> {
     if raw.is_null() {
         return Ok(Vec::new());
@@ -219,7 +219,7 @@ fn decode_topic(text: &str) -> Result<B256, ArgumentError> {
     decode_hex(text, false, "topic").map(B256::new).map_err(invalid)
 }
 
-/// Decodes exactly `N` bytes; fails with the reason.
+/// Decodes exactly `N` bytes; the error is the reason.
 fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str) -> Result<[u8; N], String> {
     if text.is_empty() {
         return Err("empty hex string".to_owned());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_given_means_every_log_of_the_latest_block() {
+    fn no_criteria_mean_every_log_of_the_latest_block() {
         for json in ["{}", "null", r#"{"address":[],"topics":[]}"#, r#"{"address":null,"toBlock":null}"#] {
             let criteria = decode(json).expect("well formed");
             assert_eq!(criteria.scope, Scope::Range { from: BlockId::LATEST, to: BlockId::LATEST });
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_the_words_of_the_reference() {
+    fn errors_have_the_texts_of_the_reference() {
         let cases = [
             (
                 format!(r#"{{"blockhash":"{TOPIC}","fromBlock":"0x3"}}"#),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_takes_every_range_that_a_search_takes_and_no_single_block() {
+    fn a_filter_accepts_every_range_of_a_search_but_no_single_block() {
         let cases = [
             ("{}", true),
             (r#"{"toBlock":"0x2"}"#, true),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_bound_what_is_watched() {
+    fn numbers_bound_the_watched_blocks() {
         let criteria = decode(r#"{"fromBlock":"0x5","toBlock":"0x6"}"#).expect("well formed");
 
         let covered: Vec<u64> = (0..10).filter(|number| criteria.covers(BlockNumber(*number))).collect();

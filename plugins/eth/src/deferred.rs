@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_is_told_when_the_value_is_asked_for() {
+    fn an_error_is_reported_when_the_value_is_read() {
         let wrong = Deferred::<bool>::decode(RawArgument::new("3")).expect("never refused");
         let right = Deferred::<bool>::decode(RawArgument::new("true")).expect("never refused");
 
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_left_out_may_be_left_out() {
+    fn only_an_optional_value_may_be_omitted() {
         assert_eq!(Deferred::<bool>::missing(), None);
         assert_eq!(Deferred::<Option<bool>>::missing().map(|left_out| left_out.was_given()), Some(false));
     }

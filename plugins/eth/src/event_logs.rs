@@ -19,9 +19,9 @@ const SCANNED: usize = 64;
 /// Maximum number of candidate positions of a search. A filter with more candidates checks every log of the event,
 /// without a list.
 const MAX_CANDIDATES: usize = 512;
-/// Logs that a search checks before it yields: some microseconds.
+/// Logs that a search checks before it yields; they take some microseconds.
 const LOGS_A_STEP: usize = 256;
-/// Maximum excess by which the reservation for texts grows.
+/// Maximum unused bytes by which the reservation for texts grows.
 const MAX_TEXT_STEP: usize = 256 << 10;
 
 /// The logs of one event.
@@ -136,7 +136,8 @@ impl EventLogs {
         from..to
     }
 
-    /// Positions of the few logs that may match, ascending; none if the filter gives no index, or there may be many.
+    /// Positions of the few logs that may match, ascending; `None` if the filter gives no index, or too many logs may
+    /// match.
     fn candidates(&self, filter: &LogFilter) -> Option<Vec<u32>> {
         if self.logs.len() <= SCANNED {
             return None;
@@ -183,7 +184,7 @@ fn sort_removed(profile: Profile, logs: &mut [LocatedLog]) {
 /// A search for the logs of an event that match a subscription.
 pub(crate) struct Search {
     event: Arc<EventLogs>,
-    /// None: every log is checked.
+    /// `None`: every log is checked.
     candidates: Option<Vec<u32>>,
     /// Number of checked logs.
     looked: usize,
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_finds_what_a_look_at_every_log_finds_whatever_it_is_led_by() {
+    fn a_search_by_any_index_finds_the_logs_that_a_full_scan_finds() {
         let node = FakeHost::new();
         let logs: Vec<LocatedLog> = (0..1_000).map(log).collect();
         let event = event(&node, Profile::Ethereum, logs.clone());
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_were_announced_are_passed_over() {
+    fn announced_blocks_are_skipped() {
         let event = event(&FakeHost::new(), Profile::Ethereum, (0..1_000).map(log).collect());
         let blocks = event.blocks().to_vec();
         assert_eq!(blocks.len(), 2);
@@ -328,7 +329,7 @@ mod tests {
 
         let (first, again) = (event.text(3).unwrap(), event.text(3).unwrap());
 
-        assert!(Arc::ptr_eq(&first, &again), "one text for all");
+        assert!(Arc::ptr_eq(&first, &again), "the text is shared");
         assert!(node.held(0) >= before + first.len());
         assert!(event.text(10).is_none());
         drop(event);

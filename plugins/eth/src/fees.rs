@@ -18,7 +18,7 @@ pub(crate) async fn gas_price(context: EthContext) -> Result<U256, Failure> {
     context.call(SuggestGasPrice).await
 }
 
-/// Of the next block; none where blocks have no base fee.
+/// The base fee of the next block; `None` where blocks have none.
 pub(crate) async fn base_fee(context: EthContext) -> Result<Option<U256>, Failure> {
     Ok(context.call(GetNextBlockFees).await?.base_fee_per_gas)
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_may_be_written_in_every_usual_way() {
+    fn the_count_may_be_a_number_or_a_string_in_hexadecimal_or_decimal() {
         let decode = |json| BlockCount::decode(RawArgument::new(json)).map(|count| count.0);
 
         for json in ["\"0x10\"", "\"16\"", "16"] {

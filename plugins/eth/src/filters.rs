@@ -31,7 +31,7 @@ async fn install_at_head(context: &EthContext, watched: Watched) -> Result<Strin
     install(context, watched, Position::Block(head.header.hash()))
 }
 
-/// Counted as the caller's memory.
+/// Installs a filter and counts its memory for the caller.
 fn install(context: &EthContext, watched: Watched, position: Position) -> Result<String, Failure> {
     let by = Installer { client: context.client(), memory: Some(context.hold(watched.filter_bytes())?) };
     context.filters.install(context.host().now(), by, watched, position)

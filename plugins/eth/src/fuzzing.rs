@@ -1,5 +1,5 @@
-//! Exposes the plugin's decoders to the fuzz targets (`fuzz/`) only: of another build's hand-over, and of callers'
-//! input.
+//! Exposes the plugin's decoders to the fuzz targets (`fuzz/`) only: those of hand-overs from other builds, and of
+//! callers' input.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub fn examples() -> Vec<Vec<u8>> {
 pub enum Read {
     /// It was accepted.
     Taken,
-    /// A storage key: decoded strictly, none if refused, and decoded as the reference does.
+    /// A storage key: decoded strictly (`None` if refused), and as the reference does.
     Key(Option<B256>, B256),
     /// The number of a filter, as written.
     Filter(String),
@@ -84,7 +84,7 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
     }
 }
 
-/// Why Go's decoder refuses the bytes of a transaction of a native chain; none if it takes them.
+/// Why Go's decoder refuses the bytes of a native chain's transaction; `None` if it accepts them.
 pub fn malformed_transaction(raw: &[u8]) -> Option<String> {
     go_rlp::refusal(Profile::Native, raw)
 }

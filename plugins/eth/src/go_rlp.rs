@@ -1,17 +1,17 @@
-//! Why Go's RLP decoder refuses a transaction, in its words: the decoder of the node refuses the same bytes with others
-//! (`docs/spec/rpc-eth.md` 12).
+//! Finds the error with which Go's RLP decoder refuses a transaction. The node's own decoder refuses the same bytes
+//! with other texts (`docs/spec/rpc-eth.md` 12).
 //!
-//! It walks over the bytes as a Go stream does, and keeps nothing: field by field, with the sizes of the open lists, because the
-//! order of the stream's checks decides which of several defects is named.
+//! It reads the bytes like a Go stream and keeps nothing: field by field, with the sizes of the open lists, because the
+//! order of the stream's checks decides which of several defects is reported.
 
 use tenon_sdk::prelude::*;
 
-/// What a field of a transaction is in Go.
+/// The Go type of a transaction's field.
 #[derive(Clone, Copy)]
 enum Kind {
     Uint64,
     BigInt,
-    /// A pointer; an empty string is no address.
+    /// A pointer; an empty string means no address.
     Receiver,
     Bytes,
     AccessList,
@@ -60,8 +60,8 @@ const WITH_DYNAMIC_FEE: [Field; 12] = [
     ("S", Kind::BigInt),
 ];
 
-/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; none if it takes them, or for other types of an Ethereum
-/// chain.
+/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; `None` if it accepts them, or for other types
+/// of an Ethereum chain.
 pub(crate) fn refusal(profile: Profile, raw: &[u8]) -> Option<String> {
     let (list, name, fields): (_, _, &[Field]) = match raw {
         [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
@@ -82,11 +82,11 @@ pub(crate) fn refusal(profile: Profile, raw: &[u8]) -> Option<String> {
 #[derive(Debug)]
 struct Refusal {
     message: &'static str,
-    /// The Go type that was to be filled; none where the decoder names none.
+    /// The Go type to decode into; `None` where the decoder names none.
     of: Option<&'static str>,
-    /// The place below the transaction's fields, innermost last.
+    /// The position below the transaction's fields, innermost last.
     field: Option<&'static str>,
-    /// The element of the access list, then what is in it.
+    /// The index in the access list, then the position inside that element.
     element: Option<usize>,
     member: Option<&'static str>,
     key: Option<usize>,
@@ -140,7 +140,7 @@ const EXPECTED_STRING: &str = "expected input string or byte";
 const TOO_LONG: &str = "input string too long";
 const TOO_SHORT: &str = "input string too short";
 const TOO_MANY: &str = "input list has too many elements";
-/// These name no type: they concern the bytes, not the value.
+/// These errors name no type: they concern the bytes, not the value.
 const ELEMENT_TOO_LARGE: &str = "element is larger than containing list";
 const VALUE_TOO_LARGE: &str = "value size exceeds available input length";
 
@@ -149,7 +149,7 @@ fn is_named(message: &str) -> bool {
     [NON_CANONICAL_SIZE, NON_CANONICAL_INTEGER, EXPECTED_LIST, EXPECTED_STRING, TOO_LONG, TOO_MANY].contains(&message)
 }
 
-/// Bytes that are left in the open lists: the transaction, its access list, an element of that, its keys.
+/// Bytes left in the open lists: the transaction, its access list, an element of that, its keys.
 #[derive(Default)]
 struct Lists {
     left: [u64; 4],
@@ -232,7 +232,7 @@ impl<'a> Stream<'a> {
     fn size(&mut self, digits: u8) -> Result<u64, Stop> {
         let digits = self.take(u64::from(digits))?;
         let size = digits.iter().fold(0_u64, |size, digit| size << 8 | u64::from(*digit));
-        // A single digit of zero is below 56, too.
+        // A single digit of zero is below 56 too.
         if digits.first() == Some(&0) || size < 56 {
             return Err(Stop::plain(NON_CANONICAL_SIZE));
         }
@@ -253,7 +253,7 @@ impl<'a> Stream<'a> {
         match self.head() {
             Ok(Head::List(size)) => {
                 if let Some(left) = self.lists.innermost() {
-                    // A list that ends one byte after its own wraps around, as in Go.
+                    // The size wraps around if a list ends one byte after its outer list, as in Go.
                     *left = left.wrapping_sub(size);
                 }
                 self.lists.push(size);
@@ -280,7 +280,7 @@ impl<'a> Stream<'a> {
             Head::Byte(_) => Ok(()),
             Head::String(size) if size > 8 => refused(TOO_LONG),
             Head::String(size) => match self.take(size).map_err(|stop| named(stop, NAME))? {
-                // A single zero byte is a size that is not minimal.
+                // A single zero byte means that the size is not minimal.
                 [0, _, ..] => refused(NON_CANONICAL_INTEGER),
                 [single] if *single < 0x80 => refused(NON_CANONICAL_SIZE),
                 _ => Ok(()),
@@ -380,7 +380,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Gives the error of a head or a size the type that was to be filled, where Go does.
+/// Adds the Go type to an error of a head or a size, where Go does.
 fn named(stop: Stop, name: &'static str) -> Stop {
     match stop {
         Stop::Refused(refusal) if refusal.of.is_none() && is_named(refusal.message) => {
@@ -390,7 +390,7 @@ fn named(stop: Stop, name: &'static str) -> Stop {
     }
 }
 
-/// Places an error in a member of an element of the access list.
+/// Adds the member of the access list's element to an error.
 fn member_read(read: Result<(), Stop>, member: &'static str, element: &'static str) -> Result<(), Stop> {
     match read {
         Err(Stop::EndOfList) => Err(Stop::Refused(Refusal::of("too few elements", element))),
@@ -405,7 +405,7 @@ mod tests {
 
     /// Recorded from the reference, v2.7.0, over `eth_sendRawTransaction`.
     #[test]
-    fn transactions_are_refused_in_the_references_words() {
+    fn transactions_are_refused_with_the_texts_of_the_reference() {
         let recorded = include_str!("../tests/data/refused_transactions.txt");
         let mut count = 0;
         for line in recorded.lines().filter(|line| !line.starts_with('#')) {

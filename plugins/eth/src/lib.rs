@@ -22,7 +22,7 @@ mod event_logs;
 mod fees;
 mod filters;
 mod go_rlp;
-// Without a feature: a library that is loaded has no hash in its name, so that builds with other features would replace it.
+// Not behind a feature: a loaded library has no hash in its name, so builds with other features would overwrite it.
 #[doc(hidden)]
 pub mod fuzzing;
 mod log_feed;
@@ -58,10 +58,10 @@ pub struct Eth {
     settings: Settings,
     /// Requested once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
-    /// Requested once, too.
+    /// Requested once too.
     spelling: OnceLock<Spelling>,
     filters: Registry,
-    /// The last header written for a subscription, for all the others: a block is written once for all listeners.
+    /// The last header written for a subscription, so that each block is written once for all subscriptions.
     announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
     /// The logs of new blocks, shared by all subscriptions to logs. It lives as long as one of them. Locked when one is
     /// opened; nothing awaits under the lock.
@@ -90,7 +90,7 @@ type EthContext = Context<Eth>;
 /// A result that is written as JSON directly.
 type Answer = Result<JsonWriter, Failure>;
 
-/// Facts about the chain; sends a request the first time only.
+/// Facts about the chain; sends a request only the first time.
 async fn chain_info(context: &EthContext) -> Result<Arc<ChainInfo>, Failure> {
     if let Some(info) = context.chain_info.get() {
         return Ok(info.clone());
@@ -107,7 +107,7 @@ async fn profile(context: &EthContext) -> Result<Profile, Failure> {
     }
 }
 
-/// The spelling of addresses that are member names.
+/// The spelling of addresses used as member names.
 async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
     match context.spelling.get() {
         Some(spelling) => Ok(*spelling),
@@ -121,7 +121,7 @@ async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
 /// The block argument of a state query.
 type StateBlock = Deferred<Option<BlockParam>>;
 
-/// The block of a state query. It may be omitted on the Ethereum profile; the reference requires it as argument number
+/// The block of a state query. It may be omitted on the Ethereum profile. The reference requires it as argument number
 /// `position`, though it may be `null`, which names no block.
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();

@@ -1,8 +1,8 @@
 //! The logs of new blocks, decoded once for all subscriptions.
 //!
-//! One listener receives the node's events for all of them. The subscription that is polled first accepts an event; the
-//! others read the kept one. An event is kept until all have read it, or until too many are kept: a subscription that
-//! is so far behind is told that it missed some, as by the node itself.
+//! One listener receives the node's events for all of them. The subscription polled first accepts an event; the others
+//! read the kept copy. An event is kept until all have read it, or until too many are kept: a subscription that falls
+//! too far behind is told that it missed events, as the node itself would do.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -37,7 +37,7 @@ struct Listeners {
 }
 
 struct State {
-    /// None while a listener accepts events.
+    /// `None` while a listener accepts events.
     events: Option<Events<LogsChanged>>,
     /// Oldest first.
     kept: VecDeque<Kept>,
@@ -68,7 +68,7 @@ impl LogFeed {
         let (feed, is_new) = Self::shared(context, profile);
         let mut listener = feed.add_listener();
         if !is_new {
-            // Earlier events are for those that were already listening.
+            // Earlier events are only for listeners that existed when they arrived.
             poll_fn(|task| listener.poll_present(task)).await;
         }
         listener
@@ -108,8 +108,8 @@ impl LogFeed {
 
     /// Accepts the next event if there is one. The task must already be registered among the waiting listeners.
     ///
-    /// While another task accepts one, that task wakes all listeners when it has got an event, and with `is_awaited` also when there
-    /// was none. Tasks that only wait for events do not set it: they would wake one another without end.
+    /// If another task is accepting an event, that task wakes all listeners once it has one; with `is_awaited` also if
+    /// there was none. Tasks that only wait for events do not set it, because they would wake each other endlessly.
     fn take_over(&self, is_awaited: bool) -> Taken {
         let mut state = self.state();
         let Some(events) = state.events.take() else {
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// The event with this number, or the number of dropped ones before the oldest; and the number of the next.
+    /// The event with this number, or the number of dropped events before the oldest; and the number of the next event.
     fn take(&mut self, number: u64) -> Option<(LogDelivery, u64)> {
         if number < self.first {
             return Some((Delivery::Missed(self.first - number), self.first));
@@ -207,7 +207,7 @@ impl State {
         Some((delivery, number + 1))
     }
 
-    /// Releases the events from this number on, which stay for other listeners.
+    /// Releases the events from this number on; they are kept for other listeners.
     fn leave(&mut self, number: u64) {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         for kept in self.kept.iter_mut().skip(at) {
@@ -267,7 +267,7 @@ pub(crate) struct LogListener {
 }
 
 impl LogListener {
-    /// The next event; none once the node stops announcing.
+    /// The next event; `None` once the node stops announcing.
     ///
     /// # Errors
     /// As [`Events::next`].
@@ -277,7 +277,7 @@ impl LogListener {
 
     fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<LogDelivery>, Failure>> {
         loop {
-            // Before the check: an event that another task keeps after it wakes this one.
+            // Registered before the check, so that an event kept after the check wakes this task.
             self.feed.listeners.wait(self.number, task);
             let mut state = self.feed.state();
             if let Some((delivery, next)) = state.take(self.next) {
@@ -294,7 +294,7 @@ impl LogListener {
         }
     }
 
-    /// Skips the events up to now.
+    /// Skips the events that have already arrived.
     fn poll_present(&mut self, task: &TaskContext<'_>) -> Poll<()> {
         loop {
             self.feed.listeners.wait(self.number, task);
@@ -345,7 +345,7 @@ mod tests {
         opened
     }
 
-    /// The data of what was sent.
+    /// The data of the sent logs.
     fn data(subscription: &mut TestSubscription) -> Vec<String> {
         let items = subscription.items().into_iter().map(|item| item.expect("an item"));
         let value = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_decoded_once_and_kept_until_all_have_taken_it() {
+    fn an_event_is_decoded_once_and_kept_until_all_have_read_it() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_meets_another_one_at_the_events_wakes_nobody_and_hears_of_what_is_kept_meanwhile() {
+    fn a_task_that_finds_the_events_taken_wakes_no_other_and_reads_the_event_kept_by_the_other() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (_first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
@@ -387,17 +387,20 @@ mod tests {
         let taking = Taking { events: feed.state().events.take(), feed: &feed };
 
         assert_eq!(second.items(), []);
-        assert!(!feed.state().is_awaited, "the other task has nothing to tell before an event");
-        assert!(feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited, "who must know asks for it");
+        assert!(!feed.state().is_awaited, "the other task need not wake any listener before an event");
+        assert!(
+            feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited,
+            "a task that must be woken sets the flag"
+        );
 
         feed.state().keep(Delivery::Missed(1));
         drop(taking);
-        assert_eq!(second.items(), [], "what was missed is asked for, and there is nothing");
+        assert_eq!(second.items(), [], "the missed logs are queried, and there are none");
         assert_eq!(feed.state().kept.len(), 1, "it took the event, the first has not");
     }
 
     #[test]
-    fn one_that_comes_later_is_told_of_later_blocks_only() {
+    fn a_later_subscription_gets_later_blocks_only() {
         let chain = Chain::new();
         let eth = start(&chain);
         let mut first = subscribe(&eth, "{}");
@@ -412,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_leaves_nothing_kept_for_it() {
+    fn a_closed_subscription_keeps_no_events() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (mut first, second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
@@ -426,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_far_behind_asks_for_what_it_missed() {
+    fn a_subscription_far_behind_queries_the_missed_logs() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (mut fast, mut slow) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_memory_is_asked_for_by_each_and_one_that_finds_none_ends_with_its_error() {
+    fn each_subscription_queries_an_event_that_found_no_memory_and_ends_if_its_own_logs_find_none() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (mut selective, mut greedy) =
@@ -450,7 +453,7 @@ mod tests {
 
         chain.add(block(100));
 
-        assert_eq!(data(&mut selective), ["0x03"], "it wants little");
+        assert_eq!(data(&mut selective), ["0x03"], "one log fits");
         let ended = greedy.items().pop().and_then(Result::err);
         assert_eq!(ended.map(|failure| failure.code), Some(FailureCode::LIMIT_EXCEEDED));
     }

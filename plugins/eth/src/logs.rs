@@ -14,7 +14,7 @@ use crate::{
 
 const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
 
-/// Logs and their answer up to this size are not counted: their call already accounts for them.
+/// Logs and their answer up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 /// More positions than a log can have topics.
 const MAX_TOPICS: usize = 4;
@@ -69,7 +69,7 @@ pub(crate) async fn find(
     criteria: &Criteria,
 ) -> Result<Vec<LocatedLog>, Failure> {
     let range = match criteria.scope {
-        // The reference keeps "no hash" as zeroes.
+        // The reference represents a missing hash as zeroes.
         Scope::Block(hash) if hash.is_zero() && profile == Profile::Native => {
             let head = context.call(GetHead).await?.number();
             LogRange::Numbers { from: head, to: head }
@@ -98,7 +98,7 @@ const fn range_error_code(profile: Profile) -> FailureCode {
     }
 }
 
-/// Resolves both ends to numbers; none if the range is empty without being an error.
+/// Resolves both ends to numbers; `None` if the range is empty without being an error.
 async fn numbers(
     context: &EthContext,
     profile: Profile,
@@ -109,7 +109,7 @@ async fn numbers(
     let head = context.call(GetHead).await?;
     let code = range_error_code(profile);
     match (from, to) {
-        // The chain has none of them.
+        // The chain has no pending blocks.
         (PENDING, PENDING) => return Ok(None),
         (PENDING, _) => return Err(Failure { code, ..Failure::server("invalid block range") }),
         _ => {}

@@ -1,5 +1,5 @@
-//! The mining methods (`docs/spec/rpc-eth.md` 13). What is called mining there is the module `sealing` here, which needs no
-//! proof of work: no work is given out and nothing is hashed.
+//! The mining methods (`docs/spec/rpc-eth.md` 13). Mining corresponds to the module `sealing` here, which needs no
+//! proof of work: no work is handed out and nothing is hashed.
 
 use tenon_sdk::prelude::*;
 
@@ -37,7 +37,7 @@ pub(crate) async fn hashrate(_context: EthContext) -> Result<Quantity, Failure> 
 }
 
 /// Always an error: this node gives no work to miners. If it makes no blocks, the error says what is missing for that,
-/// as in the reference; the call does not start it.
+/// as in the reference; the call does not start block production.
 pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> {
     const NO_WORK: &str = "mining not ready: no work available yet, don't panic";
     if context.call(GetSealing).await?.is_sealing {
@@ -53,7 +53,7 @@ pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> 
     Err(Failure::server(NO_WORK))
 }
 
-/// No work was given out, so none can be accepted.
+/// No work was handed out, so none can be accepted.
 pub(crate) async fn submit_work(
     _context: EthContext,
     _nonce: B64,

@@ -1,4 +1,4 @@
-//! What native chains answer beyond Ethereum's methods: accounts in one object, owners, rewards, signers, candidates, proofs
+//! Methods of native chains beyond Ethereum's: accounts in one object, owners, rewards, signers, candidates, proofs
 //! (`docs/spec/rpc-eth.md` 8, 9, 17). On the Ethereum profile these methods do not exist.
 
 use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
@@ -7,7 +7,7 @@ use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null,
 
 /// The voting contract.
 const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88]);
-/// Position of its mapping from candidates to their records, whose first word is the owner (`docs/spec/chain.md` 10.1).
+/// Slot of its mapping from candidates to their records, whose first word is the owner (`docs/spec/chain.md` 10.1).
 const RECORDS_POSITION: u8 = 1;
 
 /// Refuses a method of native chains on other chains.
@@ -21,7 +21,7 @@ pub(crate) async fn require_native(context: &EthContext, method: &str) -> Result
     }
 }
 
-/// An account in one object. The reference answers `not found` where an account has no code, which is a defect.
+/// An account in one object. The reference returns `not found` for an account without code, which is a defect.
 pub(crate) async fn get_account_info(context: EthContext, address: Address, block: StateBlock) -> Answer {
     require_native(&context, "eth_getAccountInfo").await?;
     let block = block_or_default(&context, block, 1).await?;
@@ -113,7 +113,7 @@ pub(crate) async fn get_block_finality_by_hash(context: EthContext, hash: B256) 
     Ok(context.call(GetBlockSigners { block: BlockId::hash(hash) }).await?.finality)
 }
 
-/// All candidates of an epoch, with their stake and standing.
+/// All candidates of an epoch, with their stake and status.
 pub(crate) async fn get_candidates(context: EthContext, epoch: EpochParam) -> Answer {
     require_native(&context, "eth_getCandidates").await?;
     let list = context.call(GetCandidates { epoch: epoch.0 }).await?;
@@ -143,7 +143,8 @@ pub(crate) async fn get_candidates(context: EthContext, epoch: EpochParam) -> An
     Ok(json)
 }
 
-/// The stake and standing of one candidate. A masternode is one even where it is penalised for the next epochs.
+/// The stake and status of one candidate. A masternode has the status of a masternode even if it is penalised for the
+/// next epochs.
 pub(crate) async fn get_candidate_status(context: EthContext, coinbase: Address, epoch: EpochParam) -> Answer {
     require_native(&context, "eth_getCandidateStatus").await?;
     let list = context.call(GetCandidates { epoch: epoch.0 }).await?;
@@ -164,12 +165,12 @@ pub(crate) async fn get_candidate_status(context: EthContext, coinbase: Address,
     Ok(json)
 }
 
-/// A bare decimal of any length; -1 for a masternode that is no candidate.
+/// A bare decimal of any length; -1 for a masternode that is not a candidate.
 fn capacity(candidate: &CandidateStanding) -> String {
     candidate.stake.map_or_else(|| "-1".to_owned(), |stake| stake.to_string())
 }
 
-/// An address as the name of a member.
+/// An address as a member name.
 fn member_name(spelling: Spelling, address: Address) -> String {
     let text = address.to_checksum(None);
     match spelling {

@@ -1,10 +1,10 @@
-//! Logs of transactions that wait in the pool, for ranges that end at `pending`.
+//! Logs of pooled transactions, for ranges that end at `pending`.
 //!
-//! No block is pending here, so the pool's executable transactions are simulated on the head, sender by sender in the
-//! order of nonces, as far as their gas fits into a block. Prices are left out: what a transaction logs rarely depends on
-//! them, and one that is not affordable would end the simulation. Where the simulation refuses one of them, each sender's are
-//! simulated alone, and those of senders that are refused have no logs. Where the pool is stopped there are no pending
-//! logs, and the range ends at the head.
+//! There is no pending block, so the pool's executable transactions are simulated on the head, sender by sender in the
+//! order of nonces, as far as their gas fits into a block. Prices are omitted: a transaction's logs rarely depend on
+//! them, and an unaffordable one would end the simulation. If the simulation refuses a transaction, each sender's
+//! transactions are simulated alone, and those of refused senders have no logs. If the pool is stopped there are no
+//! pending logs, and the range ends at the head.
 
 use tenon_sdk::{prelude::*, shapes::pooled_bytes};
 
@@ -13,7 +13,7 @@ use crate::EthContext;
 /// Maximum number of transactions that are simulated.
 const MAX_TRANSACTIONS: usize = 500;
 
-/// The pool's logs that match, without places.
+/// The pool's matching logs, without positions.
 pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec<Log>, Failure> {
     let head = context.call(GetHead).await?;
     // The module `pool` may be stopped.
@@ -33,12 +33,12 @@ pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec
         return Ok(Vec::new());
     }
     let mut by_sender = Vec::new();
-    // Before any of it is loaded, and for the copies in the simulation.
+    // Counted before any transaction is loaded, and for the copies in the simulation.
     let _memory = context.hold(2 * chosen.iter().map(pooled_bytes).sum::<usize>())?;
     for of_sender in chosen.chunk_by(|left, right| left.sender == right.sender) {
         let Some(first) = of_sender.first() else { continue };
         let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
-        // A transaction that came meanwhile is not in the reservation.
+        // A transaction added since the summary is not in the reservation.
         by_sender.push(content.pending.iter().take(of_sender.len()).map(call_of).collect::<Vec<_>>());
     }
     let base = BlockId::hash(head.header.hash());
@@ -73,7 +73,7 @@ async fn simulate(
     Ok(Some(logs.filter(|log| filter.matches(log)).collect()))
 }
 
-/// A waiting transaction as a call that costs nothing.
+/// A pooled transaction as a call without gas price.
 fn call_of(pooled: &RecoveredTransaction) -> CallRequest {
     let transaction = &pooled.transaction;
     let access_list = transaction.access_list();

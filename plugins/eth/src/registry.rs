@@ -25,7 +25,7 @@ const MAX_CLIENT_FILTERS: usize = 1_000;
 /// Format of the hand-over: its first byte. Raised when [`Filter`] or its content changes.
 const HANDOVER_VERSION: u8 = 2;
 
-/// The id of a filter, as its owner gives it.
+/// The id of a filter, as written by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterId(pub(crate) String);
 
@@ -99,7 +99,7 @@ struct Installed {
 pub(crate) struct Installer {
     /// Its number.
     pub(crate) client: u64,
-    /// [`Watched::filter_bytes`] of it; none if it is not counted.
+    /// Its [`Watched::filter_bytes`]; `None` if it is not counted.
     pub(crate) memory: Option<HeldMemory>,
 }
 
@@ -115,8 +115,8 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// Creates an empty registry, or the one that `export` returned. Filters that another version of this plugin
-    /// exported in another format are dropped: they answer "filter not found" then, as after a restart, and clients
-    /// install them again. Filters for which `hold`, called with client and bytes, finds no memory are dropped too.
+    /// exported in another format are dropped: they then return "filter not found", as after a restart, and clients
+    /// install them again. Filters for which `hold`, called with client and bytes, has no memory are dropped too.
     pub(crate) fn new(handover: &[u8], hold: impl Fn(u64, usize) -> Result<Option<HeldMemory>, Failure>) -> Self {
         let filters: Vec<(u128, Filter)> = match handover.split_first() {
             Some((&HANDOVER_VERSION, filters)) => codec::decode(filters).unwrap_or_default(),
@@ -194,13 +194,13 @@ impl Registry {
                 filter.delivered.note(logs);
                 let bytes = filter.watched.filter_bytes().saturating_add(filter.delivered.bytes());
                 if memory.as_mut().is_some_and(|memory| memory.resize(bytes).is_err()) {
-                    // Removals of these logs can't be announced then, as of logs that were delivered long ago.
+                    // Removals of these logs can't be announced then, as for logs that were delivered long ago.
                     filter.delivered = Delivered::default();
                 }
                 true
             }
             Some(_) => false,
-            // Uninstalled meanwhile: there is nothing to move.
+            // Uninstalled in the meantime: there is nothing to move.
             None => true,
         }
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_expires_when_nobody_polls_it() {
+    fn a_filter_expires_without_polls() {
         let registry = registry(&[]);
         let id = installed(&registry);
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_gives_up_the_filter_that_was_unpolled_longest_of_the_client_that_has_most() {
+    fn a_full_table_drops_the_least_recently_polled_filter_of_the_client_with_the_most_filters() {
         let registry = registry(&[]);
         let second = Duration::from_secs(1);
         let honest = install_at(&registry, START, 7).unwrap();
@@ -315,14 +315,17 @@ mod tests {
         let newest = install_at(&registry, START + second * 3, 7).unwrap();
 
         let is_there = |id: &String| registry.get(START + second * 3, id, false).is_ok();
-        assert!(is_there(&honest) && is_there(&newest), "others keep theirs, though they are older");
+        assert!(is_there(&honest) && is_there(&newest), "filters of other clients stay, although they are older");
         assert!(is_there(&greedy[0]), "it was polled last");
         assert_eq!(greedy.iter().filter(|id| !is_there(id)).count(), 1);
-        assert!(greedy[..MAX_CLIENT_FILTERS - 1].iter().any(|id| !is_there(id)), "the client that has most");
+        assert!(
+            greedy[..MAX_CLIENT_FILTERS - 1].iter().any(|id| !is_there(id)),
+            "a filter of the client with the most filters"
+        );
     }
 
     #[test]
-    fn what_filters_take_is_counted_for_their_client_and_given_back() {
+    fn memory_of_filters_is_counted_for_their_client_and_released() {
         let node = tenon_sdk::testing::FakeHost::new();
         let host = node.host();
         let topics = vec![vec![B256::ZERO; 1000]];
@@ -353,17 +356,17 @@ mod tests {
         assert!(node.held(5) >= before + 10_000);
         let next = Registry::new(&registry.export(), hold);
         drop(registry);
-        assert!(node.held(5) >= before + 10_000, "the next version holds it");
+        assert!(node.held(5) >= before + 10_000, "the next version keeps the memory counted");
         let _bounded = node.clone().with_memory(1_000);
         let starved = Registry::new(&next.export(), hold);
 
         assert!(next.uninstall(&id));
         assert_eq!(node.held(5), 0);
-        assert!(starved.get(START, &id, false).is_err(), "what has no memory is not kept");
+        assert!(starved.get(START, &id, false).is_err(), "a filter without memory is not kept");
     }
 
     #[test]
-    fn a_filter_advances_only_from_where_it_stands() {
+    fn a_filter_advances_only_from_its_current_position() {
         let registry = registry(&[]);
         let id = installed(&registry);
         let (first, second) = (Position::Block(B256::ZERO), Position::Block(B256::repeat_byte(1)));
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_of_another_form_begins_without_filters() {
+    fn a_hand_over_in_another_format_starts_without_filters() {
         let registry = registry(&[]);
         let id = installed(&registry);
         let filters: Vec<(u128, Filter)> =

@@ -2,7 +2,7 @@
 
 use tenon_sdk::shapes::schema;
 
-/// False, or the progress of catching up.
+/// False, or the progress of synchronising.
 const SYNCING: &str = r#"{"anyOf":[{"type":"boolean","const":false},{"type":"object","required":["startingBlock","currentBlock","highestBlock"]}]}"#;
 
 /// By method.
@@ -53,7 +53,7 @@ pub(crate) const RESULTS: &[(&str, &str)] = &[
     ("eth_getFilterChanges", schema::CHANGES),
 ];
 
-/// Schemas of parameters that the functions' types do not say, by method and name.
+/// Schemas of parameters whose types do not define one, by method and name.
 pub(crate) const PARAMETERS: &[(&str, &str, &str)] = &[
     ("eth_getProof", "storageKeys", r#"{"type":["array","null"],"items":{"type":"string"}}"#),
     (

@@ -11,7 +11,7 @@ use tenon_sdk::{
 
 use crate::{Answer, EthContext, chain_info, go_rlp, native::require_native};
 
-/// Answers up to this size are not counted: their call already accounts for them.
+/// Answers up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// EIP-7966's code for a transaction that was not included in time.
@@ -23,7 +23,7 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
     Ok(sealed(&context, hash).await)
 }
 
-/// Hands a transaction to the pool. What is none gets the words of Go's decoder.
+/// Submits a transaction to the pool. Bytes that are not a transaction are refused with the text of Go's decoder.
 async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B256, Failure> {
     let submitted = context.call(SubmitTransaction { raw: raw.clone() }).await;
     submitted.map_err(|failure| go_rlp::refusal(profile, &raw).map_or(failure, Failure::server))
@@ -34,7 +34,7 @@ async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B2
 pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, timeout: Option<Millis>) -> Answer {
     const USUAL: Duration = Duration::from_secs(20);
     const MAX: Duration = Duration::from_mins(1);
-    /// A look-up of a receipt costs some microseconds.
+    /// One look-up of a receipt takes some microseconds.
     const POLL: Duration = Duration::from_millis(20);
     let wait = timeout.map(|Millis(millis)| Duration::from_millis(millis)).filter(|wait| !wait.is_zero());
     let wait = wait.unwrap_or(USUAL).min(MAX);
@@ -186,7 +186,7 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     let is_own = |pooled: &&PooledSummary| accounts.contains(&pooled.sender);
     let own: Vec<PooledSummary> = summary.pending.iter().filter(is_own).cloned().collect();
     let bytes = own.iter().map(pooled_json_bytes).sum::<usize>();
-    // Counted before any of it is loaded, including the queued ones.
+    // Counted before any transaction is loaded, including the queued ones.
     let all = summary.pending.iter().chain(&summary.queued).filter(is_own);
     let _memory = match bytes.saturating_add(all.map(pooled_bytes).sum()) {
         bytes if bytes > UNCOUNTED_BYTES => Some(context.hold(bytes).map_err(|_| too_large(bytes))?),
@@ -197,7 +197,7 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     for of_sender in own.chunk_by(|left, right| left.sender == right.sender) {
         let Some(first) = of_sender.first() else { continue };
         let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
-        // Transactions that came meanwhile are not in the reservation.
+        // Transactions added since the summary are not in the reservation.
         for pooled in content.pending.iter().take(of_sender.len()) {
             write_transaction(&mut json, profile, &pooled.transaction, pooled.sender, None);
         }
@@ -215,7 +215,7 @@ async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequ
     transactions::fill(context, arguments, chain_info(context).await?.chain_id).await
 }
 
-/// Refuses an account without a key here, before any other check.
+/// Refuses an account whose key is not in this node, before any other check.
 pub(crate) async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
     let accounts = context.call(ListAccounts).await?;
     match address.is_some_and(|address| accounts.contains(&address)) {

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_default_and_name_what_is_wrong() {
+    fn settings_have_defaults_and_errors_name_the_wrong_member() {
         assert_eq!(Settings::parse("{}"), Ok(Settings::default()));
         assert_eq!(Settings::parse(""), Ok(Settings::default()));
         let refused = Settings::parse(r#"{"ether-base":1}"#).map_err(|failure| failure.message);

@@ -7,9 +7,9 @@ use tenon_sdk::{
 
 use crate::{Answer, EthContext, block_or_latest};
 
-/// Up to this size an answer is part of what its call holds anyway.
+/// Answers up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
-/// What a transaction takes beside its input.
+/// Memory of a transaction without its input.
 const TRANSACTION_BYTES: usize = 512;
 
 pub(crate) async fn simulate(context: EthContext, wanted: SimulationArgument, block: Option<BlockParam>) -> Answer {
@@ -21,7 +21,7 @@ pub(crate) async fn simulate(context: EthContext, wanted: SimulationArgument, bl
     let base = block_or_latest(&context, block, 1).await?;
     let profile = crate::profile(&context).await?;
     let simulated = context.call(Simulate { base, blocks, traces_transfers, validates }).await?;
-    // What was simulated, and its JSON, which has two digits for each byte.
+    // The simulated blocks, and their JSON with two digits for each byte.
     let bytes: usize = simulated.iter().map(bytes_of).sum();
     let _held = match bytes {
         ..=UNCOUNTED_BYTES => None,
@@ -30,7 +30,7 @@ pub(crate) async fn simulate(context: EthContext, wanted: SimulationArgument, bl
     Ok(simulated_blocks_json(profile, &simulated, returns_full_transactions))
 }
 
-/// Bytes that a simulated block takes, about.
+/// Approximate memory of a simulated block, in bytes.
 fn bytes_of(block: &SimulatedBlock) -> usize {
     let of_log = |log: &SimulatedLog| size_of::<SimulatedLog>() + log.log.data.len() + 32 * log.log.topics.len();
     let of_call = |call: &SimulatedCall| {

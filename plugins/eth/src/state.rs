@@ -14,7 +14,7 @@ use crate::{
 
 /// Maximum number of slots of one `eth_getStorageValues`.
 const MAX_SLOTS: usize = 1024;
-/// The error code of go-ethereum and the reference for more.
+/// The error code of go-ethereum and the reference for a request with more slots.
 const TOO_MANY_SLOTS: FailureCode = FailureCode(-38026);
 
 pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
@@ -99,7 +99,7 @@ pub(crate) async fn get_storage_values(
         return Err(Failure::invalid_params("empty request"));
     }
     let block = block_or_latest(&context, block, 1).await?;
-    // All slots are from one block, even if the head moves meanwhile.
+    // All slots are from one block, even if the head moves in between.
     let header = context.call(GetHeader { block }).await?.ok_or_else(|| Failure::server("header not found"))?;
     let block = BlockId::hash(header.header.hash());
     accounts.sort_by_key(|(address, _)| *address);

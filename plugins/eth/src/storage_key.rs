@@ -32,15 +32,15 @@ impl StorageKey {
         Ok(Self { slot, is_full_length: count == 32 })
     }
 
-    /// Reads a key like the reference, which never refuses one: digits up to the first bad one count, of more than 32
-    /// bytes the last 32.
+    /// Reads a key like the reference, which never refuses one: digits up to the first invalid one count; of more than
+    /// 32 bytes, the last 32.
     pub(crate) fn parse_leniently(text: &str) -> B256 {
         let lower = text.get(..3).map(str::to_ascii_lowercase);
         let digits = match lower.as_deref() {
             Some("xdc") => &text[3..],
             _ => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text),
         };
-        // An odd number of digits is padded on the left before decoding, which then goes byte by byte.
+        // An odd number of digits is padded on the left before decoding, which then proceeds byte by byte.
         let padding = usize::from(digits.len() % 2 == 1);
         let values = std::iter::repeat_n(Some(0), padding).chain(digits.bytes().map(hex_value));
         let values: Vec<u8> = values.map_while(|value| value).collect();

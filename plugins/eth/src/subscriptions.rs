@@ -1,7 +1,7 @@
 //! Subscriptions: `docs/spec/rpc-eth.md` 15.
 //!
-//! An event stream counts the events that a slow client missed; the chain kinds then query the changes since the last
-//! block that they announced, so that a slow client gets everything late.
+//! An event stream counts the events that a slow client missed. The chain subscriptions then query the changes since
+//! the last block that they announced, so that a slow client gets everything late.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -38,12 +38,12 @@ impl CaughtUp {
         self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
     }
 
-    /// The blocks of an event that have been announced already.
+    /// The event's blocks that have already been announced.
     fn announced_of(&mut self, blocks: &[(B256, bool)]) -> Vec<(B256, bool)> {
         blocks.iter().copied().filter(|(hash, removed)| self.has_announced(*hash, *removed)).collect()
     }
 
-    /// Whether the block has been announced already. The first one that was not ends the overlap.
+    /// Whether the block has already been announced. The first block that has not been announced ends the overlap.
     fn has_announced(&mut self, hash: B256, removed: bool) -> bool {
         if self.blocks.is_empty() {
             return false;
@@ -114,7 +114,7 @@ pub(crate) async fn logs(
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
         if memory.resize(criteria.heap_bytes() + delivered.bytes()).is_err() {
-            // Removals of these logs may be missing then, as of logs that were delivered long ago.
+            // Removals of these logs may be missing then, as for logs that were delivered long ago.
             delivered = Delivered::default();
         }
         match delivery {
@@ -128,7 +128,8 @@ pub(crate) async fn logs(
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 let logs = log_changes(&context, &changes, &criteria, &delivered).await?;
-                // Each subscription has its own list: one that does not fit ends with its error.
+                // Each subscription has its own list; if there is no memory for it, the subscription ends with that
+                // error.
                 let _memory = context.hold(logs_bytes(&logs))?;
                 for log in &logs {
                     send_log(&sink, profile, log).await;
@@ -151,7 +152,7 @@ async fn send_wanted(
     delivered: &mut Delivered,
 ) {
     let mut search = Search::new(Arc::clone(event), criteria);
-    // Only those that are remembered: recording each of thousands would cost as much as sending it.
+    // Only as many as are remembered: recording thousands of logs would cost as much as sending them.
     let mut newest = VecDeque::new();
     loop {
         match search.step(criteria, announced) {
@@ -174,7 +175,7 @@ async fn send_wanted(
     delivered.note(newest);
 }
 
-/// Lets the host poll others before it polls this subscription again.
+/// Lets the host poll other tasks before it polls this subscription again.
 async fn pause() {
     let mut has_paused = false;
     poll_fn(|task| {
@@ -223,7 +224,7 @@ pub(crate) async fn new_pending_transactions(
     Ok(())
 }
 
-/// Announces the beginning and the end of catching up, not the steps between.
+/// Announces the start and the end of synchronising, not the steps between.
 pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failure> {
     let profile = crate::profile(&context).await?;
     let mut events = context.events::<SyncChanged>();

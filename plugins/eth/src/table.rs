@@ -182,8 +182,8 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         )
 }
 
-/// Sending methods are not slow, though they may estimate gas, which is a job of its own: they wait for a block where
-/// blocks are made on demand, and would block the place of a running call meanwhile.
+/// Sending methods are not slow methods, though they may estimate gas, which is a job of its own: they wait for a block
+/// where blocks are made on demand, and would occupy the place of a running call during that time.
 fn with_sending(table: Table<Eth>) -> Table<Eth> {
     table
         .method(
@@ -206,7 +206,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::send_transaction,
         )
         .read("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
-        // What signs may wait for a person at a device, and takes no place of the slow methods.
+        // Signing may wait for confirmation on a device, so it must not occupy a place of the slow methods.
         .read(
             "eth_signTypedData_v4",
             &["address", "data"],

@@ -4,7 +4,7 @@ use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, EthContext, native::require_native};
 
-/// Account whose slots are the record.
+/// Account whose storage is the supply record.
 const RECORD: Address = Address::with_last_byte(0x9a);
 /// Slot of the epoch of the record's first entry.
 const FIRST_EPOCH: B256 = B256::with_last_byte(1);
@@ -12,11 +12,11 @@ const FIRST_EPOCH: B256 = B256::with_last_byte(1);
 const MINTED: u8 = 1;
 const BURNED: u8 = 2;
 const REWARD_BLOCK: u8 = 3;
-/// Wei of a whole coin.
+/// Wei per coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// What has been minted and burned up to an epoch, wei. The part of engine v1 is the reference's estimate: the full
-/// reward for every epoch before the record's first.
+/// Minted and burned amounts up to an epoch, wei. The part of engine v1 is the reference's estimate: the full reward
+/// for every epoch before the record's first.
 pub(crate) async fn get_token_stats(context: EthContext, epoch: EpochParam) -> Answer {
     require_native(&context, "eth_getTokenStats").await?;
     let head = context.call(GetHead).await?;

@@ -1,4 +1,4 @@
-//! Transactions and receipts by hash and by place: `docs/spec/rpc-eth.md` 9.
+//! Transactions and receipts by hash and by position: `docs/spec/rpc-eth.md` 9.
 
 use tenon_sdk::{
     prelude::*,
@@ -7,7 +7,7 @@ use tenon_sdk::{
 
 use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
-/// Room for a transaction without its input.
+/// Capacity for a transaction without its input.
 pub(crate) const TRANSACTION_BYTES: usize = 900;
 
 /// A transaction of the chain or the pool.

@@ -10,7 +10,7 @@ use crate::{EthContext, sending::require_account};
 pub(crate) async fn sign(context: EthContext, address: Address, Json(data): Json<Value>) -> Result<Bytes, Failure> {
     let invalid = |reason| Failure::invalid_params(format!("invalid argument 1: {reason}"));
     let data = tenon_typed_data::read(data).map_err(invalid)?;
-    // Devices and external signers show it.
+    // Shown by devices and external signers.
     let text = data.to_string();
     let Hashes { domain, message } = tenon_typed_data::hash(data).map_err(invalid)?;
     require_account(&context, Some(address)).await?;

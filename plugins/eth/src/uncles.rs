@@ -15,7 +15,7 @@ pub(crate) struct UncleSeal {
     pub(crate) size: u64,
 }
 
-/// Hashes of the block's uncles; asks the node for the block's RLP only if it has any.
+/// Hashes of the block's uncles; requests the block's RLP only if it has any.
 pub(crate) async fn uncle_seals(
     context: &EthContext,
     header: &SealedHeader,
@@ -67,7 +67,7 @@ enum Found {
     Some(Box<BlockOutline>),
 }
 
-/// Asks for the outline of a block, which has the hash of every transaction, only if its header names uncles.
+/// Requests a block's outline, which has the hash of every transaction, only if its header has uncles.
 async fn find(context: &EthContext, block: BlockId) -> Result<Found, Failure> {
     let Some(found) = context.call(GetHeader { block }).await? else { return Ok(Found::NoBlock) };
     if found.header.ommers_hash == EMPTY_OMMERS_HASH {

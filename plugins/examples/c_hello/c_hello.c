@@ -1,4 +1,4 @@
-/* A whole plugin in C. `chello_height` and `chello_balance` answer from chain data, by methods of the namespace eth;
+/* A whole plugin in C. `chello_height` and `chello_balance` return chain data by calling methods of the namespace eth;
  * `chello_greet` answers at once, `chello_wait` after the host's timer, and the subscription `count` sends three numbers.
  *
  *     cc -shared -fPIC -I ../../sdk/include -o libc_hello.so c_hello.c
@@ -48,7 +48,7 @@ static TenonFuture greet(TenonSlice params) {
     return future;
 }
 
-/* ---- chello_wait: passes the host's timer on ---- */
+/* ---- chello_wait: forwards the host's timer ---- */
 
 typedef struct Wait {
     TenonFuture timer;
@@ -93,7 +93,7 @@ static TenonFuture wait_a_little(const TenonHost *host) {
     return future;
 }
 
-/* ---- chain data: what another namespace answers is passed on; its future is ours ---- */
+/* ---- chain data: returns the future of another namespace's method as its own ---- */
 
 static int32_t poll_too_old(void *state, const TenonWaker *waker, TenonReply *reply) {
     (void)state, (void)waker;

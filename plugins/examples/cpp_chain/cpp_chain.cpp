@@ -1,4 +1,5 @@
-// A plugin in C++: `cppchain_state` tells chain id and height together, asked of the namespace eth one after the other.
+// A plugin in C++: `cppchain_state` returns chain id and height together, with two consecutive calls of the namespace
+// eth.
 //
 //     c++ -std=c++17 -shared -fPIC -I ../../sdk/include -o libcpp_chain.so cpp_chain.cpp
 #include "tenon_plugin.hpp"

@@ -1,4 +1,4 @@
-// A thin layer in C++17 over tenon_plugin.h: texts, replies, and futures that are objects. Copy it beside your plugin.
+// A thin C++17 layer over tenon_plugin.h: strings, replies, and futures as objects. Copy it next to your plugin.
 #ifndef TENON_PLUGIN_HPP
 #define TENON_PLUGIN_HPP
 
@@ -30,7 +30,7 @@ inline TenonBuffer buffer(std::string_view text) {
     return {data, text.size(), text.size(), [](uint8_t *data, size_t, size_t) { delete[] data; }};
 }
 
-// JSON text that a method answers, or an error with a JSON-RPC code.
+// JSON text returned by a method, or an error with a JSON-RPC code.
 struct Answer {
     int32_t code = 0;
     std::string body;
@@ -40,18 +40,18 @@ struct Answer {
     TenonReply reply() const { return {code, buffer(body), buffer({})}; }
 };
 
-// Takes over the host's bytes, and frees them.
+// Copies the host's bytes and frees them.
 inline std::string take(TenonBuffer bytes) {
     std::string text(bytes.len == 0 ? std::string_view() : std::string_view(reinterpret_cast<const char *>(bytes.data), bytes.len));
     if (bytes.free != nullptr) bytes.free(bytes.data, bytes.len, bytes.capacity);
     return text;
 }
 
-// Work that the host polls. No exception leaves `poll`.
+// Work that the host polls. `poll` never throws.
 class Work {
   public:
     virtual ~Work() = default;
-    // Whether it is done; then `answer` is set.
+    // Whether it is done; if so, `answer` is set.
     virtual bool advance(const TenonWaker *waker, Answer &answer) = 0;
 
     static TenonFuture future(std::unique_ptr<Work> work) {
@@ -84,7 +84,7 @@ class Call {
         if (future_.drop != nullptr) future_.drop(future_.state);
     }
 
-    // Whether it has been answered; then `answer` is the method's.
+    // Whether it is done; if so, `answer` is the method's.
     bool advance(const TenonWaker *waker, Answer &answer) {
         TenonReply reply = {0, {nullptr, 0, 0, nullptr}, {nullptr, 0, 0, nullptr}};
         if (future_.poll(future_.state, waker, &reply) == TENON_POLL_PENDING) return false;

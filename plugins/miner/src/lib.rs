@@ -1,7 +1,8 @@
-//! The `miner` namespace (`docs/spec/rpc-node.md` 5): starts, stops and configures block making.
+//! The `miner` namespace (`docs/spec/rpc-node.md` 5): starts, stops and configures block production.
 //!
-//! It owns the notation of the namespace. Invariants: its changes take effect immediately and last until the node ends;
-//! starting and stopping are those of the module `sealing`, which the operator sees and which survive a restart.
+//! It owns the notation of the namespace. Invariants: its changes take effect immediately and last until the node
+//! stops; starting and stopping change the module `sealing`, which the operator sees and which keeps its state over a
+//! restart.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Methods against a node that answers what the test says.
+//! Methods against a node whose answers the test sets.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ fn call(host: &FakeHost, method: &str, params: &str) -> Result<String, String> {
     host.call(&table(), &Arc::new(Miner), method, params).map_err(|failure| failure.message)
 }
 
-/// What a call asks the node to change about its blocks.
+/// The change of block production that a call requests from the node.
 fn change(method: &str, params: &str) -> (Result<String, String>, Option<SealingChange>) {
     let asked = Arc::new(Mutex::new(None));
     let log = Arc::clone(&asked);
@@ -28,7 +28,7 @@ fn done() -> Result<String, String> {
 }
 
 #[test]
-fn starting_is_true_or_says_what_is_missing() {
+fn starting_returns_true_or_names_what_is_missing() {
     let start =
         |outcome, params| call(&FakeHost::new().answer(move |_: StartSealing| Ok(outcome)), "miner_start", params);
 
@@ -63,7 +63,7 @@ fn stopping_disables_the_module_where_it_runs() {
 }
 
 #[test]
-fn blocks_get_what_is_chosen() {
+fn blocks_get_the_chosen_values() {
     let etherbase = Address::with_last_byte(0xab);
     let param = format!("[\"{etherbase}\"]");
     assert_eq!(change("miner_setEtherbase", &param), (done(), Some(SealingChange::Etherbase(etherbase))));
@@ -75,7 +75,7 @@ fn blocks_get_what_is_chosen() {
 }
 
 #[test]
-fn a_price_is_the_least_tip_of_the_pool() {
+fn a_price_is_the_minimum_tip_of_the_pool() {
     let host = FakeHost::new().answer(|request: SetMinTip| Err(Failure::server(request.tip.to_string())));
 
     assert_eq!(call(&host, "miner_setGasPrice", r#"["0x3b9aca00"]"#), Err("1000000000".to_owned()));

@@ -28,7 +28,7 @@ async fn version(context: Context<Net>) -> Result<String, Failure> {
     Ok(context.call(GetChainInfo).await?.network_id.to_string())
 }
 
-/// `true` even without a listener: clients take `false` for a node that is down (`docs/spec/rpc-eth.md` 16).
+/// `true` even without a listener, because clients treat `false` as a node that is down (`docs/spec/rpc-eth.md` 16).
 async fn listening(_context: Context<Net>) -> Result<bool, Failure> {
     Ok(true)
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_what_the_node_says() {
+    fn answers_with_the_nodes_values() {
         let host = FakeHost::new()
             .answer(|_: GetChainInfo| {
                 let (genesis_hash, profile) = (B256::ZERO, Profile::Ethereum);

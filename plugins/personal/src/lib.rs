@@ -35,7 +35,7 @@ macro_rules! account {
     };
 }
 
-/// Schemas of results that the functions' types do not say.
+/// Schemas of results whose types do not define one.
 const RESULTS: &[(&str, &str)] = &[
     (
         "personal_listWallets",
@@ -98,8 +98,8 @@ fn with_wallets(table: Table<Personal>) -> Table<Personal> {
         .method("personal_unpair", &["url", "pin"], "Ends the pairing with a smart card.", wallets::unpair)
 }
 
-/// These may wait for a person at a device: they take no place of the slow methods. Keys are derived from passwords within a bound of
-/// their own.
+/// These may wait for confirmation on a device, so they must not occupy a place of the slow methods. Deriving keys from
+/// passwords has a limit of its own.
 fn with_sending(table: Table<Personal>) -> Table<Personal> {
     const SENDS: &str = "Fills in, signs with the password, and sends a transaction; gives its hash.";
     table

@@ -45,13 +45,13 @@ pub(crate) async fn sign_transaction(
     }
     require_account(&context, arguments.from).await?;
     let chain_id = context.call(GetChainInfo).await?.chain_id;
-    // Prices, gas and nonce are given: this only checks them, and adds the rest.
+    // Prices, gas and nonce are given, so this only checks them and adds the rest.
     let request = fill(&context, arguments, chain_id).await?;
     let signed = context.call(SignTransaction { request: request.clone(), password: Some(password) }).await?;
     signed_json(&request, &signed)
 }
 
-/// Browser wallets give no password: the account must be unlocked then.
+/// Browser wallets send no password: the account must be unlocked then.
 pub(crate) async fn sign(
     context: PersonalContext,
     message: Bytes,

@@ -1,4 +1,4 @@
-//! Methods against a node that answers what the test says.
+//! Methods against a node whose answers the test sets.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn refusal(host: &FakeHost, method: &str, params: &Value) -> String {
     call(host, method, params).unwrap_err().message
 }
 
-/// A node whose answer to unlocking tells what it was asked.
+/// A node whose answer to unlocking contains the request.
 fn node() -> FakeHost {
     FakeHost::new()
         .answer(|_: ListAccounts| Ok(vec![account()]))
@@ -37,7 +37,7 @@ fn node() -> FakeHost {
 }
 
 #[test]
-fn unlocking_takes_three_hundred_seconds_unless_told_otherwise() {
+fn unlocking_lasts_three_hundred_seconds_by_default() {
     let unlock = |rest: &[Value]| {
         let params = [&[json!(ACCOUNT), json!("päss")], rest].concat();
         refusal(&node(), "personal_unlockAccount", &json!(params))
@@ -80,7 +80,7 @@ fn a_transaction_to_sign_must_be_complete() {
 }
 
 #[test]
-fn an_account_that_is_not_here_sends_nothing() {
+fn an_account_without_a_key_in_this_node_sends_nothing() {
     let params = json!([{ "from": "0x0100000000000000000000000000000000000000" }, "x"]);
 
     for method in ["personal_sendTransaction", "personal_signAndSendTransaction"] {
@@ -89,7 +89,7 @@ fn an_account_that_is_not_here_sends_nothing() {
 }
 
 #[test]
-fn wallets_are_listed_with_their_accounts_and_two_texts_are_passed_over() {
+fn wallets_are_listed_with_their_accounts_and_two_texts_are_ignored() {
     let host = FakeHost::new().answer(|_: ListWallets| {
         let url = "keystore:///k/1".to_owned();
         let accounts = vec![WalletAccount { address: account(), url: url.clone() }];
@@ -109,7 +109,7 @@ fn wallets_are_listed_with_their_accounts_and_two_texts_are_passed_over() {
 }
 
 #[test]
-fn what_a_wallet_does_is_answered_in_its_form() {
+fn answers_about_wallets_have_the_form_of_the_reference() {
     let host = FakeHost::new().answer(|request: UseWallet| match request.operation {
         WalletOperation::Derive { path, is_pinned } => {
             Ok(WalletAnswer::Account(WalletAccount { address: account(), url: format!("{path} {is_pinned}") }))

@@ -4,8 +4,8 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::PersonalContext;
 
-/// The interface document gives the method two texts, which the reference does not accept: they may be secrets, and are
-/// skipped unread.
+/// The interface document passes two strings to this method, which the reference does not accept: they may be secrets,
+/// and are ignored without decoding.
 pub(crate) async fn list(
     context: PersonalContext,
     _ignored: Option<SecretText>,

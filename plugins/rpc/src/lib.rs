@@ -2,7 +2,7 @@
 //! OpenRPC document.
 //!
 //! Everything comes from the tables of the loaded plugins; it caches the last documents with their sources. It never
-//! reveals a namespace that the caller's endpoint does not expose, nor a method that it refuses.
+//! reveals a namespace that the caller's endpoint does not expose, nor a method that the endpoint refuses.
 
 #![deny(unsafe_code)]
 
@@ -105,7 +105,7 @@ fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
     }
 }
 
-/// Whether the caller may see a namespace. Every caller of this method sees `rpc`, whatever the list says.
+/// Whether the caller may see a namespace. Every caller of this method sees `rpc`, whatever the endpoint exposes.
 fn is_told(context: &Context<Rpc>, namespace: &str) -> bool {
     namespace == "rpc" || context.is_exposed(namespace)
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_lists_what_the_endpoint_exposes_and_always_rpc() {
+    fn modules_lists_the_exposed_namespaces_and_always_rpc() {
         let all = ask(&host(), "rpc_modules");
         let some = ask(&host().exposing(&["eth", "net"]), "rpc_modules");
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_leaves_out_what_the_endpoint_refuses_by_any_name() {
+    fn the_document_omits_methods_that_the_endpoint_refuses_by_any_name() {
         let host = host().answer(|_: ListNamespaces| {
             let native = NamespaceInfo { aliases: vec!["XDPoS".to_owned()], ..namespace("Consensus", &[]) };
             Ok(vec![native, namespace("eth", &["logs"]), namespace("net", &["peers"])])
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_written_again_only_when_it_says_something_else() {
+    fn a_document_is_written_again_only_if_its_sources_change() {
         let rpc = Rpc::default();
         let first = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
 

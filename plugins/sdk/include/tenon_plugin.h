@@ -26,8 +26,8 @@ extern "C" {
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
 #define TENON_ABI_MINOR 3 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json */
-/* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
- * open them again in the instance that replaces this one. */
+/* Feature bit: subscriptions depend only on their arguments, the chain and the events, so that the host may
+ * reopen them in the instance that replaces this one. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
 
 /* Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables. */
@@ -36,12 +36,12 @@ typedef struct TenonSlice {
     size_t len;
 } TenonSlice;
 
-/* Owned bytes. The receiver calls free exactly once when it is done; null means nothing to free. It never writes to them: other
-   receivers may share them. */
+/* Owned bytes. The receiver calls free exactly once when it is done; null means nothing to free. It never writes to them,
+ * because other receivers may share them. */
 typedef struct TenonBuffer {
     uint8_t *data; /* may be null when len is 0 */
     size_t len;
-    size_t capacity; /* passed back to free; means nothing to the receiver */
+    size_t capacity; /* passed back to free; has no meaning for the receiver */
     void (*free)(uint8_t *data, size_t len, size_t capacity); /* from any thread */
 } TenonBuffer;
 
@@ -68,9 +68,9 @@ typedef struct TenonWaker {
 /* All may be called from any thread. */
 typedef struct TenonWakerVtable {
     TenonWaker (*clone)(const void *data);    /* a second handle to the same task */
-    void (*wake)(const void *data);           /* wakes and gives up the handle */
+    void (*wake)(const void *data);           /* wakes and releases the handle */
     void (*wake_by_ref)(const void *data);    /* wakes and keeps the handle */
-    void (*drop)(const void *data);           /* gives up the handle */
+    void (*drop)(const void *data);           /* releases the handle */
 } TenonWakerVtable;
 
 /* Work that the other side polls. One thread polls at a time, not always the same. After TENON_POLL_READY a
@@ -87,15 +87,15 @@ typedef TenonFuture TenonStream;
 #define TENON_COST_FAST 0 /* answers on its first poll, from memory or a few point reads */
 #define TENON_COST_SLOW 1 /* runs the EVM or scans; the host bounds how many run at a time */
 
-/* Flag of a method: it changes nothing that another call could see. In a batch it runs beside its neighbours; a method
- * without the flag keeps its place. */
+/* Flag of a method: it changes nothing that another call could observe. In a batch it runs concurrently with neighbouring
+ * reads; a method without the flag keeps its place. */
 #define TENON_METHOD_ONLY_READS 1
-/* Flag of a method: no client calls it. Its name is that of another method and "Ahead". Before the first of several calls of that
- * one in a batch, the host calls it with one parameter, the list of their parameters. Its answer is not read. */
+/* Flag of a method that clients cannot call. Its name is that of another method and "Ahead". Before the first of several
+ * calls of that method in a batch, the host calls this one with one parameter, the list of their parameters. Its answer is
+ * not read. */
 #define TENON_METHOD_AHEAD 2
 
-/* Flag of tenon_method: its parameters hold passwords or keys. The host wipes the buffers that they came in, and shows them
- * nowhere. */
+/* Flag of a method: its parameters contain passwords or keys. The host wipes their buffers and never shows them. */
 #define TENON_METHOD_SECRET 4
 
 typedef struct TenonMethod {
@@ -109,18 +109,18 @@ typedef struct TenonSubscription {
     TenonSlice name; /* the kind, first argument of <namespace>_subscribe */
 } TenonSubscription;
 
-/* Who calls, and for how long. Valid for the duration of the call that it is passed to. */
+/* The caller and its deadline. Valid for the duration of the call that it is passed to. */
 typedef struct TenonCallContext {
     const void *call; /* for TenonHost.call; valid until the returned future or stream has been dropped */
     TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all;
                                an item that begins with "!" is a pattern of refused methods: "!eth_sign*" */
     uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline */
-    /* Since minor number 2 of the host. The same number in all calls of one client, 0 where there is none: what a plugin
-     * keeps for clients it can share among them. */
+    /* Since minor number 2 of the host. The same number in all calls of one client, 0 if there is none. A plugin can use it
+     * to divide what it keeps fairly among clients. */
     uint64_t client;
 } TenonCallContext;
 
-/* What the host gives a plugin; stays as long as the library is mapped. After stop its functions answer with
+/* The host's functions; valid as long as the library is mapped. After stop they answer with
  * failures, until another instance of the same library is started, which may get the same table. */
 typedef struct TenonHost {
     size_t size; /* sizeof(TenonHost) as the host knows it */
@@ -139,43 +139,43 @@ typedef struct TenonHost {
     void (*log)(const void *state, uint32_t level, TenonSlice message);
     /* Nanoseconds of a monotonic clock. */
     uint64_t (*now_nanos)(const void *state);
-    /* Since minor number 2; look at size first. Counts memory that the plugin keeps for a client beyond its calls: this
+    /* Since minor number 2; check size first. Counts memory that the plugin keeps for a client beyond its calls: this
      * many bytes more, or fewer if negative. Returns 1 if they are counted; 0 if the client or the node has no memory left,
-     * and then the plugin must not keep them. Fewer is always counted. The counts end when the instance stops. */
+     * and then the plugin must not keep them. A decrease is always counted. The counts end when the instance stops. */
     int32_t (*hold)(const void *state, uint64_t client, int64_t bytes);
-    /* Since minor number 3; look at size first. Calls a method of any namespace by its full name, as clients do: params is the
+    /* Since minor number 3; check size first. Calls a method of any namespace by its full name, as clients do: params is the
      * JSON text of its params (an array), or empty. The reply's body is the JSON text of the result. `call` as for call above;
-     * no schema hash is needed. The method can do no more than this plugin was granted itself. A method may return this future
+     * no schema hash is needed. The method can do only what this plugin was granted. A method may return this future
      * as its own. */
     TenonFuture (*call_json)(const void *state, const void *call, TenonSlice method, TenonSlice params);
 } TenonHost;
 
-/* What a plugin is. Static. Every function may be called from any thread; call and subscribe also from several
+/* The description of a plugin. Static. Every function may be called from any thread; call and subscribe also from several
  * at a time. */
 typedef struct TenonPlugin {
     uint64_t magic; /* TENON_PLUGIN_MAGIC */
     uint16_t abi_major;
     uint16_t abi_minor;
-    uint16_t needs_minor; /* the least minor number of the host that it can live with */
+    uint16_t needs_minor; /* the lowest minor number of the host that it supports */
     uint16_t reserved;    /* 0 */
     size_t size;          /* sizeof(TenonPlugin) */
     uint64_t features;    /* TENON_FEATURE_ bits, the others 0 */
     uint8_t schema_hash[32]; /* of the messages it was built with; all zero when it sends no frames */
-    TenonSlice name;         /* for people */
+    TenonSlice name;         /* for display */
     TenonSlice namespace_;   /* a letter, then letters and digits */
     TenonSlice version;      /* "<major>.<minor>", for rpc_modules */
-    TenonSlice built_with;   /* for people */
-    TenonSlice capabilities; /* what it wants to be granted, separated by commas */
+    TenonSlice built_with;   /* for display */
+    TenonSlice capabilities; /* requested capabilities, separated by commas */
     TenonSlice needs;        /* plugins that it needs, such as "eth >= 1", separated by commas */
     const TenonMethod *methods;
     size_t method_count;
     const TenonSubscription *subscriptions;
     size_t subscription_count;
-    /* Starts an instance. `settings` is JSON text; `handover` what export_state of the version before gave, or
-     * empty. Writes the instance and returns a reply with code 0, or the reason against it. */
+    /* Starts an instance. `settings` is JSON text; `handover` what export_state of the previous version returned, or
+     * empty. Writes the instance and returns a reply with code 0, or the reason for refusing. */
     TenonReply (*start)(const TenonHost *host, TenonSlice settings, TenonSlice handover, void **instance);
-    /* Calls a method by its position; `params` is the raw JSON of the request's params, or empty. It is lent until this
-     * function returns: the host frees it then, while the future goes on. */
+    /* Calls a method by its position; `params` is the raw JSON of the request's params, or empty. It is valid until this
+     * function returns: the host frees it then, even though the future is still running. */
     TenonFuture (*call)(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params);
     /* Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
      * kind, or empty. The first item answers whether it was opened: code 0 and an empty body, or the error. The

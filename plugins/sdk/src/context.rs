@@ -36,7 +36,7 @@ pub(crate) trait HostPort: Send + Sync {
     fn sleep(&self, nanos: u64) -> ForeignFuture;
     fn log(&self, level: LogLevel, message: &str);
     fn now_nanos(&self) -> u64;
-    /// Counts memory that is kept for a client; false when it has no more to give.
+    /// Counts memory that is kept for a client. Returns false if the client or the node has no memory left.
     fn hold(&self, client: u64, bytes: i64) -> bool;
     /// Calls a method by its name.
     fn call_json(&self, token: CallToken, method: &str, params: &str) -> ForeignFuture;
@@ -46,7 +46,7 @@ pub(crate) trait HostPort: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) token: CallToken,
-    /// 0 when there is none.
+    /// 0 if there is no client.
     pub(crate) client: u64,
 }
 
@@ -55,14 +55,14 @@ impl Asker {
     pub(crate) const NONE: Self = Self { token: CallToken::NONE, client: 0 };
 }
 
-/// The node, as a plugin sees it when it acts on its own account.
+/// The node's services for work on the plugin's own account.
 #[derive(Clone)]
 pub struct Host {
     pub(crate) port: Arc<dyn HostPort>,
 }
 
 impl Host {
-    /// Asks the node.
+    /// Sends a request to the node.
     ///
     /// # Errors
     /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
@@ -80,7 +80,7 @@ impl Host {
         json_text(self.port.call_json(CallToken::NONE, method, params)).await
     }
 
-    /// Listens to an event. Nothing that happens after this call is missed without being counted.
+    /// Subscribes to an event. Events after this call are delivered or counted as missed.
     pub fn events<E: Event>(&self) -> Events<E> {
         Events { stream: self.port.subscribe(E::TOPIC.0, u32::from(E::SCHEMA)), event: PhantomData }
     }
@@ -88,7 +88,7 @@ impl Host {
     /// Waits.
     pub async fn sleep(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        // A host that cannot wait answers at once; there is nothing better to do with its error.
+        // A host that cannot wait returns an error at once; the caller could not handle it better.
         let _ = self.port.sleep(nanos).await;
     }
 
@@ -97,24 +97,25 @@ impl Host {
         self.port.log(level, message);
     }
 
-    /// Counts `bytes` that the plugin keeps for a client beyond its calls, until what is returned is dropped. `client` is
-    /// [`Context::client`], or 0 for the plugin's own account.
+    /// Counts `bytes` that the plugin keeps for a client beyond its calls, until the returned value is dropped.
+    /// `client` is [`Context::client`], or 0 for the plugin's own account.
     ///
     /// # Errors
-    /// `-32005` when the client, or all clients together, hold as much as they may: the plugin must not keep it then.
+    /// `-32005` if the client, or all clients together, would exceed their limit: the plugin must not keep the memory
+    /// then.
     pub fn hold(&self, client: u64, bytes: usize) -> Result<HeldMemory, Failure> {
         let mut held = HeldMemory { port: self.port.clone(), client, bytes: 0 };
         held.resize(bytes)?;
         Ok(held)
     }
 
-    /// Time of a monotonic clock; only differences mean something.
+    /// Time of a monotonic clock; only differences are meaningful.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.port.now_nanos())
     }
 }
 
-/// Memory that a plugin keeps for a client, counted by the node. Dropping it gives it back.
+/// Memory that a plugin keeps for a client, counted by the node until this is dropped.
 pub struct HeldMemory {
     port: Arc<dyn HostPort>,
     client: u64,
@@ -130,7 +131,7 @@ impl HeldMemory {
     /// Grows or shrinks to `bytes`.
     ///
     /// # Errors
-    /// `-32005` if no more memory is left; the amount is unchanged then.
+    /// `-32005` if no more memory is left; the size does not change then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Failure> {
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         if bytes != self.bytes && !self.port.hold(self.client, signed(bytes) - signed(self.bytes)) {
@@ -169,17 +170,17 @@ pub(crate) struct Served<S> {
 }
 
 struct Inner<S> {
-    /// Together, so that a call counts one share up and down and not two.
+    /// In one `Arc`, so that a call counts one reference instead of two.
     served: Arc<Served<S>>,
-    /// Identifies the caller to the host. Emptied when the call ends, so that a context which was kept longer
-    /// can do no harm; the lock is held while the token is used.
+    /// Identifies the caller to the host. Cleared when the call ends, so that a context kept longer cannot misuse it;
+    /// the lock is held while the token is used.
     token: Mutex<CallToken>,
     client: u64,
     namespaces: Namespaces,
     deadline: Option<Duration>,
 }
 
-/// Begins a pattern of refused methods among the namespaces that the host names.
+/// Prefix of a refused method's pattern in the host's list of namespaces.
 const REFUSED: char = '!';
 
 enum Namespaces {
@@ -195,7 +196,7 @@ impl<S> Context<S> {
         Self { inner: Arc::new(Inner { served, token: Mutex::new(token), client, namespaces, deadline }) }
     }
 
-    /// Asks the node in the caller's name: the call's deadline and cancellation apply.
+    /// Sends a request to the node on the caller's behalf: the call's deadline and cancellation apply.
     ///
     /// # Errors
     /// The answering module's error; `-32000` if the plugin was not granted the request's capability.
@@ -208,14 +209,14 @@ impl<S> Context<S> {
         decode_reply::<R>(future).await
     }
 
-    /// Calls a method of any namespace by its full name, in the caller's name, and returns the JSON text of its result.
-    /// `params` is the JSON text of its parameters, or empty. Whatever the method does needs this plugin's capabilities
-    /// too. For chain data the typed questions of [`Node`](crate::Node) are faster and have no text to parse.
+    /// Calls a method of any namespace by its full name on the caller's behalf, and returns the JSON text of its
+    /// result. `params` is the JSON text of its parameters, or empty. The method can do only what this plugin's own
+    /// capabilities allow. For chain data the typed requests of [`Node`](crate::Node) are faster and need no parsing.
     ///
     /// ```
     /// use tenon_sdk::{prelude::*, testing::FakeHost};
     ///
-    /// /// The height as clients see it.
+    /// /// The height, as clients receive it.
     /// async fn height(context: Context<()>) -> Result<String, Failure> {
     ///     context.call_json("eth_blockNumber", "[]").await
     /// }
@@ -225,8 +226,8 @@ impl<S> Context<S> {
     /// ```
     ///
     /// # Errors
-    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method needs, or the
-    /// host is older than this function.
+    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method needs, or
+    /// the host is older than this function.
     pub async fn call_json(&self, method: &str, params: &str) -> Result<String, Failure> {
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +236,7 @@ impl<S> Context<S> {
         json_text(future).await
     }
 
-    /// Listens to an event. Nothing that happens after this call is missed without being counted.
+    /// Subscribes to an event. Events after this call are delivered or counted as missed.
     pub fn events<E: Event>(&self) -> Events<E> {
         self.inner.served.host.events()
     }
@@ -250,12 +251,12 @@ impl<S> Context<S> {
         &self.inner.served.host
     }
 
-    /// The plugin's state, for keeping it beyond the call.
+    /// The plugin's state, to keep beyond the call.
     pub fn plugin(&self) -> &Arc<S> {
         &self.inner.served.plugin
     }
 
-    /// Namespaces that the caller's endpoint exposes; none means all.
+    /// Namespaces that the caller's endpoint exposes; `None` means all.
     pub fn namespaces(&self) -> Option<impl Iterator<Item = &str>> {
         match &self.inner.namespaces {
             Namespaces::All => None,
@@ -271,7 +272,7 @@ impl<S> Context<S> {
         self.namespaces().is_none_or(|mut names| names.any(|name| name == namespace))
     }
 
-    /// Whether the caller's endpoint refuses a method of this name, though it may show its namespace.
+    /// Whether the caller's endpoint refuses this method, although it may expose the namespace.
     pub fn is_refused(&self, method: &str) -> bool {
         match &self.inner.namespaces {
             Namespaces::All => false,
@@ -282,8 +283,8 @@ impl<S> Context<S> {
         }
     }
 
-    /// The client that asks: the same number in all its calls, whatever connection they come by; 0 when there is none. What
-    /// a plugin keeps for clients it can share among them.
+    /// The client: the same number in all its calls, over whatever connection; 0 if there is none. A plugin can use it
+    /// to divide what it keeps fairly among clients.
     pub fn client(&self) -> u64 {
         self.inner.client
     }
@@ -291,12 +292,12 @@ impl<S> Context<S> {
     /// Counts `bytes` that the plugin keeps for this client; see [`Host::hold`].
     ///
     /// # Errors
-    /// `-32005` when the client, or all clients together, hold as much as they may.
+    /// `-32005` if the client, or all clients together, would exceed their limit.
     pub fn hold(&self, bytes: usize) -> Result<HeldMemory, Failure> {
         self.host().hold(self.client(), bytes)
     }
 
-    /// Remaining time until the host's deadline for the answer; none if there is no deadline.
+    /// Remaining time until the host's deadline for the answer; `None` if there is no deadline.
     pub fn time_left(&self) -> Option<Duration> {
         self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.served.host.now()))
     }
@@ -316,7 +317,7 @@ impl<S> Deref for Context<S> {
     }
 }
 
-/// Travels inside a call's future: when the future goes, the call is over and its token is worthless.
+/// Kept inside a call's future. Dropping it ends the call and clears its token.
 pub(crate) struct ScopeGuard<S> {
     inner: Arc<Inner<S>>,
 }
@@ -342,14 +343,14 @@ pub enum Delivery<E> {
     Missed(u64),
 }
 
-/// Events of one kind, from the moment of listening on.
+/// A subscription to the events of one kind, from the moment it was opened.
 pub struct Events<E> {
     stream: ForeignStream,
     event: PhantomData<fn() -> E>,
 }
 
 impl<E: Event> Events<E> {
-    /// The next event; none when the node stops announcing.
+    /// The next event; `None` once the node stops announcing.
     ///
     /// # Errors
     /// If the plugin was not granted the event's capability, or a frame does not decode.

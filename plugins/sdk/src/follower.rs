@@ -1,4 +1,4 @@
-//! Following the canonical chain, block by block, through reorganisations.
+//! Follows the canonical chain block by block, through reorganisations.
 
 use alloy_primitives::B256;
 use futures_util::future::{Either, select};
@@ -14,21 +14,22 @@ use crate::{Events, Host, Node};
 pub struct Step {
     /// Blocks that left it, newest first.
     pub removed: Vec<(BlockNumber, B256)>,
-    /// The last block of before that is still on it: the one that was known, if nothing left.
+    /// The last known block that is still canonical: the known block itself if nothing was removed.
     pub common: (BlockNumber, B256),
     /// Blocks that joined it, oldest first, without a gap after `common`.
     pub added: Vec<(BlockNumber, B256)>,
 }
 
 impl Step {
-    /// The block up to which the chain is known once the step has been taken.
+    /// The block up to which the chain is known after this step.
     pub fn reached(&self) -> (BlockNumber, B256) {
         self.added.last().copied().unwrap_or(self.common)
     }
 }
 
-/// Tells a plugin what became of the canonical chain since the block that it knows: first all of history, then what
-/// happens. Nothing is lost when events are missed, for they only wake it: what counts is what the node answers.
+/// Reports how the canonical chain changed since the block that the plugin knows: first the whole history, then new
+/// blocks. Missed events lose nothing: an event only triggers the next request to the node, and the reply has all
+/// changes.
 ///
 /// ```
 /// use tenon_sdk::{Follower, prelude::*, testing::{Chain, TestBlock}};
@@ -58,14 +59,14 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Begins after this block, which need not be on the canonical chain any more. The genesis block's hash is in
+    /// Starts after this block, which need not be canonical any more. The genesis block's hash is in
     /// [`Node::chain_info`].
     pub fn new(host: &Host, known: B256) -> Self {
         Self { host: host.clone(), known, heads: host.events(), unwound: host.events() }
     }
 
-    /// Waits until the chain differs from what is known, and says how: at most `limit` blocks that joined at a time. Gives
-    /// the same again until [`Follower::set_known`].
+    /// Waits until the chain differs from the known block, and returns the difference, with at most `limit` added
+    /// blocks. Returns the same difference again until [`Follower::set_known`].
     ///
     /// # Errors
     /// If the node does not know the block, or stops announcing because the plugin is being stopped.
@@ -92,7 +93,7 @@ impl Follower {
         }
     }
 
-    /// Goes on after this block: the one that a step reached, or another.
+    /// Sets the known block: the one that a step reached, or another.
     pub const fn set_known(&mut self, known: B256) {
         self.known = known;
     }

@@ -10,11 +10,11 @@
 //! | records that survive a restart | [`Storage`], [`Batch`] |
 //! | tests without a node | [`testing`] |
 //!
-//! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of
-//! parameters ([`param`]), the writing of results ([`output`]) and test doubles of a node ([`testing`]).
+//! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of parameters
+//! ([`param`]), the writing of results ([`output`]) and test doubles of a node ([`testing`]).
 //!
-//! What must always hold: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; no
-//! `unsafe` stands outside [`boundary`]. It knows no namespace.
+//! Invariants: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; all `unsafe` code is in
+//! [`boundary`]. The SDK knows no namespace.
 //!
 //! ```standalone_crate
 //! use tenon_sdk::prelude::*;
@@ -79,9 +79,9 @@ pub mod prelude {
     };
 }
 
-/// Exports a plugin: `export!(State, table)` writes the one C symbol of the library.
+/// Exports a plugin: `export!(State, table)` defines the library's one C symbol.
 ///
-/// `State` implements [`Plugin`], `table` is a function that gives its [`Table`]. Use it once a crate.
+/// `State` implements [`Plugin`], `table` is a function that returns its [`Table`]. Use it once per crate.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty, $table:path) => {
@@ -92,7 +92,7 @@ macro_rules! export {
             }
         }
 
-        /// The symbol that the host looks for; gives the plugin's static table.
+        /// The symbol that the host looks up; returns the plugin's static table.
         #[allow(unsafe_code, reason = "the host finds the symbol by this name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn tenon_plugin_v1() -> *const $crate::api::abi::TenonPlugin {

@@ -1,4 +1,4 @@
-//! A plugin's most frequent requests, typed: blocks, state, logs, calls.
+//! A plugin's most frequent requests as typed functions: blocks, state, logs, calls.
 
 use std::{future::Future, sync::Arc};
 
@@ -15,17 +15,16 @@ use tenon_api::{
 
 use crate::{Context, Host, Storage};
 
-/// Questions to the node, for a [`Context`] (in the caller's name: its deadline applies) and for a [`Host`] (in the
-/// plugin's own). Every one is a message of `tenon_sdk::api::messages`; those that have no function here are sent with
-/// `call`.
+/// Requests to the node, from a [`Context`] (on the caller's behalf: its deadline applies) or a [`Host`] (on the
+/// plugin's own). Each is a message of `tenon_sdk::api::messages`; send messages without a function here with `call`.
 ///
-/// A block is named by its number, hash or tag: whatever turns into a [`BlockId`]. All errors are the node's own words; a
-/// plugin that was not granted the capability hears which one.
+/// A block is given by its number, hash or tag: anything that converts into a [`BlockId`]. All errors are the node's
+/// own; the error for a capability that was not granted names it.
 ///
 /// ```
 /// use tenon_sdk::{prelude::*, testing::{Chain, TestBlock}};
 ///
-/// /// What an account had, and has.
+/// /// How much an account's balance grew since a block.
 /// async fn gain(context: Context<()>, who: Address, since: u64) -> Result<U256, Failure> {
 ///     let before = context.account(who, BlockNumber(since)).await?.balance;
 ///     let now = context.account(who, BlockTag::Latest).await?.balance;
@@ -44,13 +43,14 @@ pub trait Node: Sync {
     /// The answering module's error.
     fn ask<R: Request>(&self, request: R) -> impl Future<Output = Result<R::Reply, Failure>> + Send;
 
-    /// Records of the plugin's own.
+    /// The plugin's own records.
     fn storage(&self) -> Storage;
 
-    /// The head of the canonical chain: one immutable value, so that number and hash belong together.
+    /// The head of the canonical chain: one immutable value, so that number and hash are consistent.
     ///
     /// # Errors
-    /// When the plugin was not granted `ReadChain`, or the database fails; so for all that reads the chain.
+    /// If the plugin was not granted `ReadChain`, or the database fails. The same applies to every function that reads
+    /// the chain.
     fn head(&self) -> impl Future<Output = Result<Arc<Head>, Failure>> + Send {
         self.ask(GetHead)
     }
@@ -71,7 +71,7 @@ pub trait Node: Sync {
         self.ask(GetChainInfo)
     }
 
-    /// A header; none when the block is unknown.
+    /// A header; `None` if the block is unknown.
     ///
     /// # Errors
     /// As [`Node::head`].
@@ -98,7 +98,7 @@ pub trait Node: Sync {
         self.ask(GetBlockReceipts { block: block.into() })
     }
 
-    /// A transaction of the canonical chain, with its place.
+    /// A transaction of the canonical chain, with its position.
     ///
     /// # Errors
     /// As [`Node::head`].
@@ -131,7 +131,7 @@ pub trait Node: Sync {
     /// ```
     ///
     /// # Errors
-    /// As [`Node::head`]; when there are more logs than the node gives in one answer.
+    /// As [`Node::head`]; if there are more logs than the node returns in one reply.
     fn logs(
         &self,
         from: u64,
@@ -153,18 +153,19 @@ pub trait Node: Sync {
         self.ask(GetLogs { range: LogRange::Block(hash), filter })
     }
 
-    /// Blocks that left and joined the canonical chain since a block that was on it once; at most `limit` that joined.
+    /// Blocks that left and joined the canonical chain since a block that was once canonical, with at most `limit`
+    /// added ones.
     ///
     /// # Errors
-    /// As [`Node::head`]; when the block is unknown.
+    /// As [`Node::head`]; if the block is unknown.
     fn changes_since(&self, block: B256, limit: u64) -> impl Future<Output = Result<ChainChanges, Failure>> + Send {
         self.ask(GetChainChanges { since: block, limit })
     }
 
-    /// An account after a block: balance, nonce, code hash. The default one when it does not exist.
+    /// An account after a block: balance, nonce, code hash. The default account if it does not exist.
     ///
     /// # Errors
-    /// As [`Node::head`]; when the state of the block has been pruned.
+    /// As [`Node::head`]; if the state of the block has been pruned.
     fn account(
         &self,
         address: Address,
@@ -173,7 +174,7 @@ pub trait Node: Sync {
         self.ask(GetAccount { address, block: block.into() })
     }
 
-    /// An account's code after a block; empty when it has none.
+    /// An account's code after a block; empty if it has none.
     ///
     /// # Errors
     /// As [`Node::account`].
@@ -181,7 +182,7 @@ pub trait Node: Sync {
         self.ask(GetCode { address, block: block.into() })
     }
 
-    /// A slot of an account's storage after a block; zero when it is not set.
+    /// A slot of an account's storage after a block; zero if it is not set.
     ///
     /// # Errors
     /// As [`Node::account`].
@@ -194,8 +195,8 @@ pub trait Node: Sync {
         self.ask(GetStorage { address, slot, block: block.into() })
     }
 
-    /// Calls a contract on the state after a block (`eth_call`), and gives what it returns. Needs `CallEvm`; a method that
-    /// does it is a [`slow_method`](crate::Table::slow_method).
+    /// Calls a contract on the state after a block (`eth_call`) and returns its return data. Needs `CallEvm`; a method
+    /// that calls this is a [`slow_method`](crate::Table::slow_method).
     ///
     /// ```
     /// # use tenon_sdk::{prelude::*, testing::Chain};
@@ -225,10 +226,10 @@ pub trait Node: Sync {
         self.ask(Call { request, block: block.into(), state_overrides, block_overrides })
     }
 
-    /// Hands a signed transaction to the pool, and gives its hash. Needs `SubmitTransactions`.
+    /// Submits a signed transaction to the pool and returns its hash. Needs `SubmitTransactions`.
     ///
     /// # Errors
-    /// Why the pool does not take it.
+    /// The pool's reason for refusing it.
     fn submit(&self, raw: Bytes) -> impl Future<Output = Result<B256, Failure>> + Send {
         self.ask(SubmitTransaction { raw })
     }

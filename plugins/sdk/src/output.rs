@@ -18,7 +18,7 @@ use crate::{
     shapes::{JsonWriter, schema},
 };
 
-/// Bytes as `0x` and hex digits, two a byte; no bytes are `0x`.
+/// Bytes as `0x` and two hex digits per byte; `0x` if empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Data(pub Bytes);
@@ -43,7 +43,7 @@ impl Serialize for RawJson {
 /// Writes a result. `<`, `>`, `&`, U+2028 and U+2029 inside strings are escaped.
 ///
 /// # Errors
-/// `-32000` with the encoder's text when the value has no JSON form.
+/// `-32000` with the encoder's text if the value has no JSON form.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
     let mut json = Vec::with_capacity(128);
     let mut serializer = JsonSerializer::with_formatter(&mut json, Escaping);
@@ -51,18 +51,18 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
     Ok(json)
 }
 
-/// Room for any quantity with its quotation marks.
+/// Capacity for any quantity with its quotation marks.
 const QUANTITY_ROOM: usize = r#""0x""#.len() + 16;
 
-/// The text of a method's result. One that the method has written itself is handed on as it is; for a block of a hundred
-/// transactions the copy would be a hundred kilobytes.
+/// The text of a method's result. A [`JsonWriter`] is returned without copying its text: for a block of a hundred
+/// transactions that would be a hundred kilobytes.
 pub(crate) fn finished<T: Serialize + 'static>(result: T) -> Result<Vec<u8>, Failure> {
     let mut result = Some(result);
     let known = &mut result as &mut dyn Any;
     if let Some(written) = known.downcast_mut::<Option<JsonWriter>>().and_then(Option::take) {
         return Ok(written.into_bytes());
     }
-    // The other result of small reads: digits need none of what a serializer does for texts.
+    // The other frequent result of small reads; digits need no escaping, so the serializer is skipped.
     if let Some(Some(Quantity(number))) = known.downcast_ref::<Option<Quantity>>() {
         let mut json = JsonWriter::with_capacity(QUANTITY_ROOM);
         json.quantity(*number);
@@ -77,7 +77,7 @@ struct Escaping;
 impl Formatter for Escaping {
     fn write_string_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let bytes = fragment.as_bytes();
-        // Without a branch in the loop it runs on vectors: nearly every string is hex and has none of these.
+        // The loop has no branch, so that it is vectorised: nearly every string is hex and has none of these bytes.
         let is_suspicious = bytes.iter().fold(false, |found, &byte| found | matches!(byte, b'<' | b'>' | b'&' | 0xe2));
         if is_suspicious { write_escaped(writer, fragment) } else { writer.write_all(bytes) }
     }
@@ -104,13 +104,13 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, fragment: &str) -> io::R
 /// Text before the schema of a result.
 const RESULT: &str = r#","result":{"name":"result","schema":"#;
 
-/// Gives a description another schema of the result.
+/// Replaces a description's schema of the result.
 pub(crate) fn with_result(description: &str, schema: &str) -> String {
     let before = description.rfind(RESULT).and_then(|end| description.get(..end)).unwrap_or(description);
     format!("{before}{RESULT}{schema}}}}}")
 }
 
-/// Gives a description a schema of a parameter whose type does not define one.
+/// Sets the schema of a parameter whose type does not define one.
 pub(crate) fn with_parameter(description: &str, name: &str, schema: &str) -> String {
     let written = |schema: &str, is_required: bool| {
         format!(r#"{{"name":{},"required":{is_required},"schema":{schema}}}"#, serde_json::Value::from(name))
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn escapes_what_the_reference_escapes() {
+    fn escapes_the_same_characters_as_the_reference() {
         assert_eq!(written("a<b>&\u{2028}\u{2029}é\"\n"), "\"a\\u003cb\\u003e\\u0026\\u2028\\u2029é\\\"\\n\"");
         assert_eq!(written("€ costs a suspicious byte but no escape"), "\"€ costs a suspicious byte but no escape\"");
     }
 
     #[test]
-    fn a_result_is_the_same_text_whether_the_method_wrote_it_or_left_it_to_be_written() {
+    fn a_result_is_the_same_text_whether_the_method_or_the_sdk_wrote_it() {
         let mut json = JsonWriter::default();
         json.string("<");
 
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_json_passes_unchanged_and_broken_json_is_refused() {
+    fn finished_json_is_written_unchanged_and_broken_json_is_refused() {
         assert_eq!(written(RawJson("{\"a\": [1,  2]}".into())), "{\"a\": [1,  2]}");
         assert!(to_json(&RawJson("{\"a\":".into())).is_err());
     }

@@ -1,4 +1,4 @@
-//! The author's end of a subscription, and the stream that the host polls.
+//! The sending end of a subscription, for its author, and the stream that the host polls.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,21 +19,21 @@ use crate::{
     shapes::JsonWriter,
 };
 
-/// Where a subscription's function puts its items. At most one waits: `send` returns when the one before has
-/// been taken, so a slow client slows its own subscription and nothing else.
+/// Sends a subscription's items. It holds at most one: `send` returns once the previous item has been taken, so a slow
+/// client slows down only its own subscription.
 #[derive(Clone)]
 pub struct Sink {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Touched by the subscription's own task only, hence never contended; nothing awaits under the lock.
+/// Used by the subscription's own task only, hence never contended; nothing awaits under the lock.
 #[derive(Default)]
 struct Shared {
     /// The item that the host has not taken yet: finished JSON, or empty for the acceptance.
     item: Option<OutgoingBytes>,
-    /// Whether the acceptance has been put.
+    /// Whether the acceptance has been sent.
     is_accepted: bool,
-    /// The task that waits for `item` to be taken.
+    /// The task that waits until `item` has been taken.
     waiting: Option<Waker>,
 }
 
@@ -42,8 +42,8 @@ impl Sink {
         Self { shared: Arc::new(Mutex::new(Shared::default())) }
     }
 
-    /// Tells the client that the subscription is open. Call it once, before the first `send`, after listening
-    /// to the events has begun; `send` does it if it has not been done.
+    /// Reports to the client that the subscription is open. Call it once, before the first `send` and after subscribing
+    /// to the events; `send` calls it if necessary.
     pub async fn accept(&self) {
         let is_first = !std::mem::replace(&mut self.lock().is_accepted, true);
         if is_first {
@@ -68,7 +68,7 @@ impl Sink {
         self.put(json.bytes().to_vec().into()).await;
     }
 
-    /// Sends one notification whose `result` is finished JSON that other subscriptions send as well: nothing is copied.
+    /// Sends one notification whose `result` is finished JSON, shared with other subscriptions: nothing is copied.
     pub async fn send_shared(&self, json: Arc<[u8]>) {
         self.accept().await;
         self.put(json.into()).await;
@@ -106,10 +106,10 @@ impl Sink {
 
 type Function = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Drives a subscription's function and yields the items of its sink.
+/// Polls a subscription's function and yields the items of its sink.
 pub(crate) struct SubscriptionStream<S> {
     sink: Sink,
-    /// None once it has returned.
+    /// `None` once it has returned.
     function: Option<Function>,
     /// The error that the function returned, delivered after the last item.
     failure: Option<Failure>,
@@ -125,7 +125,7 @@ impl<S> SubscriptionStream<S> {
         Self { sink, function: Some(Box::pin(function)), failure: None, _guard: guard }
     }
 
-    /// The last item after the function returned.
+    /// Prepares the last item after the function has returned.
     fn conclude(&mut self, result: Result<(), Failure>) {
         let is_accepted = self.sink.lock().is_accepted;
         self.failure = match result {

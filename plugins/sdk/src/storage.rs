@@ -10,11 +10,12 @@ use tenon_api::{
 
 use crate::Host;
 
-/// Records of the plugin's own, kept by the node in its database: by key, in the order of the keys' bytes, bounded, and
-/// there again after a restart or a replacement. Needs [`Capability::Storage`](tenon_api::Capability::Storage).
+/// The plugin's own records, which the node keeps in its database. They are ordered by the bytes of their keys, limited
+/// in size, and survive a restart or a replacement of the plugin. Needs
+/// [`Capability::Storage`](tenon_api::Capability::Storage).
 ///
-/// The space belongs to the module, by the name that the operator gave it; no plugin can read another's. Reads cost a few
-/// microseconds; between two reads others may commit.
+/// The space belongs to the module, under the name that the operator gave it; no plugin can read another's. A read
+/// takes a few microseconds. Other instances may commit between two reads.
 ///
 /// ```
 /// # use tenon_sdk::{prelude::*, testing::Chain};
@@ -42,13 +43,13 @@ impl Storage {
     /// The value of a key.
     ///
     /// # Errors
-    /// When the plugin was not granted storage, or the database fails; so for every function here.
+    /// If the plugin was not granted storage, or the database fails. The same applies to every function here.
     pub async fn get(&self, key: &(impl AsRef<[u8]> + ?Sized)) -> Result<Option<Bytes>, Failure> {
         let values = self.get_many([key]).await?;
         Ok(values.into_iter().next().flatten())
     }
 
-    /// The values of several keys, in their order: one question instead of many.
+    /// The values of several keys, in their order, with one request.
     ///
     /// # Errors
     /// As [`Storage::get`]; more than a thousand keys are refused.
@@ -60,7 +61,7 @@ impl Storage {
         self.host.call(GetRecords { keys }).await
     }
 
-    /// Records from the key `from` up to, not including, `to` (to the end without it), in ascending order: at most
+    /// Records from the key `from` up to, not including, `to` (to the end if it is `None`), in ascending order: at most
     /// `limit`, at most ten thousand, at most 4 MiB. [`RecordPage::has_more`] says whether the range has more.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ impl Storage {
         self.scan(from, to, limit, false).await
     }
 
-    /// As [`Storage::range`], from the end on downwards.
+    /// As [`Storage::range`], in descending order from the end.
     ///
     /// # Errors
     /// As [`Storage::get`].
@@ -108,11 +109,11 @@ impl Storage {
         self.commit(batch).await.map(drop)
     }
 
-    /// Makes all changes of a batch, or none; says in `is_applied` whether what it expects was there. What was committed
-    /// survives the death of the process. A commit that was begun is finished, also when its future is dropped.
+    /// Makes all changes of a batch, or none. `is_applied` says whether its expectations held. A finished commit
+    /// survives the death of the process. A started commit is finished even if its future is dropped.
     ///
     /// # Errors
-    /// `-32005` naming both sizes when the space would become too full, or a key, value or batch is too large.
+    /// `-32005` with both sizes if the space would become too full, or if a key, value or batch is too large.
     pub async fn commit(&self, batch: Batch) -> Result<CommitOutcome, Failure> {
         self.host.call(batch.commit).await
     }
@@ -126,14 +127,14 @@ impl Storage {
     }
 }
 
-/// Changes that are made together, in their order, or not at all.
+/// Changes that are made together, in order, or not at all.
 ///
 /// ```
 /// # use tenon_sdk::{Batch, Node, testing::Chain};
 /// # let chain = Chain::new();
 /// # let storage = chain.host().storage();
 /// let mut batch = Batch::new();
-/// batch.expect(b"height", None); // another instance may have begun
+/// batch.expect(b"height", None); // another instance may have started
 /// batch.put(b"height", b"1");
 /// batch.put(b"sum", b"500");
 /// batch.delete_range(b"old/", b"old0");
@@ -168,8 +169,9 @@ impl Batch {
         self.commit.changes.push(RecordChange::DeleteRange { from, to });
     }
 
-    /// Makes the changes only if this key has this value, or none. During a replacement two builds of a plugin may commit
-    /// for a moment; a batch that expects the value that it was computed from can't go wrong.
+    /// Makes the changes only if this key has this value, or does not exist if `value` is `None`. During a replacement,
+    /// two builds of a plugin may both commit for a moment; expecting the value from which the batch was computed makes
+    /// that safe.
     pub fn expect(&mut self, key: &(impl AsRef<[u8]> + ?Sized), value: Option<&[u8]>) {
         self.commit.expects.push((Bytes::copy_from_slice(key.as_ref()), value.map(Bytes::copy_from_slice)));
     }

@@ -81,19 +81,19 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Says that subscriptions depend on nothing but their arguments, the chain and the events: that a function which
-    /// starts again sends from then on what the one before would have sent. When the plugin is replaced, the host then
-    /// opens them again in the new instance and the clients notice nothing; without this they are closed with a notice.
+    /// Declares that subscriptions depend only on their arguments, the chain and the events: a restarted function sends
+    /// what the previous one would have sent. When the plugin is replaced, the host then reopens them in the new
+    /// instance without the client noticing; otherwise they are closed with a notice.
     #[must_use]
     pub const fn lasting_subscriptions(mut self) -> Self {
         self.has_lasting_subscriptions = true;
         self
     }
 
-    /// Names the plugin's background work, which is independent of calls: following the chain, for instance.
-    /// The host runs it from the moment in which the methods are served, and drops it at its next `await` when the plugin
-    /// is disabled or replaced. It may return when there is nothing more to do; after an error or a panic the host begins
-    /// it again, after a pause of 0.2 s that doubles up to 30 s.
+    /// Sets the plugin's background work, which is independent of calls: following the chain, for instance. The host
+    /// runs it once the methods are served, and drops it at its next `await` when the plugin is disabled or replaced.
+    /// It may return when it has nothing more to do; after an error or a panic the host restarts it after a pause of
+    /// 0.2 s, which doubles up to 30 s.
     #[must_use]
     pub fn background<Work>(mut self, function: impl Fn(Context<S>) -> Work + Send + Sync + 'static) -> Self
     where
@@ -107,13 +107,13 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Adds a cheap method: one that answers from memory or a few point reads.
+    /// Adds a cheap method: one that answers from memory or with a few point reads.
     ///
-    /// It may change something, so that it keeps its place in a batch: the calls before it have answered before it begins,
-    /// and those after it begin when it has answered. What changes nothing is a [`Table::read`].
+    /// It may change something, so it keeps its place in a batch: it starts after the calls before it have finished,
+    /// and those after it start when it has finished. Use [`Table::read`] for a method that changes nothing.
     ///
-    /// `parameters` names its positional parameters (as many as `function` takes after the context) and
-    /// `summary` says in a sentence what it gives; both go into the OpenRPC document.
+    /// `parameters` names its positional parameters (as many as `function` takes after the context) and `summary`
+    /// describes its result in one sentence; both appear in the OpenRPC document.
     #[must_use]
     pub fn method<A, const N: usize>(
         self,
@@ -125,8 +125,9 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_FAST, only_reads: false }, parameters, summary, function)
     }
 
-    /// Adds a cheap method, as [`Table::method`] does, that changes nothing which another call could see: neither the chain,
-    /// the pool or the node, nor what the plugin remembers. In a batch it runs beside the reads around it.
+    /// Adds a cheap method, as [`Table::method`] does, that changes nothing another call could observe: neither the
+    /// chain, the pool or the node, nor the plugin's own state. In a batch it runs concurrently with neighbouring
+    /// reads.
     #[must_use]
     pub fn read<A, const N: usize>(
         self,
@@ -138,7 +139,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_FAST, only_reads: true }, parameters, summary, function)
     }
 
-    /// Adds an expensive method: one that runs the EVM or scans. The host bounds how many run at a time. As with
+    /// Adds an expensive method: one that runs the EVM or scans. The host limits how many run at a time. Like a
     /// [`Table::method`], it keeps its place in a batch.
     #[must_use]
     pub fn slow_method<A, const N: usize>(
@@ -151,7 +152,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_SLOW, only_reads: false }, parameters, summary, function)
     }
 
-    /// Adds an expensive method that changes nothing: what [`Table::slow_method`] is to [`Table::method`], this is to
+    /// Adds an expensive method that changes nothing: a [`Table::slow_method`] with the properties of a
     /// [`Table::read`].
     #[must_use]
     pub fn slow_read<A, const N: usize>(
@@ -164,9 +165,9 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_SLOW, only_reads: true }, parameters, summary, function)
     }
 
-    /// Has `function` called with the parameters of many calls of `method` in a batch, before the first of them runs. It does
-    /// together what they have in common, and they find it done; nothing may depend on it. `name` is that of the method and
-    /// `Ahead`; clients cannot call it.
+    /// Calls `function` with the parameters of many calls of `method` in a batch, before the first of them runs, so
+    /// that it can do their common work once. The calls must not depend on it. `name` is the method's name and `Ahead`;
+    /// clients cannot call it.
     #[must_use]
     pub fn ahead<A>(mut self, name: &'static str, function: impl MethodFunction<S, A, 1>) -> Self {
         debug_assert!(name.ends_with(AHEAD_SUFFIX), "{name} does not end with {AHEAD_SUFFIX}");
@@ -184,8 +185,8 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Says by method what is answered, as JSON schemas ([`shapes::schema`](crate::shapes::schema)): needed where the type
-    /// of a function's result does not say it.
+    /// Sets the JSON schemas of results by method ([`shapes::schema`](crate::shapes::schema)): needed where a
+    /// function's result type does not define one.
     #[must_use]
     pub fn results(mut self, schemas: &[(&str, &str)]) -> Self {
         for method in &mut self.methods {
@@ -196,8 +197,8 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
-    /// Says by method and parameter what is taken, as JSON schemas: needed where the parameter's type does not say it, as
-    /// [`Json`](crate::Json) does not.
+    /// Sets the JSON schemas of parameters by method and parameter: needed where a parameter's type does not define
+    /// one, such as [`Json`](crate::Json).
     #[must_use]
     pub fn parameters(mut self, schemas: &[(&str, &str, &str)]) -> Self {
         for (name, parameter, schema) in schemas {

@@ -1,4 +1,4 @@
-//! The SDK as an author sees it: methods, subscriptions, events and the fake host.
+//! The SDK from an author's view: methods, subscriptions, events and the fake host.
 
 use std::{sync::Arc, time::Duration};
 
@@ -174,7 +174,7 @@ fn events_arrive_in_order_and_missed_ones_are_counted() {
 }
 
 #[test]
-fn a_subscription_tells_its_end() {
+fn a_subscription_reports_its_end() {
     let with_failure = |texts: &[&str], words: &str| {
         let mut expected = items(texts);
         expected.push(Err(Failure::server(words)));
@@ -189,7 +189,7 @@ fn a_subscription_tells_its_end() {
 }
 
 #[test]
-fn arguments_of_a_subscription_are_refused_in_the_same_words() {
+fn arguments_of_a_subscription_are_refused_with_the_same_texts() {
     let refused = subscribe("progress", "[1,2]", &FakeHost::new());
 
     assert_eq!(refused, [Err(Failure::invalid_params("too many arguments, want at most 2"))], "the kind counts");

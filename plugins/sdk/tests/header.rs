@@ -1,5 +1,5 @@
-//! The C header and the Rust definitions say the same: a program compiled with the header prints sizes,
-//! offsets and constants, and they are compared one by one.
+//! Compares the C header with the Rust definitions: a program compiled with the header prints sizes, offsets and
+//! constants, and they are compared one by one.
 
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -71,7 +71,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn the_header_lays_out_what_rust_lays_out() {
+fn the_header_has_the_layout_of_the_rust_definitions() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (folder.join("layout.c"), folder.join("layout"));
     let expected = expectations();

@@ -18,13 +18,13 @@ use tenon_sdk::{
     shapes::{JsonWriter, pooled_bytes, pooled_json_bytes, schema, write_transaction},
 };
 
-/// Length of the text before a transaction: its nonce, and its sender with the first.
+/// Maximum length of the text before a transaction: its nonce, and the sender before the first one.
 const KEY_BYTES: usize = 80;
-/// Length of a line of [`inspect`] with the text before it.
+/// Maximum length of a line of [`inspect`] with the text before it.
 const LINE_BYTES: usize = 360;
-/// Length of the text around the lists.
+/// Maximum length of the text around the lists.
 const FRAME_BYTES: usize = 32;
-/// Answers up to this size are not counted.
+/// Answers up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// The running plugin.
@@ -32,7 +32,7 @@ const UNCOUNTED_BYTES: usize = 16 << 10;
 pub struct TransactionPool {
     /// Requested once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
-    /// The spelling of senders as member names; requested once, too.
+    /// The spelling of senders as member names; requested once too.
     spelling: OnceLock<Spelling>,
 }
 
@@ -117,7 +117,7 @@ async fn pool_content(
     Ok((content, json, memory))
 }
 
-/// Memory for an answer; none for a small one, which its call already accounts for.
+/// Memory for an answer; `None` for a small one, which its call already accounts for.
 fn hold(context: &PoolContext, bytes: usize) -> Result<Option<HeldMemory>, Failure> {
     if bytes <= UNCOUNTED_BYTES {
         return Ok(None);
@@ -189,7 +189,7 @@ fn by_nonce<T: Pooled>(json: &mut JsonWriter, list: &[T], write: &impl Fn(&mut J
     json.end_object();
 }
 
-/// EIP-55 digits after `0x`, or after `xdc` where the reference's names are served.
+/// EIP-55 digits after `0x`, or after `xdc` if the reference's names are served.
 fn sender_key(spelling: Spelling, sender: Address) -> String {
     let text = sender.to_checksum(None);
     match spelling {
@@ -198,7 +198,7 @@ fn sender_key(spelling: Spelling, sender: Address) -> String {
     }
 }
 
-/// One line for people: receiver, value, gas and price.
+/// One readable line: receiver, value, gas and price.
 fn line_of(pooled: &PooledSummary) -> String {
     let mut text = match pooled.to {
         Some(to) => to.to_checksum(None),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn content_has_pooled_transactions_under_native_keys_on_the_native_profile() {
+    fn content_has_native_keys_on_the_native_profile() {
         let answer = call(Profile::Native, "txpool_content", "[]");
 
         let transaction = &answer["pending"]["xdc0202020202020202020202020202020202020202"]["4"];
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_the_prefix_of_the_interface_document_where_aliases_are_off() {
+    fn keys_have_the_prefix_of_the_interface_document_if_aliases_are_off() {
         let host = host(Profile::Native).answer(|_: GetSpelling| Ok(Spelling::Own));
         let plugin = Arc::new(TransactionPool::default());
 
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_is_refused_before_it_is_built_and_lines_are_small() {
+    fn an_answer_above_the_memory_limit_is_refused_before_it_is_built_and_lines_are_small() {
         let plugin = Arc::new(TransactionPool::default());
         let summary = |_: GetPoolSummary| {
             let large = PooledSummary { input_bytes: 125_000, ..PooledSummary::default() };
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_and_its_keys_take_no_more_than_their_room() {
+    fn a_line_and_its_keys_fit_into_their_capacity() {
         let largest = PooledSummary {
             nonce: u64::MAX,
             to: Some(Address::ZERO),

@@ -30,7 +30,7 @@ Examples:
 
 Passwords are asked for, or come from --password FILE or --password-fd NUMBER, a line each: the present one first, then the new one.";
 
-/// For how long an account is unlocked when nothing is said, seconds.
+/// Default duration for which an account is unlocked, in seconds.
 const UNLOCKED_FOR: u64 = 300;
 
 pub(crate) fn definition() -> Command {
@@ -106,9 +106,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
     let mut passwords = passwords(matches, &resolved.settings)?;
     match command {
-        "new" => {
-            made(&folder.create(passwords.next_new("Password of the new key: ")?.expose().as_bytes()).map_err(stop)?)
-        }
+        "new" => print_stored_key(
+            &folder.create(passwords.next_new("Password of the new key: ")?.expose().as_bytes()).map_err(stop)?,
+        ),
         "import" => import(&folder, &path(), &mut passwords),
         "update" => update(&folder, account(), &mut passwords),
         "export" => export(&folder, account(), &path(), &mut passwords),
@@ -127,7 +127,7 @@ fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Sto
     }
 }
 
-/// Whether the data folder holds a native chain: new key files then have the names that the reference client gives.
+/// Whether the data folder has a native chain: new key files then have the names of the reference client.
 fn is_native(settings: &Settings) -> bool {
     let genesis = bounded_file::genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
     let genesis: Value = serde_json::from_slice(&genesis).unwrap_or_default();
@@ -143,7 +143,7 @@ fn stop(error: KeyFolderError) -> Stop {
     }
 }
 
-fn made(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
+fn print_stored_key(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
     let (address, path) = (stored.address, stored.path.display());
     print(format!("{address}\n{path}\n\nKeep a copy of this file and its password: without both, what the account holds is lost.\n").as_bytes())
 }
@@ -165,7 +165,7 @@ fn list(folder: &KeyFolder, is_json: bool) -> Result<(), Stop> {
     print(lines.collect::<String>().as_bytes())
 }
 
-/// The one file of an account.
+/// The only file of an account.
 fn file_of(folder: &KeyFolder, account: Address) -> Result<PathBuf, Stop> {
     let keys = listed(folder)?;
     let paths: Vec<_> = keys.iter().filter(|key| key.address == account).map(|key| key.path.clone()).collect();
@@ -195,7 +195,7 @@ fn import(folder: &KeyFolder, path: &Path, passwords: &mut Passwords) -> Result<
         refuse_known(folder, tenon_accounts::address_of_secret(secret.clone()).unwrap_or_default())?;
         folder.import(secret, passwords.next_new("Password of the new key file: ")?.expose().as_bytes())
     };
-    made(&stored.map_err(stop)?)
+    print_stored_key(&stored.map_err(stop)?)
 }
 
 fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {
@@ -208,7 +208,7 @@ fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {
 fn update(folder: &KeyFolder, account: Address, passwords: &mut Passwords) -> Result<(), Stop> {
     let path = file_of(folder, account)?;
     let password = passwords.next("Present password: ")?;
-    // Before another one is asked for.
+    // Checked before the terminal asks for the new one.
     folder.read(&path).and_then(|file| file.check(password.expose().as_bytes()).map_err(Into::into)).map_err(stop)?;
     let new_password = passwords.next_new("New password: ")?;
     folder.change_password(&path, password.expose().as_bytes(), new_password.expose().as_bytes()).map_err(stop)

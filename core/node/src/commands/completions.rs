@@ -32,21 +32,22 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The script of clap, with the names of modules asked of the running node where a shell can do that.
+/// The script of clap, extended to complete names of modules from the running node where the shell supports it.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command_line::definition(), "tenon", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => script + &bash(),
-        // The call of the function stands at the end, so that what it uses has to come before.
+        // The script ends with the call of the function, so additions must come before it.
         Shell::Zsh => zsh(&script),
         Shell::Fish => script + &fish(),
         _ => script,
     }
 }
 
-/// Wraps clap's function: a third word that is no flag, after a command that takes a name, is a module.
+/// Wraps clap's function: a third word that is not a flag, after a command that takes a module's name, is completed as
+/// a module.
 fn bash() -> String {
     format!(
         r#"
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_modules_are_asked_of_the_running_node_where_a_shell_can() {
+    fn names_of_modules_come_from_the_running_node_where_the_shell_supports_it() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             assert!(script(shell).contains("tenon module names"), "{shell}");
         }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_module_is_a_command() {
+    fn commands_that_take_a_module_name_exist() {
         let definition = super::super::module::definition();
         let known: Vec<_> = definition.get_subcommands().map(|command| command.get_name().to_owned()).collect();
         for command in NAMING.split('|').chain(["names"]) {

@@ -51,7 +51,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         as_toml(&resolved) + &rules_as_comment(&rules) + &modules
     };
     print(text.as_bytes())?;
-    // After the settings, so that they are printed even if refused.
+    // After printing the settings, so that they are printed even if refused.
     check(&resolved, matches.get_flag("dev"))
 }
 
@@ -77,8 +77,8 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
 }
 
-/// The rules of the named native chain: name, first block, origin of that number. Empty if no chain is named, if it is
-/// none of the native profile, and if its genesis can't be read, which [`check`] reports.
+/// The rules of the chosen native chain: name, first block, origin of that number. Empty if no chain is chosen, if it
+/// is not of the native profile, or if its genesis can't be read, which [`check`] reports.
 fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
     let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
     let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
@@ -98,8 +98,8 @@ fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {
     text
 }
 
-/// The modules of the node that listens at the settings' socket; none if there is none. Settings say how a node starts,
-/// and operators change modules at run time.
+/// The modules of the node that listens at the settings' socket; `None` if there is none. Settings only define how a
+/// node starts; operators change modules at run time.
 fn running_modules(resolved: &Resolved) -> Option<Value> {
     let settings = &resolved.settings;
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path)).ok()?;
@@ -149,7 +149,7 @@ fn as_toml(resolved: &Resolved) -> String {
     })
 }
 
-/// The bounds of a plugin that the settings name.
+/// The limits of a plugin in the settings.
 fn limits(entry: &tenon_config::PluginEntry) -> Value {
     let limits = &entry.limits;
     json!({

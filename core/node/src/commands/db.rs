@@ -75,9 +75,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// Opening brings a database up, one format after another, and goes on where it was stopped: this does that without the
-/// rest of a start. Then it does at once what the blocks that follow would do a few at a time: it removes the tries of old
-/// blocks.
+/// Opening a database migrates it, one format after another, and resumes an interrupted migration: this does so without
+/// the rest of a start. It also removes the tries of old blocks at once, which the following blocks would otherwise do
+/// a few at a time.
 fn migrate(settings: &Settings) -> Result<(), Stop> {
     let folder = DataFolder::existing(&settings.node.datadir)?.database();
     let store = Store::open(&folder, store_options(settings))?;
@@ -207,7 +207,7 @@ fn verify(chain: &OpenedChain) -> Result<(), Stop> {
     )
 }
 
-/// Walks the state of the historic exchange where the head has one; says how much it holds.
+/// Walks the state of the historic exchange if the head has one; returns its size as text.
 fn verify_trading(chain: &OpenedChain, is_interrupted: &dyn Fn() -> bool) -> Result<String, Stop> {
     let engine = chain.checking_engine();
     let root = trading_root(&chain.spec, &*chain.store, &*engine).map_err(Stop::failure)?;

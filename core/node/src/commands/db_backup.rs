@@ -20,7 +20,7 @@ use crate::opened_chain::store_options;
 use crate::own_paths;
 use crate::socket_client::SocketClient;
 
-/// The file that the one command holds locked that makes a backup of a folder.
+/// The lock file of the command that makes a backup of a folder.
 const RUNNING: &str = "backup.lock";
 
 const EXAMPLES: &str = "\
@@ -74,12 +74,12 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
     say("backed up", &made?, target)
 }
 
-/// The genesis file that a data folder keeps.
+/// The genesis file kept in a data folder.
 pub(super) fn genesis_of(data: &DataFolder) -> Result<Vec<u8>, Stop> {
     data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))
 }
 
-/// A copy of the database that nothing else writes: made here, or by the node that has the folder open.
+/// A copy of the database to which nothing else writes: made here, or by the node that has the folder open.
 pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<PathBuf, Stop> {
     match Store::open(&data.database(), store_options(settings)) {
         Ok(store) => {
@@ -92,7 +92,7 @@ pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<Pa
     }
 }
 
-/// One backup of a folder at a time: the node makes a copy in place of the one before.
+/// Allows one backup of a folder at a time, because the node replaces its previous copy.
 pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     let path = data.path().join(RUNNING);
     let file = File::create(&path).map_err(|error| Stop::Failure(format!("{}: {error}", path.display())))?;
@@ -106,7 +106,7 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     }
 }
 
-/// Lets the node that has the folder open make the copy; answers where it lies.
+/// Has the node that has the folder open make the copy; returns the copy's path.
 fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
     let answer = node.call("admin_makeCheckpoint", &json!([]))?;
@@ -119,7 +119,7 @@ fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
 
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
     let source = named(matches)?;
-    // Before a folder is made for nothing.
+    // Checked before a folder is created in vain.
     Manifest::read(source)?;
     let data = DataFolder::create(&settings.node.datadir)?;
     say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())

@@ -78,8 +78,8 @@ pub(crate) fn definition() -> Command {
     tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key), &defaults())
 }
 
-/// What a development network has instead of the built-in values. Everything is on loopback and the keys are public, so
-/// that `debug` and `txpool` are served without being asked for, and `debug` without a token.
+/// Defaults of a development network. Everything is on loopback and the keys are public, so `debug` and `txpool` are
+/// served by default, and `debug` without a token.
 fn defaults() -> [(&'static str, Value); 5] {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::Text((*name).to_owned())).collect());
     [
@@ -94,13 +94,14 @@ fn defaults() -> [(&'static str, Value); 5] {
 /// The settings of a development network.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the value that can't be used; also an address that others reach, unless the settings insist.
+/// [`Stop::Usage`] naming the value that can't be used; also for an address that other machines can reach, unless the
+/// settings explicitly allow it.
 pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     let port = matches.try_get_one::<String>("port").ok().flatten();
     let port = port.map(|port| ("http.port", "--port".to_owned(), port.clone()));
     let layers = Layers::new("dev").command_defaults(defaults()).temporary_data_folder().flags(port);
     let mut resolved = command_line::settings(layers, matches)?;
-    // One address for everything, as tools for development networks expect it.
+    // One address for everything, as tools for development networks expect.
     if !resolved.is_chosen("ws.port") && !resolved.is_chosen("ws.addr") {
         resolved.follow("ws.port", "http.port")?;
         resolved.follow("ws.addr", "http.addr")?;
@@ -110,10 +111,10 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     Ok(resolved)
 }
 
-/// The settings with the words of `dev.mnemonic-file`, if there is one, in the place of `dev.mnemonic`.
+/// The settings with the words of `dev.mnemonic-file`, if there is one, instead of `dev.mnemonic`.
 ///
 /// # Errors
-/// [`Stop::Usage`] when both are given, or the file can't be used.
+/// [`Stop::Usage`] if both are given, or the file can't be used.
 pub(crate) fn with_mnemonic(resolved: &Resolved) -> Result<Settings, Stop> {
     let mut settings = resolved.settings.clone();
     let Some(path) = &settings.dev.mnemonic_file else { return Ok(settings) };
@@ -129,7 +130,7 @@ pub(crate) fn with_mnemonic(resolved: &Resolved) -> Result<Settings, Stop> {
     Ok(settings)
 }
 
-/// A development network signs for every client that reaches it, usually with well-known keys.
+/// A development network signs for every client that can reach it, usually with well-known keys.
 fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
     let Settings { http, ws, dev, .. } = &resolved.settings;
     let is_refused = |is_enabled: bool, address: IpAddr| is_enabled && !address.is_loopback() && !dev.expose;
@@ -258,7 +259,7 @@ fn engine_of(
     Ok((Arc::new(engine), None))
 }
 
-/// A folder's own genesis, unless the operator asked for something that it is not.
+/// A folder's own genesis, unless it contradicts the settings that the operator chose.
 fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop> {
     let wanted = genesis(&resolved.settings)?;
     let Some(kept) = folder.genesis()? else { return Ok(wanted) };
@@ -275,8 +276,7 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
     }
 }
 
-/// The accounts, with their keys only if these are publicly known: keys of a private mnemonic belong to its owner
-/// alone.
+/// The accounts, with their keys only if these are publicly known: keys of a private mnemonic must not be printed.
 fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String> {
     if accounts.addresses().is_empty() {
         return Zeroizing::new(String::new());

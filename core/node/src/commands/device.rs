@@ -57,14 +57,14 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// Runs a command on a runtime of its own: one thread waits for the device, which is slower than any of ours.
+/// Runs a command on its own runtime, with one thread: the device is slower than any computation here.
 fn run(command: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failure)?;
     let result = runtime.block_on(command);
     if matches!(result, Err(Stop::Interrupted(_))) {
         crate::passwords::show_typing();
     }
-    // A thread that lists devices may hang in the operating system; the program ends all the same.
+    // A thread that lists devices may hang in the operating system; the program must end nevertheless.
     runtime.shutdown_background();
     result
 }

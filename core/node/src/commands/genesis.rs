@@ -1,4 +1,4 @@
-//! `tenon genesis`: looks at a genesis file without a data folder.
+//! `tenon genesis`: examines a genesis file without a data folder.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tenon_api::{B256, SealedHeader};
@@ -18,11 +18,11 @@ Examples:
   tenon genesis show testnet                        what a network begins with, as tables
   tenon genesis show genesis.json --json            the same for programs";
 
-/// A genesis and what follows from it.
+/// A genesis and the facts derived from it.
 pub(super) struct Subject {
-    /// As the operator named it.
+    /// The operator's name for it.
     pub(super) name: String,
-    /// The public network that was named, if it was one.
+    /// The public network, if its name was given.
     pub(super) network: Option<PublicNetwork>,
     /// The content of the file.
     pub(super) genesis: Genesis,

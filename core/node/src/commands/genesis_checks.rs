@@ -21,7 +21,7 @@ pub(super) struct Check {
     pub(super) subject: &'static str,
     /// The result.
     pub(super) finding: String,
-    /// Whether the chain can begin so.
+    /// Whether a chain can start from it.
     pub(super) is_passed: bool,
 }
 
@@ -31,7 +31,7 @@ impl Check {
     }
 }
 
-/// All checks that apply, in a fixed order. `expected` is the hash that the operator wants.
+/// All checks that apply, in a fixed order. `expected` is the hash given by the operator.
 pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     let mut checks = vec![hash(subject, expected), state_root(subject)];
     if let Some(native) = &subject.genesis.spec.native {
@@ -44,7 +44,7 @@ pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     checks
 }
 
-/// The network whose genesis this claims to be: the one that was named, or that has its chain id.
+/// The network that this genesis belongs to: the one given by name, or the one with its chain id.
 fn claimed(subject: &Subject) -> Option<PublicNetwork> {
     subject.network.or_else(|| PublicNetwork::by_chain_id(subject.genesis.spec.chain_id))
 }
@@ -73,7 +73,7 @@ fn state_root(subject: &Subject) -> Check {
     Check::new("state root", is_passed, format!("{found} of {accounts} accounts, {contracts} of them contracts"))
 }
 
-/// Which network's constants apply, which may surprise operators with a chain id of their own.
+/// The network whose constants apply, which may surprise operators with a chain id of their own.
 fn constants(subject: &Subject) -> Check {
     let id = subject.genesis.spec.network_id;
     let of = NativeSettings::constants_of(id);
@@ -91,7 +91,7 @@ fn rules(native: &NativeSettings) -> impl Iterator<Item = Check> {
     })
 }
 
-/// The extra data of block 0 names the first signers (`docs/spec/chain.md` 7.2).
+/// The extra data of block 0 lists the first signers (`docs/spec/chain.md` 7.2).
 fn signers(subject: &Subject) -> Check {
     let extra = &subject.block.extra_data;
     let list = extra.len().checked_sub(AROUND_SIGNERS).filter(|bytes| bytes.is_multiple_of(Address::len_bytes()));
@@ -116,7 +116,7 @@ fn signers(subject: &Subject) -> Check {
             false,
             "but the validator contract has no candidate; the first epoch after would have no masternode".into(),
         ),
-        // The reference takes it; the second epoch is drawn from the contract.
+        // The reference accepts it; the second epoch is drawn from the contract.
         (count, false) => (true, format!("other than the {count} candidates of the validator contract")),
     };
     Check::new("signers", is_passed, format!("{} in the extra data, {about}", signers.len()))

@@ -9,7 +9,7 @@ use tenon_native_consensus::v1_masternodes;
 
 use super::genesis::Subject;
 
-/// The beginning of a fork, for people.
+/// The activation of a fork, as readable text.
 fn moment(activation: Activation) -> String {
     match activation {
         Activation::Block(number) => format!("block {number}"),
@@ -18,7 +18,7 @@ fn moment(activation: Activation) -> String {
     }
 }
 
-/// The origin of a native rule's height, for people.
+/// The origin of a native rule's height, as readable text.
 pub(super) fn source_of(source: HeightSource) -> String {
     match source {
         HeightSource::BuiltIn(id) => format!("built in for network id {id}"),
@@ -26,7 +26,7 @@ pub(super) fn source_of(source: HeightSource) -> String {
     }
 }
 
-/// Names and heights of all rule changes: what the file schedules, and on native chains what the program does.
+/// Names and heights of all rule changes: those in the file, and on native chains those of the program.
 fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
     let scheduled = spec.activations().iter().map(|(fork, activation)| {
         let value = match *activation {
@@ -42,7 +42,7 @@ fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
         let when = rule.height.map_or_else(|| "never".to_owned(), |block| format!("block {block}"));
         (rule.name.to_owned(), json!({ "block": rule.height, "source": source }), format!("{when:<16} {source}"))
     });
-    // From Petersburg on a native chain has heights of its own, which hold what its file says.
+    // From Petersburg on, a native chain has its own list of heights, which includes those from its file.
     let is_shown = |fork: &Fork| spec.native.is_none() || *fork < Fork::Petersburg;
     let count = spec.activations().iter().filter(|(fork, _)| is_shown(fork)).count();
     scheduled.take(count).chain(native).collect()

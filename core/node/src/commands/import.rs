@@ -83,7 +83,7 @@ pub(crate) fn definition() -> Command {
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let resolved = command_line::settings(Layers::new("import"), matches)?;
     logging::start(&resolved.settings.log)?;
-    // Before anything is made in the data folder: a name that is mistyped should leave no trace.
+    // Before anything is created in the data folder, so that a mistyped name leaves no trace.
     let source = Source::named(matches)?;
     let reference = Reference::named(matches)?;
     let runtime = shutdown::runtime()?;
@@ -103,12 +103,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     new_folder.keep();
     let outcome = import_all(&chain, source, &is_interrupted, reference.as_ref());
     let flushed = chain.store.flush();
-    // The import's error comes first: on a full disk the flush only fails after it.
+    // The import's error is reported first: on a full disk, the flush fails only after it.
     outcome?;
     flushed.map_err(Stop::from)
 }
 
-/// Prints why the last block failed, when the operator asked for it.
+/// Prints why the last block failed, if the operator requested it.
 fn explain(importer: &Importer, reference: Option<&Reference>) -> Result<(), Stop> {
     let Some((explained, notes)) = reference.and_then(|reference| explanation(importer, reference)) else {
         return Ok(());
@@ -141,7 +141,7 @@ fn explanation(importer: &Importer, reference: &Reference) -> Option<(Result<Exp
     }
 }
 
-/// Observes the importer after each block, and tells it to stop.
+/// Observes the importer after each block, and tells it when to stop.
 struct Watcher {
     progress: Progress,
     read: Arc<AtomicU64>,
@@ -158,7 +158,7 @@ impl ImportObserver for Watcher {
     }
 }
 
-/// Where the blocks come from.
+/// The source of the blocks.
 enum Source {
     /// Files, one after another.
     Files(Vec<ChainFile>),
@@ -176,7 +176,7 @@ impl Source {
     }
 }
 
-/// Imports one file. The error names the file and, where it is a block's, the byte at which that begins.
+/// Imports one file. The error names the file and, for a block's error, the offset of the block.
 fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) -> Result<ImportSummary, String> {
     let name = source.name().to_owned();
     let reader = source
@@ -191,7 +191,7 @@ fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) ->
     })
 }
 
-/// An import that has begun.
+/// A running import.
 struct Import<'a> {
     importer: Importer,
     watcher: Watcher,
@@ -199,7 +199,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Imports the files in order. `None` if the operator stopped it before a file said anything.
+    /// Imports the files in order. `None` if the operator stopped it before a file returned any data.
     fn files(&mut self, sources: Vec<ChainFile>) -> Result<Option<ImportSummary>, Stop> {
         let mut all = ImportSummary::default();
         for source in sources {
@@ -208,7 +208,7 @@ impl Import<'_> {
                     all.known += summary.known;
                     all.was_cancelled = summary.was_cancelled;
                 }
-                // Waiting for a pipe was called off.
+                // Waiting for a pipe was interrupted.
                 Err(_) if self.watcher.is_cancelled() => return Ok(None),
                 Err(error) => return Err(self.fail(error)),
             }
@@ -219,7 +219,7 @@ impl Import<'_> {
         Ok(Some(all))
     }
 
-    /// Imports what a reference node's data folder has beyond the chain.
+    /// Imports the blocks of a reference node's data folder that the chain lacks.
     fn chain_data(&mut self, chain: &OpenedChain, data: &ChainData) -> Result<Option<ImportSummary>, Stop> {
         let blocks = data.blocks_beyond(chain, Arc::clone(&self.watcher.read))?;
         self.importer.import(blocks, &mut self.watcher).map(Some).map_err(|error| self.fail(data.named(&error)))

@@ -1,4 +1,4 @@
-//! The subcommands: each file has the definition of one and what it does.
+//! The subcommands: each file defines and implements one.
 
 pub(crate) mod account;
 pub(crate) mod completions;
@@ -27,7 +27,7 @@ use std::io::{ErrorKind, Write as _};
 
 use crate::exit::Stop;
 
-/// Writes to standard output. A reader that has gone (`tenon … | head`) is no failure.
+/// Writes to standard output. A closed reader (`tenon … | head`) is not an error.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Stop> {
     let mut output = std::io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {

@@ -99,7 +99,7 @@ pub(crate) fn definition() -> Command {
         .subcommands([module_check::definition(), module_new::definition()])
 }
 
-/// Settings that say where the node is.
+/// Settings that locate the node.
 fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
@@ -149,7 +149,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// A path goes to another process: it must not depend on the folder that this one was started in.
+/// The path is sent to another process, so it must not depend on this one's working folder.
 fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
@@ -175,7 +175,7 @@ fn replace_params(name: &str, matches: &ArgMatches) -> Value {
     json!([name, options])
 }
 
-/// Adds its settings and its terms.
+/// Adds the module's settings and terms.
 fn add_terms(options: &mut Map<String, Value>, matches: &ArgMatches) {
     if let Some(settings) = matches.get_one::<Map<String, Value>>("settings") {
         options.insert("settings".into(), Value::Object(settings.clone()));
@@ -188,7 +188,7 @@ fn add_terms(options: &mut Map<String, Value>, matches: &ArgMatches) {
     }
 }
 
-/// Loads or replaces a module; shows the report, and what the module asks for and was granted.
+/// Loads or replaces a module; shows the report, and the requested and granted capabilities.
 fn changed(node: &mut SocketClient, method: &str, params: &Value, is_json: bool) -> Result<(), Stop> {
     let answer = node.call(method, params)?;
     show(&answer, is_json, report)?;
@@ -199,7 +199,7 @@ fn changed(node: &mut SocketClient, method: &str, params: &Value, is_json: bool)
     print(permissions(&module).as_bytes())
 }
 
-/// Starts a module, and says when it ends if it does.
+/// Starts a module, and shows when it ends if it is limited.
 fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
     let Some(seconds) = seconds else {
         return show(&node.call("admin_enableModule", &json!([name]))?, is_json, report);
@@ -208,7 +208,7 @@ fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bo
     if is_json { Ok(()) } else { print(format!("  ends after     {}\n", time(seconds)).as_bytes()) }
 }
 
-/// Stops a module. One that is stopped already is as it was asked for, unless the node could not keep that and says so.
+/// Stops a module. Succeeds if it is already stopped, unless the node reports that it could not store the choice.
 fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
     // Problems with the name are reported below.
     let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
@@ -232,7 +232,8 @@ fn reload_one(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), 
     show(&node.call(method, &params)?, is_json, report)
 }
 
-/// Stops and forgets a module, and with `is_purged` what it has stored. One that is not loaded any more can still be purged.
+/// Stops and unloads a module and, with `is_purged`, deletes its stored data. The data of a module that is no longer
+/// loaded can still be deleted.
 fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -> Result<(), Stop> {
     let mut is_known = || -> Result<bool, Stop> {
         let modules = node.call("admin_listModules", &json!([]))?;
@@ -247,7 +248,7 @@ fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -
     Ok(())
 }
 
-/// Fails after the report when something could not be taken over.
+/// Fails after the report if some changes could not be applied.
 fn reload(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     let answer = node.call("admin_reloadSettings", &json!([]))?;
     show(&answer, is_json, reloaded)?;
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_and_shows_times_in_whole_seconds() {
+    fn accepts_and_shows_times_in_whole_seconds() {
         assert_eq!(
             ["10m", "1h30m", "45s", "2d"].map(|text| seconds(text).map(time)),
             ["10m", "1h30m", "45s", "2d"].map(|text| Ok(text.to_owned()))

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_is_not_many() {
+    fn a_single_item_is_singular() {
         let told = [0, 1, 2].map(|count| counted(count, "method"));
 
         assert_eq!(told, ["0 methods", "1 method", "2 methods"]);

@@ -1,4 +1,4 @@
-//! `tenon module new`: writes the crate of a plugin that builds as it is.
+//! `tenon module new`: writes the crate of a plugin that builds unchanged.
 
 use std::fs;
 use std::io;
@@ -50,8 +50,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     print(next.as_bytes())
 }
 
-/// What comes next, as commands that work one after the other. In the plugin folder the library has the name by which it is
-/// found in either kind of folder.
+/// The next steps, as commands to run in order. In the plugin folder the library gets the name under which it is found
+/// in either kind of folder.
 fn next_steps(name: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -71,7 +71,7 @@ fn sdk_folder(matches: &ArgMatches, here: &Path) -> Result<PathBuf, Stop> {
             .ancestors()
             .map(|folder| folder.join("plugins/sdk"))
             .find(|sdk| sdk.join("Cargo.toml").is_file())
-            // Through a link cargo would not find the workspace around it.
+            // Cargo would not find the surrounding workspace through a link.
             .and_then(|sdk| sdk.canonicalize().ok())
             .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into())),
     }
@@ -88,7 +88,7 @@ fn write_crate(folder: &Path, name: &str, sdk: &str) -> Result<(), Stop> {
     }
     let target = folder.join(name);
     let failed = |error| Stop::Failure(format!("{}: {error}", target.display()));
-    // Fails when it exists: nothing is ever written over.
+    // Fails if the folder exists: nothing is ever overwritten.
     fs::create_dir(&target).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Stop::Usage(format!("{name} exists here already; choose another name")),
         _ => failed(error),
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_a_crate_under_the_new_name_and_never_over_another() {
+    fn writes_a_crate_under_the_new_name_and_never_overwrites_another() {
         let folder = tempfile::tempdir().unwrap();
 
         let sdk = "{ path = \"/opt/sdk\" }";
@@ -146,7 +146,7 @@ wrote tokens/: a method tokens_above, a subscription, tests; docs/plugins.md goe
     }
 
     #[test]
-    fn refuses_what_cannot_be_a_namespace() {
+    fn refuses_an_invalid_namespace() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", "1st", "a_b", "../up", "Big", &"x".repeat(MAX_NAME + 1)] {
             let refused = write_crate(folder.path(), name, "{}").unwrap_err().to_string();

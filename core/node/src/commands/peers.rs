@@ -42,7 +42,7 @@ pub(crate) fn definition() -> Command {
     .subcommands(commands.map(complete))
 }
 
-/// Settings that say where the node is.
+/// Settings that locate the node.
 fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
@@ -52,7 +52,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let mut node = SocketClient::find(&command_line::settings(Layers::new("peers"), matches)?)?;
     let method = match command {
         "list" => return list(&mut node, matches.get_flag("json")),
-        "self" => return own(&mut node),
+        "self" => return print_own_node(&mut node),
         "add" => "admin_addPeer",
         "remove" => "admin_removePeer",
         "trust" => "admin_addTrustedPeer",
@@ -67,7 +67,7 @@ fn list(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     if is_json { print(format!("{peers}\n").as_bytes()) } else { print(table(&peers).as_bytes()) }
 }
 
-fn own(node: &mut SocketClient) -> Result<(), Stop> {
+fn print_own_node(node: &mut SocketClient) -> Result<(), Stop> {
     let info = node.call("admin_nodeInfo", &json!([]))?;
     match info["enode"].as_str() {
         Some(enode) => print(format!("{enode}\n").as_bytes()),
@@ -77,7 +77,7 @@ fn own(node: &mut SocketClient) -> Result<(), Stop> {
     }
 }
 
-/// A line for each peer.
+/// One line per peer.
 fn table(peers: &Value) -> String {
     let header = ["PEER", "ADDRESS", "WAY", "NAME", "HEAD", "DIFFICULTY"];
     let mut rows = vec![header.map(str::to_owned)];
@@ -96,7 +96,7 @@ fn table(peers: &Value) -> String {
         let id: String = text(&peer["id"]).chars().take(16).collect();
         let head = if eth.is_object() { short(&eth["head"]) } else { "handshake".to_owned() };
         let difficulty = if eth.is_object() { eth["difficulty"].to_string() } else { "-".to_owned() };
-        // A name is whatever the peer says: one line of plain characters is shown of it.
+        // The peer chooses its name freely: one line of plain characters of it is shown.
         let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
         rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
     }

@@ -1,17 +1,17 @@
-//! `tenon plugin-child PATH`: what the node starts for a plugin with `isolation = "process"`. Of no use to people, and not in the
-//! command line's definition: making that takes a third of the time that such a process needs to start, and the node starts
-//! them while it serves.
+//! `tenon plugin-child PATH`: the process that the node starts for a plugin with `isolation = "process"`. It is not for
+//! operators, and not in the command line's definition: building that takes a third of the start time of such a
+//! process, and the node starts them while it serves.
 
 use std::ffi::OsString;
 
 use crate::exit::Stop;
 
-/// Whether these arguments are the node's. The library follows, for lists of processes.
+/// Whether the node has started this process with these arguments. The library's path follows, for lists of processes.
 pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
     arguments.nth(1).is_some_and(|argument| argument == "plugin-child")
 }
 
-/// Serves until the node says stop or has gone.
+/// Serves until the node stops it or has ended.
 pub(crate) fn execute() -> Result<(), Stop> {
     tenon_isolation::run_plugin_child()
         .map_err(|error| Stop::Failure(format!("plugin-child: {error}; the node starts this command, not people")))

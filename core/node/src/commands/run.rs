@@ -62,14 +62,14 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let source = SettingsSource::new(resolved.settings.clone(), read);
     machine::check_socket(&resolved.settings)?;
     open_files::share_out(&mut resolved.settings)?;
-    // The first value, so that it goes last: nothing of the folder is open then.
+    // Declared first, so that it is dropped last, when nothing in the folder is open any more.
     let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
     let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
-    // With a key of the settings it votes, also where it is the only masternode.
+    // With a key in the settings it votes, even if it is the only masternode.
     let masternode = if voting::has_key(&resolved.settings) { None } else { OneMasternode::of(&chain)? };
     let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 

@@ -1,11 +1,11 @@
-//! `tenon script-child`: what the node starts for a tracer written in JavaScript. Of no use to people, and not in the command
-//! line's definition, like `plugin-child`.
+//! `tenon script-child`: the process that the node starts for a tracer written in JavaScript. It is not for operators,
+//! and not in the command line's definition, like `plugin-child`.
 
 use std::ffi::OsString;
 
 use crate::exit::Stop;
 
-/// Whether these arguments are the node's.
+/// Whether the node has started this process with these arguments.
 pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
     arguments.nth(1).is_some_and(|argument| argument == "script-child")
 }

@@ -1,4 +1,4 @@
-//! `tenon signer`: the signing service, its rules, its log, and what approvers do.
+//! `tenon signer`: the signing service, its policy, its log, and the commands of approvers.
 
 mod audit;
 #[cfg(debug_assertions)]

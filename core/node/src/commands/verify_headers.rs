@@ -25,7 +25,7 @@ Examples:
   tenon verify-headers --network genesis.json chain.rlp  of a network of your own
   tenon verify-headers 92176000.json                     JSON objects with `rlp`, and `hash` if it is to be compared";
 
-/// Headers that are judged at the same time: enough for all cores, and little to throw away at a refusal.
+/// Headers verified at the same time: enough for all cores, and few to discard after a refusal.
 const BATCH: usize = 512;
 
 pub(crate) fn definition() -> Command {
@@ -59,7 +59,7 @@ struct Tally {
     last: Option<(u64, tenon_api::B256)>,
     in_full: u64,
     alone: u64,
-    /// The first header that was checked alone.
+    /// The first header that was checked on its own.
     first_alone: Option<u64>,
     began: Instant,
 }
@@ -85,7 +85,7 @@ impl Tally {
     }
 
     fn rate(&self) -> u64 {
-        // Only a figure for people: precision beyond 52 bits means nothing here.
+        // Only a displayed figure: precision beyond 52 bits does not matter.
         #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = self.count() as f64 / self.began.elapsed().as_secs_f64().max(1e-6);
         rate.round() as u64
@@ -137,7 +137,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let outcome =
         sources.into_iter().try_for_each(|source| verify_file(&mut verifier, &mut tally, source, &is_interrupted));
     if outcome.is_err() {
-        // The headers that passed before the first bad one; the refusal itself goes to standard error.
+        // The headers that passed before the first bad one; the refusal itself is written to standard error.
         log_output::say(&format!("tenon: {}", tally.as_text().trim_end()));
     } else if tally.count() == 0 {
         return Err(Stop::Failure(format!("{}: there is no header in it", files.join(", "))));
@@ -177,7 +177,7 @@ fn verify_file(
         if is_interrupted.load(Ordering::Relaxed) {
             return Err(Stop::Interrupted(format!("interrupted: {}", tally.as_text().trim_end())));
         }
-        // Headers before an unreadable one are judged first.
+        // Headers before an unreadable one are verified first.
         let (headers, damage) = file.next_batch(BATCH);
         let is_end = headers.is_empty();
         let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();

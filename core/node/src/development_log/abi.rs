@@ -1,5 +1,5 @@
-//! As much of the contract ABI as the log needs. Reads what contracts have chosen: every length is checked, and what is
-//! shown is bounded.
+//! The part of the contract ABI that the log needs. The data comes from contracts, so every length is checked, and the
+//! shown text is limited.
 
 use alloy_primitives::{U256, keccak256};
 
@@ -12,12 +12,12 @@ pub(super) fn selector(signature: &str) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// The word at this place of the arguments.
+/// The word at this index of the arguments.
 pub(super) fn word(arguments: &[u8], index: usize) -> Option<&[u8; 32]> {
     arguments.get(index.checked_mul(32)?..)?.first_chunk()
 }
 
-/// The bytes that the word at this place points to.
+/// The bytes that the word at this index points to.
 pub(super) fn bytes(arguments: &[u8], index: usize) -> Option<&[u8]> {
     let at = usize::try_from(U256::from_be_slice(word(arguments, index)?)).ok()?;
     let rest = arguments.get(at..)?;
@@ -25,7 +25,8 @@ pub(super) fn bytes(arguments: &[u8], index: usize) -> Option<&[u8]> {
     rest.get(32..)?.get(..length)
 }
 
-/// A text as the log shows it: no control characters, none that turn the direction of writing, and not too long.
+/// A text as the log shows it: without control characters or characters that change the writing direction, and limited
+/// in length.
 pub(super) fn shown(text: &str) -> String {
     let is_shown = |character: &char| {
         !character.is_control()
@@ -39,13 +40,13 @@ pub(super) fn shown(text: &str) -> String {
     short
 }
 
-/// [`shown`] of bytes that should be text.
+/// [`shown`] for bytes that should be text.
 pub(super) fn shown_bytes(bytes: &[u8]) -> String {
-    // Four bytes a character at most; the rest would not be shown.
+    // At most four bytes per character; the rest would not be shown.
     shown(&String::from_utf8_lossy(bytes.get(..MAX_SHOWN * 4 + 4).unwrap_or(bytes)))
 }
 
-/// Bytes in hexadecimal, as far as they are shown.
+/// Bytes in hexadecimal, limited in length.
 pub(super) fn shown_hex(bytes: &[u8]) -> String {
     let dots = if bytes.len() > MAX_SHOWN / 2 { "…" } else { "" };
     alloy_primitives::hex::encode_prefixed(bytes.get(..MAX_SHOWN / 2).unwrap_or(bytes)) + dots

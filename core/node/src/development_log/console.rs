@@ -1,4 +1,4 @@
-//! `console.log` of contracts: calls to an address without code, whose selector says of which types the arguments are.
+//! `console.log` of contracts: calls to an address without code, whose selector gives the types of the arguments.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ enum Kind {
     Flag,
     Account,
     Data,
-    /// This many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
 }
 
@@ -57,7 +57,7 @@ fn signatures() -> HashMap<[u8; 4], Vec<Kind>> {
     known
 }
 
-/// The line that a call of the library says; none when it is not a call of the library.
+/// The line logged by a call of the library; `None` if it is not such a call.
 pub(super) fn decode(input: &[u8]) -> Option<String> {
     let (called, arguments) = input.split_first_chunk::<4>()?;
     let kinds = SIGNATURES.get(called)?;
@@ -80,7 +80,7 @@ fn value(kind: Kind, arguments: &[u8], index: usize) -> Option<String> {
     })
 }
 
-/// The first value with the others in the places of its `%s`, `%d`, `%i` and `%o`; those that are left follow it.
+/// The first value with the others inserted at its `%s`, `%d`, `%i` and `%o`; the rest are appended.
 fn formatted(values: &[String]) -> String {
     let Some((format, values)) = values.split_first() else { return String::new() };
     let mut values = values.iter();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn knows_the_librarys_selectors() {
-        // As the published library has them.
+        // From the published library.
         for (hexadecimal, signature) in [
             ("51973ec9", "log()"),
             ("41304fac", "log(string)"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn says_values_of_every_type() {
+    fn shows_values_of_every_type() {
         let minus_one = vec![0xff; 32];
         let account = [vec![0; 12], vec![0x11; 20]].concat();
         for (said, expected) in [
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_values_into_their_places() {
+    fn inserts_values_into_the_format() {
         let said = |format: &str| call("log(string,uint256)", &[number(64), number(7), text(format)]).unwrap();
 
         assert_eq!(said("%d items"), "7 items");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn says_nothing_of_calls_that_are_torn_or_another_librarys() {
+    fn ignores_truncated_calls_and_calls_of_other_libraries() {
         for input in [&[][..], &[1, 2, 3], &[1, 2, 3, 4], &selector("log(string)"), &selector("log(uint256)")] {
             assert_eq!(decode(input), None, "{input:?}");
         }

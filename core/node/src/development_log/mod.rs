@@ -1,5 +1,5 @@
-//! A development network's log: a line for each block, for each of its transactions, and for what contracts say with
-//! `console.log`.
+//! A development network's log: one line for each block, each of its transactions, and each `console.log` message of
+//! contracts.
 //!
 //! Receipts contain neither the reason of a failure nor the contracts' messages, so the transaction is run again by a
 //! trace. All text from contracts is limited in length and number, and shown without control characters.
@@ -15,21 +15,21 @@ use tenon_bus::{Bus, CallContext, Delivery};
 
 use self::abi::selector;
 
-/// Transactions of a block that get a line.
+/// Maximum number of a block's transactions that get a line.
 const MAX_TRANSACTIONS: usize = 100;
 /// Maximum number of a block's transactions that are run again.
 const MAX_TRACED: usize = 50;
-/// Maximum gas of a block whose transactions are run again. A run repeats those before it in the block, so that a full
+/// Maximum gas of a block whose transactions are run again. A run repeats the block's earlier transactions, so a full
 /// block would cost many times its own execution.
 const MAX_TRACED_BLOCK_GAS: u64 = 2_000_000;
-/// Lines that the contracts of one transaction may say.
+/// Maximum number of lines of the contracts in one transaction.
 const MAX_CONSOLE_LINES: usize = 32;
 /// Time limit for running one transaction again.
 const TRACE_OPTIONS: &str = r#"{"tracer":"callTracer","timeout":"2s"}"#;
 /// Gas of a transaction that runs no code and has no data.
 const PLAIN_GAS: u64 = 21_000;
 
-/// Functions that are called by their names; others by their selectors.
+/// Functions shown by their names; others are shown by their selectors.
 const KNOWN_FUNCTIONS: [&str; 14] = [
     "transfer(address,uint256)",
     "approve(address,uint256)",
@@ -47,7 +47,7 @@ const KNOWN_FUNCTIONS: [&str; 14] = [
     "sign(uint256,bytes32)",
 ];
 
-/// Writes the log until the bus is gone.
+/// Writes the log until the bus is closed.
 pub(crate) async fn write(bus: Bus) {
     let mut blocks = bus.subscribe::<BlockCommitted>();
     while let Some(delivery) = blocks.next().await {
@@ -72,7 +72,7 @@ async fn write_transactions(bus: &Bus, commit: &BlockCommit) {
             traced += 1;
             trace = run_again(bus, transaction).await;
         }
-        for line in trace.iter().flat_map(said) {
+        for line in trace.iter().flat_map(console_messages) {
             tracing::info!(tx = %transaction.hash, "console.log: {line}");
         }
         write_transaction(transaction, *sender, receipt, trace.as_ref());
@@ -95,7 +95,7 @@ async fn run_again(bus: &Bus, transaction: &Transaction) -> Option<Frame> {
 
 fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Receipt, trace: Option<&Frame>) {
     let (method, from, gas, hash) = (method(transaction), sender, receipt.gas_used, transaction.hash);
-    // A creation has no receiver; its line says so by its method.
+    // A creation has no receiver; its method is shown as `create`.
     let to = transaction.to.map(|to| to.to_string()).unwrap_or_else(|| "-".to_owned());
     if receipt.succeeded() == Some(false) {
         let reason = trace.map_or_else(|| "unknown".to_owned(), reason);
@@ -105,7 +105,7 @@ fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Recei
     }
 }
 
-/// A transaction's action, in a word.
+/// A transaction's action, in one word.
 fn method(transaction: &Transaction) -> String {
     if transaction.to.is_none() {
         return "create".to_owned();
@@ -117,7 +117,7 @@ fn method(transaction: &Transaction) -> String {
     known.map_or_else(|| alloy_primitives::hex::encode_prefixed(called), |signature| (*signature).to_owned())
 }
 
-/// A call and the calls that it made, as a trace of calls has them.
+/// A call and its nested calls, as in a call trace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Frame {
@@ -130,7 +130,7 @@ struct Frame {
 }
 
 /// The contracts' messages, in order.
-fn said(frame: &Frame) -> Vec<String> {
+fn console_messages(frame: &Frame) -> Vec<String> {
     let mut lines = Vec::new();
     collect(frame, &mut lines);
     if lines.len() > MAX_CONSOLE_LINES {
@@ -140,7 +140,7 @@ fn said(frame: &Frame) -> Vec<String> {
     lines
 }
 
-/// Depth is bounded by that of calls, which JSON's reader bounds further.
+/// The depth is limited by that of calls, and further by the JSON parser.
 fn collect(frame: &Frame, lines: &mut Vec<String>) {
     if lines.len() > MAX_CONSOLE_LINES {
         return;
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_what_a_transaction_calls() {
+    fn names_the_called_function_of_a_transaction() {
         let transaction =
             |to: Option<Address>, input: &str| Transaction { to, input: input.parse().unwrap(), ..empty_transaction() };
         let to = Some(Address::repeat_byte(7));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_contracts_said_at_any_depth_in_order_and_not_without_end() {
+    fn finds_messages_of_contracts_at_any_depth_in_order_and_limits_their_number() {
         let log = |word: &str| {
             let mut input = selector("log(string)").to_vec();
             input.extend(tenon_api::U256::from(32).to_be_bytes::<32>());
@@ -208,14 +208,14 @@ mod tests {
         };
         let inner = serde_json::json!({ "to": Address::ZERO, "input": "0x", "calls": [log("second")] });
         let outer = frame(serde_json::json!({ "to": Address::ZERO, "calls": [log("first"), inner, log("third")] }));
-        assert_eq!(said(&outer), ["first", "second", "third"]);
+        assert_eq!(console_messages(&outer), ["first", "second", "third"]);
 
         let many = frame(serde_json::json!({ "calls": (0..100).map(|_| log("x")).collect::<Vec<_>>() }));
-        assert_eq!(said(&many).len(), MAX_CONSOLE_LINES + 1);
+        assert_eq!(console_messages(&many).len(), MAX_CONSOLE_LINES + 1);
     }
 
     #[test]
-    fn tells_why_a_transaction_failed() {
+    fn shows_why_a_transaction_failed() {
         let failed = |output: &str| frame(serde_json::json!({ "error": "execution reverted", "output": output }));
 
         assert_eq!(reason(&failed("0x")), "execution reverted");

@@ -1,10 +1,10 @@
-//! Why a call was reverted, from what it gave back.
+//! Why a call was reverted, from its return data.
 
 use alloy_primitives::U256;
 
 use super::abi::{bytes, selector, shown_bytes, shown_hex, word};
 
-/// The reason in words; none when nothing was given back.
+/// The reason as text; `None` if there was no return data.
 pub(super) fn reason(output: &[u8]) -> Option<String> {
     let Some((called, arguments)) = output.split_first_chunk::<4>() else {
         return (!output.is_empty()).then(|| format!("data {}", shown_hex(output)));

@@ -28,20 +28,20 @@ use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersRe
 
 /// Interval of the slow checks.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Maximum age of a check's result. An older one means that the disk or the engine did not answer.
+/// Maximum age of a check's result. An older one means that the disk or the engine did not respond.
 const MAX_LOOK_AGE: Duration = Duration::from_secs(30);
-/// Maximum number of missing blocks, as time, before a head counts as old: rounds fail, and clocks differ.
+/// Maximum number of missing blocks, as time, before a head counts as old: rounds may fail, and clocks differ.
 const MISSING_BLOCKS: u32 = 30;
-/// Heads younger than this are never old, whatever the pace.
+/// Heads younger than this are never old, whatever the block interval.
 const MIN_HEAD_AGE: Duration = Duration::from_secs(60);
 
 /// The expected block interval.
 pub(crate) enum Pace {
     /// By the rules: the network makes blocks.
     Network(Arc<dyn ConsensusEngine>),
-    /// This node makes one at this interval.
+    /// This node makes a block at this interval.
     Own(Duration),
-    /// This node makes them when there are transactions.
+    /// This node makes a block whenever there are transactions.
     OnDemand,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Parts {
     pub(crate) database: Arc<dyn DatabaseWatch>,
     /// Weak: the node stops its supervisor itself, as its only owner.
     pub(crate) supervisor: Weak<Supervisor>,
-    /// The database's folder, whose disk is looked at.
+    /// The database's folder, whose disk is checked.
     pub(crate) folder: PathBuf,
     /// The expected block interval.
     pub(crate) pace: Pace,
     /// Whether an old head means that the node is behind others: on the public networks, and if the operator has set a
-    /// maximum head age. On a private chain it may be that nothing makes blocks, and the reference answers `false`
+    /// maximum head age. On a private chain there may simply be no block producer, and the reference answers `false`
     /// (`docs/spec/rpc-eth.md` 8).
     pub(crate) old_means_behind: bool,
     /// The thresholds.
@@ -86,19 +86,19 @@ struct Seen {
     background: Result<BackgroundCondition, StoreError>,
     /// Time of the last increase of the number of background errors.
     last_error: Option<Instant>,
-    /// Free bytes; none when the system does not say.
+    /// Free bytes; `None` if the system does not report them.
     free: Option<u64>,
     peers: u64,
     /// Modules that have failed.
     failed: FailedModules,
 }
 
-/// Modules that are to run and have failed, by name.
+/// Enabled modules that have failed, by name.
 #[derive(Clone, Debug, Default)]
 struct FailedModules {
     /// Parts of the node.
     parts: Vec<String>,
-    /// Plugins that the node comes with, and builds in their place.
+    /// Plugins that come with the node, and builds that replace them.
     built_in: Vec<String>,
     /// Other plugins.
     others: Vec<String>,
@@ -141,8 +141,9 @@ impl Health {
         self.parts.has_network
     }
 
-    /// How far the node is behind. While blocks of peers are taken: behind those peers. Otherwise none if its head is young enough, its maximum age is unknown, or an old one does not
-    /// mean that the node is behind. Without peers nothing better than the own head is known.
+    /// How far the node is behind: behind its peers while it takes blocks from them. Otherwise `None` if its head is
+    /// young enough, its maximum age is unknown, or an old head does not mean that the node is behind. Without peers
+    /// the own head is the best known one.
     pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
         if let Some((starting, highest)) = self.parts.network.as_ref().and_then(|network| network.progress()) {
             let current = self.parts.chain.head().number();
@@ -157,7 +158,7 @@ impl Health {
         (self.head_age(&head.header) > limit).then_some(SyncStatus { starting, current, highest: current })
     }
 
-    /// The answer to `GET /health`, and whether it is good.
+    /// The answer to `GET /health`.
     pub(crate) fn report(&self) -> Report {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Report {
@@ -251,7 +252,7 @@ impl Health {
 
     /// Runs the slow checks; returns whether they completed.
     pub(crate) async fn look_now(self: Arc<Self>, bus: &Bus) -> bool {
-        let (failed, peers) = asked(bus).await;
+        let (failed, peers) = failed_modules_and_peers(bus).await;
         // A disk that hangs blocks only this thread, and the next check.
         let looking = tokio::task::spawn_blocking(move || {
             self.look(failed, peers);
@@ -260,7 +261,7 @@ impl Health {
         looking.await.is_ok()
     }
 
-    /// The node's status, in a line.
+    /// The node's status, in one line.
     pub(crate) fn status_line(&self) -> String {
         let report = self.report();
         let bad: Vec<_> = report.bad_members().iter().map(|(name, state)| format!("{name} {state}")).collect();
@@ -271,7 +272,7 @@ impl Health {
     fn look(&self, failed: FailedModules, peers: u64) {
         let database = &self.parts.database;
         if database.writes().failure.is_some() {
-            // The outcome is noted by the database itself.
+            // The database itself records the outcome.
             let _ = database.try_write();
         }
         let (background, free) = (database.background(), free_bytes(&self.parts.folder));
@@ -302,14 +303,14 @@ impl Health {
 }
 
 /// The modules that have failed, and the number of peers.
-async fn asked(bus: &Bus) -> (FailedModules, u64) {
+async fn failed_modules_and_peers(bus: &Bus) -> (FailedModules, u64) {
     let context = CallContext::new();
     let modules = bus.call(ListModules, &context).await.unwrap_or_default();
     let peers = bus.call(GetNetworkStatus, &context).await.map_or(0, |status| status.peers);
     (FailedModules::of(modules), peers)
 }
 
-/// Bytes that this user may still write where the folder lies.
+/// Bytes that this user may still write on the folder's disk.
 fn free_bytes(folder: &std::path::Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     disk.f_bavail.checked_mul(disk.f_frsize)

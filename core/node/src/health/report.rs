@@ -8,23 +8,23 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// As it should be.
+    /// Healthy.
     Ok,
-    /// The head is older than it may be.
+    /// The head is older than allowed.
     Old,
-    /// There are fewer peers than there should be.
+    /// There are fewer peers than required.
     Few,
-    /// There is less space than there should be.
+    /// There is less space than required.
     Low,
     /// The last write of the database failed.
     WritesFail,
-    /// The database takes no writes.
+    /// The database accepts no writes.
     WritesStopped,
     /// A flush or compaction of the database failed.
     BackgroundErrors,
     /// Parts of the node have failed.
     Failed,
-    /// The system or the database does not say.
+    /// The system or the database does not report it.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Everything.
+/// The whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
     /// The head of the chain.
@@ -71,7 +71,7 @@ pub(crate) struct HeadReport {
     pub(crate) timestamp: u64,
     /// Seconds.
     pub(crate) age: u64,
-    /// Seconds; none where nothing says how old it may be.
+    /// Seconds; `None` if no maximum age applies.
     pub(crate) max_age: Option<u64>,
 }
 
@@ -101,11 +101,11 @@ impl PeersReport {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DatabaseReport {
     pub(crate) state: State,
-    /// Unix seconds; none when nothing was written since the start.
+    /// Unix seconds; `None` if nothing was written since the start.
     pub(crate) last_write: Option<u64>,
-    /// Unix seconds; none when the last write succeeded.
+    /// Unix seconds; `None` if the last write succeeded.
     pub(crate) failing_since: Option<u64>,
-    /// Since the start; none when the engine does not say.
+    /// Since the start; `None` if the engine does not report it.
     pub(crate) background_errors: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct DatabaseReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DiskReport {
     state: State,
-    /// Bytes; none when the system does not say.
+    /// Bytes; `None` if the system does not report them.
     free: Option<u64>,
     /// Bytes.
     least: u64,
@@ -144,15 +144,15 @@ impl ActorsReport {
     }
 }
 
-/// Plugins that are to run. Those of others that have failed are named, and don't make the node unhealthy: it does without them
-/// what it was built for.
+/// Enabled plugins. Failed third-party plugins are listed but do not make the node unhealthy: its own functions do not
+/// depend on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PluginsReport {
     state: State,
-    /// Plugins that the node comes with.
+    /// Plugins that come with the node.
     failed: Vec<String>,
-    /// Plugins of others.
+    /// Third-party plugins.
     others_failed: Vec<String>,
 }
 
@@ -175,17 +175,17 @@ impl Report {
         ]
     }
 
-    /// The members that are not as they should be.
+    /// The unhealthy members.
     pub(crate) fn bad_members(&self) -> Vec<(&'static str, State)> {
         self.states().into_iter().filter(|(_, state)| *state != State::Ok).collect()
     }
 
-    /// Whether all members are as they should be.
+    /// Whether all members are healthy.
     pub(crate) fn is_healthy(&self) -> bool {
         self.bad_members().is_empty()
     }
 
-    /// The whole, as JSON.
+    /// The whole answer, as JSON.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         json["healthy"] = self.is_healthy().into();

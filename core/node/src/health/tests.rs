@@ -7,7 +7,7 @@ use tenon_storage::{Store, StoreOptions};
 
 use super::*;
 
-/// A database whose condition a test chooses.
+/// A database whose condition the test sets.
 #[derive(Default)]
 struct Database {
     fails: AtomicBool,
@@ -59,7 +59,7 @@ fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
     Fixture { _folder: folder, database, health }
 }
 
-/// An hour without a block is within this.
+/// A head without a new block for an hour is still within these limits.
 fn without_disk() -> HealthSettings {
     HealthSettings { disk_free: ByteSize(0), ..HealthSettings::default() }
 }
@@ -68,7 +68,7 @@ fn bad(health: &Health) -> Vec<(&'static str, String)> {
     health.report().bad_members().into_iter().map(|(name, state)| (name, state.to_string())).collect()
 }
 
-/// The engine of a public network, whose pace is two seconds.
+/// The engine of a public network, whose block interval is two seconds.
 fn public_network() -> Pace {
     let text = tenon_chain::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
     let genesis = tenon_chain::Genesis::from_json(&text).unwrap();
@@ -76,7 +76,7 @@ fn public_network() -> Pace {
 }
 
 #[test]
-fn a_head_older_than_the_pace_allows_is_not_healthy_and_eth_syncing_says_so() {
+fn a_head_older_than_allowed_is_unhealthy_and_eth_syncing_reports_it() {
     let node = fixture(public_network(), without_disk());
 
     let head = node.health.report().head;
@@ -88,7 +88,7 @@ fn a_head_older_than_the_pace_allows_is_not_healthy_and_eth_syncing_says_so() {
 }
 
 #[test]
-fn chains_without_a_pace_and_operators_who_ask_for_none_have_no_old_heads() {
+fn heads_are_never_old_without_a_block_interval_or_if_the_operator_disables_it() {
     let of_operator = HealthSettings { head_age: Some(Duration::ZERO), ..without_disk() };
     for node in [fixture(Pace::OnDemand, without_disk()), fixture(public_network(), of_operator)] {
         assert_eq!(bad(&node.health), []);
@@ -98,7 +98,7 @@ fn chains_without_a_pace_and_operators_who_ask_for_none_have_no_old_heads() {
 }
 
 #[test]
-fn blocks_of_its_own_are_missed_from_the_start_of_the_node_on() {
+fn own_blocks_are_expected_only_since_the_start_of_the_node() {
     let node = fixture(Pace::Own(Duration::from_secs(10)), without_disk());
 
     let head = node.health.report().head;
@@ -116,7 +116,7 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
     assert!(!report.is_healthy());
     let expected = json!({ "state": "writesFail", "lastWrite": 5, "failingSince": 7, "backgroundErrors": 0 });
     assert_eq!(report.member("database"), expected);
-    assert!(!report.to_json().to_string().contains("secret"), "what callers see names no path");
+    assert!(!report.to_json().to_string().contains("secret"), "callers must not see paths");
 
     node.database.fails.store(false, Ordering::Relaxed);
     assert!(node.health.report().is_healthy());
@@ -159,7 +159,7 @@ fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
 }
 
 #[test]
-fn a_failed_plugin_of_others_is_named_and_does_not_make_the_node_unhealthy() {
+fn a_failed_third_party_plugin_is_listed_and_does_not_make_the_node_unhealthy() {
     let node = fixture(Pace::OnDemand, without_disk());
 
     node.health.look(FailedModules { others: vec!["mine".to_owned()], ..FailedModules::default() }, 0);
@@ -169,7 +169,7 @@ fn a_failed_plugin_of_others_is_named_and_does_not_make_the_node_unhealthy() {
 }
 
 #[test]
-fn says_once_what_has_changed() {
+fn logs_each_change_once() {
     let node = fixture(Pace::OnDemand, without_disk());
     node.database.fails.store(true, Ordering::Relaxed);
 

@@ -21,7 +21,7 @@ use crate::version;
 
 /// Sources of all figures.
 pub(crate) struct NodeSource {
-    /// Modules, pool and peers are asked over the bus, like any other caller does.
+    /// Modules, pool and peers are queried over the bus.
     pub(crate) bus: Bus,
     /// Calls.
     pub(crate) router: Router,
@@ -37,7 +37,7 @@ pub(crate) struct NodeSource {
     pub(crate) writer: Arc<CountedWriter>,
     /// Weak: the node stops its supervisor itself, as its only owner.
     pub(crate) supervisor: Weak<Supervisor>,
-    /// Messages of peers.
+    /// Traffic with peers.
     pub(crate) traffic: Arc<Traffic>,
     /// Rounds and votes.
     pub(crate) voting: Arc<VotingCounts>,
@@ -58,7 +58,7 @@ impl Source for NodeSource {
             self.add_pool(&mut page).await;
             self.add_modules(&mut page).await;
             let store = Arc::clone(&self.store);
-            // The database and the system are asked, which may block.
+            // On a blocking thread, because reading from the database and the system may block.
             let blocking = tokio::task::spawn_blocking(move || {
                 add_storage(&mut page, &store);
                 add_process(&mut page);
@@ -185,7 +185,7 @@ impl NodeSource {
 
     async fn add_pool(&self, page: &mut Page) {
         let context = CallContext::new();
-        // A stopped module refuses, and its figures are left out.
+        // A stopped module refuses the request, and its figures are omitted.
         if let Ok(status) = self.bus.call(GetPoolStatus, &context).await {
             page.add(&families::POOL, &["pending"], status.pending);
             page.add(&families::POOL, &["queued"], status.queued);
@@ -207,7 +207,7 @@ impl NodeSource {
     }
 }
 
-/// The durations of calls of each namespace, class and transport; the first of the calls stands for all.
+/// The durations of calls of each namespace, class and transport, with the first call as representative.
 fn by_class(calls: &[CallCounts]) -> Vec<(&CallCounts, DurationCounts)> {
     let mut classes: Vec<(&CallCounts, DurationCounts)> = Vec::new();
     for call in calls {

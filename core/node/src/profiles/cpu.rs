@@ -1,4 +1,4 @@
-//! Samples of what uses the processor.
+//! Samples the use of the processor.
 
 use std::time::{Instant, SystemTime};
 
@@ -7,13 +7,13 @@ use tenon_api::Failure;
 
 use super::pprof_file::{Place, ProfileBuilder};
 
-/// Samples a second of processor time, as in the reference.
+/// Samples per second of processor time, as in the reference.
 const FREQUENCY: i32 = 100;
 
-/// Nanoseconds of processor time for which a sample stands.
+/// Nanoseconds of processor time per sample.
 const PERIOD: i64 = 1_000_000_000 / FREQUENCY as i64;
 
-/// Libraries in which no stack is taken, since taking one there may wait for a lock that the interrupted thread has.
+/// Libraries in which no stack is captured, because capturing may wait for a lock that the interrupted thread holds.
 const NOT_SAMPLED: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
 /// A running recording. Dropping it ends it.
@@ -24,17 +24,17 @@ pub(super) struct CpuRecording {
 }
 
 impl CpuRecording {
-    /// Begins to sample.
+    /// Starts to sample.
     ///
     /// # Errors
-    /// If the system gives no timer, or something else samples already.
+    /// If the system provides no timer, or something else is already sampling.
     pub(super) fn start() -> Result<Self, Failure> {
         let sampler = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&NOT_SAMPLED).build();
         let sampler = sampler.map_err(|error| Failure::server(format!("CPU profiling: {error}")))?;
         Ok(Self { sampler, began: SystemTime::now(), since: Instant::now() })
     }
 
-    /// Ends the recording; returns the file's content. Takes seconds: names of functions are looked up here.
+    /// Ends the recording; returns the file's content. Takes seconds, because names of functions are looked up here.
     ///
     /// # Errors
     /// If the samples cannot be read.

@@ -1,9 +1,9 @@
 //! Profiles of the node's process, written into the first folder for requests (`messages/debug.rs`, 0x090f;
 //! `docs/spec/rpc-node.md` 4.5).
 //!
-//! What uses the processor is sampled by a signal, what holds memory is known to the allocator, waits and spans are
-//! counted where they happen (`tenon_bus::waits`, `tenon_bus::spans`). One recording of a kind runs at a time; all end
-//! with their caller or at a maximum time, and what they keep is bounded.
+//! A signal samples processor use, the allocator reports memory, and waits and spans are counted where they happen
+//! (`tenon_bus::waits`, `tenon_bus::spans`). One recording of a kind runs at a time; all end with their caller or after
+//! a maximum time, and their memory is limited.
 
 mod cpu;
 mod pprof_file;
@@ -26,7 +26,7 @@ use tenon_bus::{Bus, CallContext, RegisterError, spans};
 use crate::chain_files::RequestFolders;
 use cpu::CpuRecording;
 
-/// Maximum of the timed steps, seconds, and maximum time of a recording that is never stopped.
+/// Maximum duration of the timed steps and of a recording that is never stopped, in seconds.
 const MAX_SECONDS: u64 = 600;
 
 /// Maximum length of a profile, bytes.
@@ -35,9 +35,9 @@ const MAX_PROFILE: usize = 256 << 20;
 /// The recordings of this process.
 struct Profiles {
     folders: RequestFolders,
-    /// Locked to begin or end a recording; nothing awaits under it.
+    /// Locked to start or end a recording; nothing awaits under it.
     running: Mutex<Running>,
-    /// Timed steps that sample waits of mailboxes and queues, and of locks.
+    /// Number of timed steps that sample waits of mailboxes and queues, and of locks.
     timed_blocking: AtomicUsize,
     timed_locks: AtomicUsize,
 }
@@ -58,10 +58,10 @@ struct Recording<T> {
     value: T,
 }
 
-/// Takes the recording with this number, or any, and the place of its file.
+/// Takes the recording with this number, or any, and the path of its file.
 ///
 /// # Errors
-/// There is none, or its file has no place any more; then it goes on.
+/// If there is none, or its file's path is no longer allowed; the recording continues then.
 fn take_placed<T>(
     running: &mut Option<Recording<T>>,
     number: Option<u64>,
@@ -78,7 +78,7 @@ fn take_placed<T>(
 /// Answers [`RecordProfile`].
 ///
 /// # Errors
-/// [`RegisterError`] when another module answers it already.
+/// [`RegisterError`] if another module already answers it.
 pub(crate) fn register(bus: &Bus, folders: RequestFolders) -> Result<(), RegisterError> {
     let profiles = Arc::new(Profiles {
         folders,
@@ -244,7 +244,8 @@ impl Profiles {
     }
 }
 
-/// Ends a recording without a file if its caller leaves during a timed step; one that was stopped is gone by then.
+/// Ends a recording without a file if its caller leaves during a timed step. Does nothing if the recording has already
+/// been stopped.
 struct EndsWithCaller<'a> {
     profiles: &'a Profiles,
     number: u64,
@@ -260,7 +261,8 @@ impl Drop for EndsWithCaller<'_> {
     }
 }
 
-/// Samples all waits of a kind during a timed step. The last of several steps ends the sampling, also when its caller has left.
+/// Samples all waits of a kind during a timed step. The last of several steps ends the sampling, even if its caller has
+/// left.
 struct SampledWaits<'a> {
     steps: &'a AtomicUsize,
     set: fn(i64),
@@ -289,13 +291,13 @@ fn pause(seconds: u64) -> Result<Duration, Failure> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// Runs work that takes long on a thread of its own.
+/// Runs slow work on a blocking thread.
 async fn in_background(work: impl FnOnce() -> Result<(), Failure> + Send + 'static) -> Result<(), Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Failure::server("the profile could not be made")))
 }
 
-/// Replaces a file in one step. A link of its name is replaced, not followed.
+/// Replaces a file atomically. A link at its path is replaced, not followed.
 fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if content.len() > MAX_PROFILE {
         return Err(Failure::limit(format!("the profile is longer than {MAX_PROFILE} bytes")));

@@ -1,4 +1,4 @@
-//! Profiles in the form of `profile.proto` of pprof, packed with gzip: what `go tool pprof` and speedscope open.
+//! Profiles in pprof's `profile.proto` format, compressed with gzip, which `go tool pprof` and speedscope open.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use flate2::{Compression, write::GzEncoder};
 use prost::Message;
 use tenon_api::Failure;
 
-/// The messages of `profile.proto` as far as they are written. Texts are positions in `string_table`.
+/// The messages of `profile.proto`, as far as they are used. Texts are indices into `string_table`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -64,7 +64,7 @@ pub(super) struct Location {
     pub(super) id: u64,
     #[prost(uint64, tag = "3")]
     pub(super) address: u64,
-    /// Several for functions that were inlined, innermost first.
+    /// Several for inlined functions, innermost first.
     #[prost(message, repeated, tag = "4")]
     pub(super) line: Vec<Line>,
 }
@@ -97,7 +97,7 @@ pub(super) struct Place {
     pub(super) line: u32,
 }
 
-/// A profile while it is put together.
+/// A profile under construction.
 pub(super) struct ProfileBuilder {
     profile: Profile,
     texts: HashMap<String, i64>,
@@ -117,7 +117,7 @@ impl ProfileBuilder {
         builder
     }
 
-    /// When the samples were taken, and how far they lie apart.
+    /// Sets when the samples were taken, and their interval.
     pub(super) fn taken(&mut self, began: SystemTime, lasted: Duration, period_type: (&str, &str), period: i64) {
         let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         self.profile.time_nanos = nanoseconds(began.duration_since(UNIX_EPOCH).unwrap_or_default());
@@ -126,7 +126,7 @@ impl ProfileBuilder {
         self.profile.period = period;
     }
 
-    /// Adds a sample. Each frame of the stack, innermost first, has the functions that were inlined there.
+    /// Adds a sample. Each frame of the stack, innermost first, includes the functions that were inlined there.
     pub(super) fn sample(&mut self, stack: &[Vec<Place>], values: Vec<i64>, labels: &[(&str, &str)]) {
         let location_id = stack.iter().filter(|frame| !frame.is_empty()).map(|frame| self.location(frame)).collect();
         let label = labels.iter().map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).collect();
@@ -174,7 +174,7 @@ impl ProfileBuilder {
     /// The file's content.
     ///
     /// # Errors
-    /// None in practice: it is packed in memory.
+    /// None in practice: it is compressed in memory.
     pub(super) fn finish(self) -> Result<Vec<u8>, Failure> {
         let packing = |error: std::io::Error| Failure::server(format!("packing the profile: {error}"));
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());

@@ -1,4 +1,4 @@
-//! Profiles as their callers see them: steps over the bus, files in a folder.
+//! Profiles from their callers' view: steps over the bus, files in a folder.
 
 use std::io::Read as _;
 
@@ -9,7 +9,7 @@ use tenon_config::Settings;
 use super::*;
 use pprof_file::Profile;
 
-/// Samplers are of the whole process: tests take turns.
+/// Samplers apply to the whole process, so tests take turns.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 struct Fixture {
@@ -49,7 +49,7 @@ fn file(name: &str) -> String {
     name.to_owned()
 }
 
-/// The text at a position of the table.
+/// The text at an index of the table.
 fn text(profile: &Profile, position: i64) -> &str {
     &profile.string_table[usize::try_from(position).unwrap()]
 }
@@ -58,7 +58,7 @@ fn types(profile: &Profile) -> Vec<(&str, &str)> {
     profile.sample_type.iter().map(|each| (text(profile, each.kind), text(profile, each.unit))).collect()
 }
 
-/// Every function on a sample's stack.
+/// Every function on the stack of a sample.
 fn functions(profile: &Profile) -> Vec<&str> {
     let lines = profile.location.iter().flat_map(|location| &location.line);
     let names = lines.map(|line| profile.function.iter().find(|each| each.id == line.function_id).unwrap().name);
@@ -78,7 +78,7 @@ fn busy_for_the_profile(stop: &std::sync::atomic::AtomicBool) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_uses_the_processor_is_named_in_a_profile_of_pprof() {
+async fn functions_that_use_the_processor_are_in_a_pprof_profile() {
     let test = fixture().await;
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let works = std::thread::spawn({
@@ -90,7 +90,7 @@ async fn what_uses_the_processor_is_named_in_a_profile_of_pprof() {
     test.step(ProfileStep::StartCpu { file: file("cpu") }).await.unwrap();
     let again = test.step(ProfileStep::Cpu { file: file("other"), seconds: 0 }).await;
     assert_eq!(again, Err("CPU profiling already in progress".to_owned()));
-    // Until there are samples: a signal comes for every 10 ms of the busy thread's time.
+    // Until there are samples: a signal is sent for every 10 ms of the busy thread's time.
     tokio::time::sleep(Duration::from_millis(500)).await;
     test.step(ProfileStep::StopCpu).await.unwrap();
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -110,7 +110,7 @@ async fn what_uses_the_processor_is_named_in_a_profile_of_pprof() {
 }
 
 #[tokio::test]
-async fn waits_are_written_with_the_types_of_go() {
+async fn waits_are_written_with_gos_value_types() {
     let test = fixture().await;
     let place = waits::WaitPlace { function: "tenon_node::test", subject: "a test", file: file!(), line: line!() };
     test.step(ProfileStep::SetBlockingRate { nanoseconds: 1 }).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_timed_step_whose_caller_leaves_ends_its_recording() {
 }
 
 #[tokio::test]
-async fn a_timed_step_that_ends_leaves_another_its_sampling() {
+async fn the_end_of_a_timed_step_does_not_end_the_sampling_of_another() {
     let test = fixture().await;
     let caller = CallContext::new();
     let long = test
@@ -177,13 +177,13 @@ async fn a_timed_step_that_ends_leaves_another_its_sampling() {
 
     test.step(ProfileStep::Blocking { file: file("short"), seconds: 0 }).await.unwrap();
 
-    assert!(waits::wait_began().is_some(), "the long one goes on");
+    assert!(waits::wait_began().is_some(), "the long step still samples");
     long.set(test.bus.call(RecordProfile { step: ProfileStep::StopCpu }, &caller));
     assert_eq!(waits::wait_began(), None);
 }
 
 #[tokio::test]
-async fn a_recording_whose_file_has_no_place_goes_on() {
+async fn a_recording_continues_if_its_file_is_not_allowed() {
     let test = fixture().await;
     test.step(ProfileStep::StartSpans { file: file("trace.json") }).await.unwrap();
     drop(spans::span("test", "before the folder was lost"));
@@ -200,7 +200,7 @@ async fn a_recording_whose_file_has_no_place_goes_on() {
 }
 
 #[tokio::test]
-async fn files_elsewhere_and_endless_times_are_refused_before_anything_is_recorded() {
+async fn files_elsewhere_and_excessive_times_are_refused_before_anything_is_recorded() {
     let test = fixture().await;
     for name in ["/tmp/profile", "../profile", "~/profile", ""] {
         for step in [

@@ -15,7 +15,7 @@ struct TraceFile<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OtherData {
-    /// Spans beyond the maximum.
+    /// Number of spans beyond the maximum, which were dropped.
     left_out: u64,
     /// Duration of the recording, microseconds.
     lasted: f64,
@@ -39,7 +39,7 @@ struct ThreadName<'a> {
 /// The file's content.
 ///
 /// # Errors
-/// None in practice: it is written into memory.
+/// None in practice: it is written to memory.
 pub(super) fn encode(recording: &SpanRecording) -> Result<Vec<u8>, Failure> {
     let pid = std::process::id();
     let microseconds = |time: std::time::Duration| time.as_secs_f64() * 1e6;

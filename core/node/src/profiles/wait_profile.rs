@@ -1,4 +1,4 @@
-//! What was waited for, as a profile with Go's types of values.
+//! Waits as a profile with Go's value types.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> Result<Vec<u8>, Failur
     for (place, total) in waits {
         let at =
             |function: &str| Place { function: function.to_owned(), file: place.file.to_owned(), line: place.line };
-        // What is waited for stands innermost, so that one function's waits are told apart.
+        // The subject of the wait is the innermost frame, to distinguish the waits of one function.
         let stack = [vec![at(place.subject)], vec![at(place.function)]];
         #[allow(clippy::cast_possible_truncation, reason = "saturates, and rounds a figure for people")]
         let values = vec![total.count as i64, total.nanoseconds as i64];

@@ -1,5 +1,5 @@
-//! Snapshots in one file: a tar archive, each part of it a gzip member of its own, the list last. An unfinished one can so be
-//! cut after any part and gone on with. Other tools see an ordinary `.tar.gz`.
+//! Snapshots in one file: a tar archive in which each part is a gzip member of its own, with the list at the end. So an
+//! unfinished file can be truncated after any part and continued. Other tools see an ordinary `.tar.gz`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,24 +19,24 @@ use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, dam
 use crate::bounded_file;
 use crate::exit::Stop;
 
-/// Bytes that a part may have for each byte of the file, and besides. Tables are compressed already.
+/// Maximum bytes of a part per byte of the file, and in addition to that. Tables are already compressed.
 const MAX_EXPANSION: u64 = 64;
 const FREE_EXPANSION: u64 = 64 << 20;
 /// Maximum sizes of the list and of the genesis file: those of [`bounded_file`].
 const MAX_TEXT: u64 = 256 << 20;
 
-/// End of the name of the list of an unfinished file's whole parts.
+/// Suffix of the list of an unfinished file's complete parts.
 const INDEX: &str = ".unfinished.json";
-/// Unit of tar archives, bytes.
+/// Block size of tar archives, in bytes.
 const BLOCK: u64 = 512;
 
-/// What of an unfinished file is whole.
+/// The complete parts of an unfinished file.
 #[derive(Default, Serialize, Deserialize)]
 struct Written {
     parts: Vec<(FileRecord, u64)>,
 }
 
-/// The file while it is written, and the list of its whole parts beside it.
+/// The file during writing, and the list of its complete parts next to it.
 struct Unfinished {
     path: PathBuf,
     index: PathBuf,
@@ -57,7 +57,7 @@ impl Unfinished {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(failed(&path))?;
         let written = match bounded_file::manifest(&index) {
-            // Written atomically; one that cannot be read is of no use.
+            // Written atomically, so one that cannot be read is useless.
             Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Written::default(),
             Err(error) => return Err(failed(&index)(error)),
@@ -71,7 +71,8 @@ impl Unfinished {
         write_named(&self.index, &serde_json::to_vec(&self.written).map_err(Stop::failure)?)
     }
 
-    /// Keeps the leading parts that are still those of the database, and cuts the file after them. Returns their number.
+    /// Keeps the leading parts that are still equal to the database's, and truncates the file after them. Returns their
+    /// number.
     fn keep_equal(&mut self, parts: &[(String, PathBuf)]) -> Result<usize, Stop> {
         let length = fs::metadata(&self.path).map_err(failed(&self.path))?.len();
         let mut kept = 0;
@@ -91,7 +92,7 @@ impl Unfinished {
         Ok(kept)
     }
 
-    /// Adds a part, and notes it when it is on the disk.
+    /// Adds a part, and records it once it is on the disk.
     fn add(&mut self, path: &str, mut source: impl Read, length: u64) -> Result<FileRecord, Stop> {
         let mut encoder = GzEncoder::new(BufWriter::with_capacity(1 << 20, &self.file), Compression::fast());
         let mut header = tar::Header::new_gnu();
@@ -101,7 +102,7 @@ impl Unfinished {
         header.set_cksum();
         let mut hashed = Hashed::new((&mut source).take(length));
         encoder.write_all(header.as_bytes()).map_err(failed(&self.path))?;
-        // An error of the source is one of the file that it is: both are named.
+        // An error of the source appears as one of the file, so both are named.
         io::copy(&mut hashed, &mut encoder).map_err(|error| {
             Stop::Failure(format!("{}: writing {path}: {error}; run the same command to go on", self.path.display()))
         })?;
@@ -120,7 +121,7 @@ impl Unfinished {
         Ok(record)
     }
 
-    /// Ends the archive, and gives it its name.
+    /// Ends the archive, and renames it.
     fn finish(self, target: &Path) -> Result<(), Stop> {
         let mut encoder = GzEncoder::new(&self.file, Compression::fast());
         encoder.write_all(&[0; 1024]).and_then(|()| encoder.finish().map(drop)).map_err(failed(&self.path))?;
@@ -132,7 +133,8 @@ impl Unfinished {
     }
 }
 
-/// Makes a snapshot in one file. Parts of an earlier try that are still those of the database are not written again.
+/// Makes a snapshot in one file. Parts of an earlier attempt that are still equal to the database's are not written
+/// again.
 ///
 /// # Errors
 /// As [`super::create`].
@@ -162,7 +164,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     Ok(manifest)
 }
 
-/// Puts the parts of the database into a folder, and compares every part with the list.
+/// Extracts the parts of the database into a folder, and compares every part with the list.
 ///
 /// # Errors
 /// As [`super::verify`].
@@ -204,7 +206,7 @@ pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result
     Ok(Taken { manifest, genesis_text, genesis })
 }
 
-/// Compares what was read with the list.
+/// Compares the parts that were read with the list.
 fn compare(source: &Path, manifest: &Manifest, mut found: BTreeMap<String, (u64, B256)>) -> Result<(), Stop> {
     for file in &manifest.files {
         match found.remove(&file.path) {
@@ -218,7 +220,7 @@ fn compare(source: &Path, manifest: &Manifest, mut found: BTreeMap<String, (u64,
     found.keys().next().map_or(Ok(()), |path| Err(damaged(source, path, "is not in its list")))
 }
 
-/// Writes a part; errors of reading are told from those of writing.
+/// Writes a part; errors of reading are distinguished from those of writing.
 fn write(source: &mut impl Read, to: &Path, unreadable: &dyn Fn(io::Error) -> Stop) -> Result<(), Stop> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
     let mut file = made.map_err(failed(to))?;
@@ -233,7 +235,7 @@ fn write(source: &mut impl Read, to: &Path, unreadable: &dyn Fn(io::Error) -> St
     }
 }
 
-/// A reader that hashes what it reads.
+/// A reader that hashes the bytes that it reads.
 struct Hashed<R> {
     source: R,
     hasher: Sha256,

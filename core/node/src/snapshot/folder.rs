@@ -1,4 +1,4 @@
-//! Snapshots that are a folder.
+//! Snapshots in a folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, fai
 use crate::bounded_file;
 use crate::exit::Stop;
 
-/// File of a snapshot that is not whole yet.
+/// Marks a snapshot as unfinished.
 const UNFINISHED: &str = "snapshot.unfinished";
 
 /// Content of [`UNFINISHED`]: the chain whose parts are in the folder.
@@ -23,7 +23,7 @@ struct Unfinished {
     genesis_hash: B256,
 }
 
-/// Makes a snapshot. Parts of an earlier try that are still those of the database stay as they are.
+/// Makes a snapshot. Parts of an earlier attempt that are still equal to the database's are kept.
 ///
 /// # Errors
 /// As [`super::create`].
@@ -36,7 +36,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     remove_others(&folder, &names)?;
     for name in names {
         let path = format!("{DATABASE}/{name}");
-        let (bytes, sha256) = bring(&database.join(&name), &target.join(&path))?;
+        let (bytes, sha256) = copy_part(&database.join(&name), &target.join(&path))?;
         manifest.files.push(FileRecord { path, bytes, sha256 });
     }
     let copy_of_genesis = target.join(GENESIS);
@@ -53,7 +53,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     Ok(manifest)
 }
 
-/// Takes a folder that is empty, not there, or an unfinished snapshot of the same chain.
+/// Claims a folder that is empty, missing, or an unfinished snapshot of the same chain.
 fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
     let marker = target.join(UNFINISHED);
     let refused =
@@ -62,7 +62,7 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
         let text = bounded_file::manifest(&marker).map_err(failed(&marker))?;
         return match serde_json::from_slice::<Unfinished>(&text) {
             Ok(theirs) if theirs == *ours => {
-                // Killed between the list and the end: the list is written again.
+                // Killed after the list was written: the list is written again.
                 let list = target.join(MANIFEST);
                 if list.exists() { fs::remove_file(&list).map_err(failed(&list)) } else { Ok(()) }
             }
@@ -73,7 +73,7 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
     if target.join(MANIFEST).exists() {
         return Err(refused("holds a whole snapshot"));
     }
-    // A marker that was being written when the command was killed; nothing else is there then.
+    // A marker that was being written when the command was killed; nothing else exists then.
     let begun = super::with_end(Path::new(UNFINISHED), super::NEW);
     let mut entries = fs::read_dir(target).map_err(failed(target))?.filter_map(Result::ok);
     if entries.any(|entry| entry.file_name() != begun.as_os_str()) {
@@ -83,7 +83,7 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
     write_named(&marker, &serde_json::to_vec(ours).map_err(Stop::failure)?)
 }
 
-/// Removes the parts of an earlier try that the database has no more.
+/// Removes the parts of an earlier attempt that the database no longer has.
 fn remove_others(folder: &Path, names: &BTreeSet<String>) -> Result<(), Stop> {
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
         let entry = entry.map_err(failed(folder))?;
@@ -94,8 +94,8 @@ fn remove_others(folder: &Path, names: &BTreeSet<String>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Copies a part, unless an equal one is there.
-fn bring(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
+/// Copies a part, unless an equal one exists.
+fn copy_part(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
     let (length, there) = (fs::metadata(from).map_err(failed(from))?.len(), fs::symlink_metadata(to));
     if let Ok(there) = there {
         if there.is_file() && there.len() == length {
@@ -109,12 +109,12 @@ fn bring(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
     backup::copy(from, Some(to), u64::MAX)
 }
 
-/// How parts get to another place.
+/// How to transfer the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Tables, which are never written to again, as links where that is possible.
+    /// Links tables, which are never written again, if possible.
     Link,
-    /// Copies. Equal ones that are there stay.
+    /// Copies. Existing equal files are kept.
     Copy,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>)
         let (from, to) = (source.join(&file.path), place.join(name));
         let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
         if way == Way::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
-            // The source is compared, too: a snapshot that was changed is refused, whatever was copied before.
+            // The source is compared too: a modified snapshot is refused, whatever was copied before.
             backup::compare_file(source, file, None)?;
             continue;
         }

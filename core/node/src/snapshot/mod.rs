@@ -1,6 +1,6 @@
-//! A snapshot: a backup ([`crate::backup`]) that other machines start from. It is made resumably, as a folder or as one
-//! compressed file, and believed only after its state was computed again and its head was compared with what the operator or
-//! the chain's masternodes say.
+//! A snapshot: a backup ([`crate::backup`]) from which other machines start. It is made resumably, as a folder or as
+//! one compressed file, and trusted only after its state was computed again and its head was compared with the
+//! operator's hash or the masternodes' certificate.
 
 mod archive;
 mod folder;
@@ -23,19 +23,18 @@ use crate::exit::Stop;
 
 pub(crate) use self::trust::Trust;
 
-/// Ends of the names of snapshots that are one file.
+/// Suffixes of the names of snapshots in one file.
 const ARCHIVE_NAMES: [&str; 2] = [".tar.gz", ".tgz"];
 
-/// Whether a name is that of a snapshot in one file.
+/// Whether a path is that of a snapshot in one file.
 fn is_archive(path: &Path) -> bool {
     path.to_str().is_some_and(|name| ARCHIVE_NAMES.iter().any(|end| name.ends_with(end)))
 }
 
-/// Makes a snapshot of a copy of the database that nothing else writes. What a command that was killed has left is gone on
-/// with.
+/// Makes a snapshot of a copy of the database to which nothing else writes. Resumes an attempt that was killed.
 ///
 /// # Errors
-/// [`Stop::Usage`] if something else is there; [`Stop::Failure`] naming the file that cannot be read or written.
+/// [`Stop::Usage`] if something else exists there; [`Stop::Failure`] naming the file that cannot be read or written.
 pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<Manifest, Stop> {
     let manifest = Manifest::of(database)?;
     if is_archive(target) {
@@ -44,9 +43,9 @@ pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<M
     folder::create(database, genesis, target, manifest)
 }
 
-/// What of a snapshot is believed, and how far it is checked.
+/// The demands on a snapshot: what it must match, and what is checked.
 pub(crate) struct Demands<'a> {
-    /// The head's hash, from somewhere else.
+    /// The head's hash, from another source.
     pub(crate) trust_hash: Option<B256>,
     /// Whether the state is computed again.
     pub(crate) checks_state: bool,
@@ -56,28 +55,28 @@ pub(crate) struct Demands<'a> {
     pub(crate) is_interrupted: &'a dyn Fn() -> bool,
 }
 
-/// What the parts of a snapshot are, once they were compared with its list.
+/// The parts of a snapshot, after they were compared with its list.
 struct Taken {
     manifest: Manifest,
     genesis_text: Vec<u8>,
     genesis: Genesis,
 }
 
-/// A snapshot that was checked.
+/// A checked snapshot.
 pub(crate) struct Checked {
     /// Its list.
     pub(crate) manifest: Manifest,
-    /// What it was believed on.
+    /// Why its head is trusted.
     pub(crate) trust: Trust,
-    /// Accounts and slots that the state root was computed from again; `None` if it was not.
+    /// Number of accounts and slots from which the state root was computed again; `None` if it was not.
     pub(crate) state: Option<(u64, u64)>,
 }
 
-/// Reads every part of a snapshot, computes its state root again from them, and checks its head. Beside the snapshot a folder
-/// is needed for the time, with links to its tables, or with its parts if it is one file.
+/// Reads every part of a snapshot, computes its state root again from them, and checks its head. Needs a temporary
+/// folder next to the snapshot, with links to its tables, or with its parts if it is one file.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming what is wrong and where.
+/// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming the problem and its place.
 pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, Stop> {
     let place = Place::beside(source)?;
     let taken = if is_archive(source) {
@@ -88,11 +87,11 @@ pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, St
     check(source, &place.path, &taken, demands).map(|(trust, state)| Checked { manifest: taken.manifest, trust, state })
 }
 
-/// Starts a data folder from a snapshot. If killed at any instant, the folder holds either nothing or everything, and the
-/// same command goes on.
+/// Starts a data folder from a snapshot. If killed at any instant, the folder contains either nothing or everything,
+/// and the same command continues.
 ///
 /// # Errors
-/// As [`verify`]; [`Stop::DataFolder`] when the folder holds a chain.
+/// As [`verify`]; [`Stop::DataFolder`] if the folder has a chain.
 pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -> Result<Checked, Stop> {
     let database = data.database();
     if database.exists() {
@@ -152,7 +151,7 @@ fn interrupted() -> Stop {
     Stop::Interrupted("interrupted; run the same command to go on".into())
 }
 
-/// End of the name of a file that is being written.
+/// Suffix of a file that is being written.
 const NEW: &str = ".new";
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -161,7 +160,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes a file atomically. A try that was killed leaves a file whose name the next one uses again.
+/// Writes a file atomically. An attempt that was killed leaves a file whose name the next one reuses.
 fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let new = with_end(path, NEW);
     let write = || -> io::Result<()> {
@@ -173,7 +172,7 @@ fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     write().map_err(backup::failed(path))
 }
 
-/// Makes a folder for the owner only, unless it is there.
+/// Creates a folder for its owner only, unless it exists.
 fn make(folder: &Path) -> Result<(), Stop> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -187,15 +186,15 @@ fn clear(folder: &Path) -> Result<(), Stop> {
     make(folder)
 }
 
-/// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's own
-/// must stay as it is.
+/// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's
+/// own must not change.
 struct Place {
     path: PathBuf,
 }
 
 impl Place {
-    /// A folder beside a snapshot, or in the system's temporary folder where that cannot be written. One that a killed command
-    /// has left is taken over.
+    /// A folder next to a snapshot, or in the system's temporary folder if that is not writable. Reuses one left by a
+    /// killed command.
     fn beside(source: &Path) -> Result<Self, Stop> {
         let real = fs::canonicalize(source).map_err(backup::failed(source))?;
         let name = real.file_name().and_then(|name| name.to_str()).unwrap_or("snapshot");

@@ -1,4 +1,4 @@
-//! What a snapshot's head is believed on.
+//! Why a snapshot's head is trusted.
 
 use std::fmt;
 use std::path::Path;
@@ -13,12 +13,12 @@ use tenon_storage::Store;
 use crate::exit::Stop;
 use crate::opened_chain::native_engine_of;
 
-/// Why a head is believed.
+/// Why a head is trusted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Its hash is the one that the operator named.
+    /// Its hash is the one given by the operator.
     Hash(B256),
-    /// It has a certificate of a quorum of its epoch's masternodes for the block before it, and is sealed by one of them.
+    /// It has a certificate of a quorum of its epoch's masternodes for its parent, and is sealed by one of them.
     Certificate {
         /// Height of the certified block.
         certified: u64,
@@ -35,12 +35,12 @@ pub(crate) enum Trust {
     },
     /// It is sealed by the rules of engine v1.
     Seal,
-    /// Nothing in the chain tells: it is of another engine, or stands at the genesis block.
+    /// Nothing in the chain proves it: the chain has another engine, or the head is the genesis block.
     Maker,
 }
 
 impl Trust {
-    /// Checks the head of a snapshot: against the named hash, or by its certificate (`docs/spec/consensus.md` 5.6, 6).
+    /// Checks the head of a snapshot: against the given hash, or by its certificate (`docs/spec/consensus.md` 5.6, 6).
     ///
     /// # Errors
     /// [`Stop::Failure`] if it fails.

@@ -1,4 +1,4 @@
-//! Running the real program in tests.
+//! Runs the real program in tests.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
@@ -24,7 +24,7 @@ pub(crate) fn tenon() -> Command {
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program until it ends.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     tenon().args(arguments).output().unwrap()
 }
@@ -34,7 +34,7 @@ pub(crate) fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Runs the program to its end, which must come within a minute: it is killed otherwise, and the test fails.
+/// Runs the program, which must end within a minute: otherwise it is killed, and the test fails.
 pub(crate) fn run_in_time(arguments: &[&str]) -> Output {
     let mut child = tenon().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
@@ -70,7 +70,7 @@ pub(crate) fn module_well(folder: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Looks until there is something. What never comes fails the test instead of holding up the run.
+/// Polls until a value is found. Fails the test after a timeout instead of hanging.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -99,11 +99,11 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
     bytes
 }
 
-/// The plugins that the tests of this crate use. Further built-in ones are found beside the program if they were built.
+/// The plugins that the tests of this crate use. Other built-in plugins are next to the program if they were built.
 pub(crate) const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 
-/// Builds the plugins, once a test run, and gives a folder with these and no others. It lies where cargo keeps what tests
-/// need, so that every run uses the same one: nothing would remove a temporary folder at the end of a process.
+/// Builds the plugins once per test run, and returns a folder with only these. It is in cargo's folder for test files,
+/// so that every run uses the same one: a temporary folder would not be removed at the end of a process.
 pub(crate) fn plugin_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -130,7 +130,7 @@ pub(crate) fn plugin_folder() -> &'static Path {
     })
 }
 
-/// Lists the plugins that lie beside the program as its own, as the build of a release does. To be called when some were built.
+/// Lists the plugins next to the program as its own, as the build of a release does. Call it after building some.
 pub(crate) fn list_built_in_plugins() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/list-plugins.sh");
     let built = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
@@ -138,7 +138,7 @@ pub(crate) fn list_built_in_plugins() {
     assert!(output.status.success(), "plugins are not listed: {}", text(&output.stderr));
 }
 
-/// Copies a file in one step, unless it is there already: tests of another process may be using the folder.
+/// Copies a file atomically, unless it already exists: tests of another process may be using the folder.
 fn put(from: &Path, to: &Path) {
     let content = std::fs::read(from).unwrap();
     if std::fs::read(to).is_ok_and(|there| there == content) {
@@ -149,7 +149,7 @@ fn put(from: &Path, to: &Path) {
     std::fs::rename(&unfinished, to).unwrap();
 }
 
-/// A running node. Stopped when dropped.
+/// A running node, stopped on drop.
 pub(crate) struct RunningNode {
     pub(crate) child: Child,
     pub(crate) banner: Vec<String>,
@@ -184,12 +184,12 @@ impl RunningNode {
         Self { child, banner, http: endpoints.0.unwrap(), socket: endpoints.1.unwrap() }
     }
 
-    /// Asks over the Unix socket.
+    /// Sends a request over the Unix socket.
     pub(crate) fn ask_socket(&self, request: &str) -> String {
         Self::ask(&self.socket, request)
     }
 
-    /// Asks over the Unix socket of any node.
+    /// Sends a request over the Unix socket of any node.
     pub(crate) fn ask(socket: &Path, request: &str) -> String {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -198,7 +198,7 @@ impl RunningNode {
         answer
     }
 
-    /// Asks over HTTP; gives the body.
+    /// Sends a request over HTTP and returns the body.
     pub(crate) fn ask_http(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.http).unwrap();
         let head = format!(
@@ -213,7 +213,7 @@ impl RunningNode {
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
     }
 
-    /// Sends a signal and gives the exit code.
+    /// Sends a signal and returns the exit code.
     pub(crate) fn signal(mut self, name: &str) -> Option<i32> {
         send_signal(&self.child, name);
         self.child.wait().unwrap().code()
@@ -222,7 +222,7 @@ impl RunningNode {
 
 impl Drop for RunningNode {
     fn drop(&mut self) {
-        // In order, so that an ephemeral folder goes with it; the node itself sets a bound to its stop.
+        // Stopped in order, so that an ephemeral folder is removed too; the node itself limits the time of its stop.
         if let Ok(None) = self.child.try_wait() {
             send_signal(&self.child, "TERM");
         }

@@ -11,19 +11,19 @@ use super::{
 use crate::key::Key;
 
 /// Random bytes that a new file needs.
-struct Chances {
+struct Randomness {
     salt: [u8; 32],
     initial_vector: [u8; 16],
     id: [u8; 16],
 }
 
-impl Chances {
+impl Randomness {
     fn take() -> Result<Self, KeyFolderError> {
-        let mut chances = Self { salt: [0; 32], initial_vector: [0; 16], id: [0; 16] };
-        fill_random(&mut chances.salt)?;
-        fill_random(&mut chances.initial_vector)?;
-        fill_random(&mut chances.id)?;
-        Ok(chances)
+        let mut randomness = Self { salt: [0; 32], initial_vector: [0; 16], id: [0; 16] };
+        fill_random(&mut randomness.salt)?;
+        fill_random(&mut randomness.initial_vector)?;
+        fill_random(&mut randomness.id)?;
+        Ok(randomness)
     }
 }
 
@@ -35,15 +35,15 @@ pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), KeyFolderError> {
 /// The text of a key file: one line, members in the reference's order. Blocks the thread for the time of the
 /// derivation.
 pub(super) fn seal(key: &Key, password: &[u8], derivation: KeyDerivation) -> Result<String, KeyFolderError> {
-    let chances = Chances::take()?;
-    Ok(text(key, password, derivation, &chances)?)
+    let randomness = Randomness::take()?;
+    Ok(text(key, password, derivation, &randomness)?)
 }
 
 fn text(
     key: &Key,
     password: &[u8],
     derivation: KeyDerivation,
-    Chances { salt, initial_vector, id }: &Chances,
+    Randomness { salt, initial_vector, id }: &Randomness,
 ) -> Result<String, KeyFileError> {
     let derived = derivation.derive(password, salt)?;
     let mut ciphertext: Zeroizing<[u8; 32]> = key.secret();
@@ -89,14 +89,14 @@ mod tests {
     fn writes_the_recorded_vector() {
         let secret = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
         let key = Key::from_secret(Zeroizing::new(hex::decode_to_array(secret).unwrap())).unwrap();
-        let chances = Chances {
+        let randomness = Randomness {
             salt: hex::decode_to_array("ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19").unwrap(),
             initial_vector: hex::decode_to_array("83dbcc02d8ccb40e466191a123791e0e").unwrap(),
             id: [0xff; 16],
         };
 
         let derivation = KeyDerivation::Scrypt { log_n: 18, r: 1, p: 8 };
-        let text = text(&key, b"testpassword", derivation, &chances).unwrap();
+        let text = text(&key, b"testpassword", derivation, &randomness).unwrap();
 
         assert_eq!(
             text,

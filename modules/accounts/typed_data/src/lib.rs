@@ -1,7 +1,7 @@
 //! Typed data as JSON (EIP-712, the argument of `eth_signTypedData_v4`): read within limits, and hashed.
 //!
-//! What must always hold: a few declarations can't stand for more members than fit into memory, and a type is never
-//! nested deeper than a stack allows. The crate signs nothing.
+//! Invariants: a few declarations cannot expand to more members than fit into memory, and types are never nested deeper
+//! than the stack allows. The crate signs nothing.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -10,40 +10,42 @@ use alloy_dyn_abi::TypedData;
 use alloy_primitives::{B256, keccak256};
 use serde_json::{Map, Value, json};
 
-/// Name of the structure that states the purpose of the data.
+/// Name of the structure that describes the domain of the data.
 const DOMAIN_TYPE: &str = "EIP712Domain";
 
-/// Maximum number of structures that the data declares.
+/// Maximum number of declared structures.
 const MAX_STRUCTURES: usize = 256;
 /// Maximum number of members of all structures together.
 const MAX_MEMBERS: usize = 1_024;
-/// Maximum number of array dimensions of a member. Orders in bulk have two dozen.
+/// Maximum number of array dimensions of a member. Bulk orders have about 24.
 const MAX_DIMENSIONS: usize = 32;
-/// Maximum number of structures inside one another.
+/// Maximum nesting depth of structures.
 const MAX_DEPTH: usize = 32;
-/// Maximum number of members of a structure with those of the structures in it, each time that they occur: hashing expands them.
+/// Maximum number of members of a structure, counting the members of nested structures each time they occur: hashing
+/// expands them.
 const MAX_EXPANDED_MEMBERS: usize = 4_096;
 /// Maximum number of JSON values in the data.
 const MAX_VALUES: usize = 20_000;
-/// Maximum length of the name of a structure or a member, and of a member's type, bytes. Hashing copies them for every value.
+/// Maximum length of the name of a structure or a member, and of a member's type, in bytes. Hashing copies them for
+/// every value.
 const MAX_NAME_BYTES: usize = 256;
-/// Maximum length of all declarations, times the number of objects in the data, bytes: each object's hash begins with that of its
-/// declarations.
+/// Maximum product of the length of all declarations and the number of objects in the data, in bytes: each object's
+/// hash includes that of its declarations.
 const MAX_HASHED_DECLARATIONS: usize = 32 << 20;
-/// Members of the domain that the proposal defines as text, or as a number in text.
+/// Members of the domain that EIP-712 defines as text, or as a number in text.
 const DOMAIN_TEXTS: [&str; 4] = ["name", "version", "verifyingContract", "salt"];
 
-/// Why typed data can't be signed.
+/// Why typed data cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TypedDataError(String);
 
-/// What a signature is over (EIP-712, `hashStruct`).
+/// The hashes that a signature covers (EIP-712, `hashStruct`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hashes {
     /// Separator of the domain.
     pub domain: B256,
-    /// Hash of the message; `None` when the domain itself is the message.
+    /// Hash of the message; `None` if the domain itself is the message.
     pub message: Option<B256>,
 }
 
@@ -55,8 +57,8 @@ impl Hashes {
     }
 }
 
-/// Hashes typed data that [`read`] has checked. A domain that declares its type is hashed by that type, as every other structure is; one that
-/// does not has those of the five standard members that are given.
+/// Hashes typed data that [`read`] has checked. A domain that declares its type is hashed by that type, like every
+/// other structure. Otherwise its type consists of those of the five standard members that are given.
 ///
 /// # Errors
 /// [`TypedDataError`]: a member is missing, or a value is not of its type.
@@ -80,11 +82,11 @@ fn hashes(mut data: Value) -> Result<Hashes, String> {
     Ok(Hashes { domain, message })
 }
 
-/// Reads typed data within the limits: an object, or its JSON text. The standard members of the domain are text (the chain id may be
-/// a number): what is hashed of them is what a reader of the JSON sees.
+/// Reads typed data within the limits: an object, or its JSON text. The standard members of the domain must be text
+/// (the chain id may be a number), so that the hashed values are those that a reader of the JSON sees.
 ///
 /// # Errors
-/// [`TypedDataError`]: the text is no JSON, a limit is exceeded, or a member of the domain is of another JSON type.
+/// [`TypedDataError`]: the text is not JSON, a limit is exceeded, or a member of the domain is of another JSON type.
 pub fn read(data: Value) -> Result<Value, TypedDataError> {
     within_limits(data).map_err(TypedDataError)
 }
@@ -111,7 +113,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// JSON nests no deeper than its parser allows, so that recursion is bounded here.
+    /// Recursion is bounded: JSON nests no deeper than its parser allows.
     fn add(&mut self, value: &Value) -> Result<(), String> {
         self.values += 1;
         if self.values > MAX_VALUES {
@@ -170,10 +172,10 @@ fn declarations_length(types: &Map<String, Value>) -> Result<usize, String> {
     Ok(length)
 }
 
-/// A structure with those in it: members, and depth.
+/// Total members and depth of a structure, including nested ones.
 type Expanded = (usize, usize);
 
-/// What a structure comes to. `outer` structures lie around it.
+/// Expands a structure. `outer` structures contain it.
 fn expand<'a>(
     name: &'a str,
     types: &'a Map<String, Value>,
@@ -226,7 +228,7 @@ mod tests {
         read(data).and_then(hash)
     }
 
-    /// Data whose message is empty, so that the domain alone makes the hash.
+    /// Data with an empty message, so that the hash depends on the domain alone.
     fn of_domain(declared: Value, domain: Value) -> Result<Hashes, TypedDataError> {
         let types = match declared {
             Value::Null => json!({}),
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_hashed_by_the_type_that_it_declares() {
+    fn a_domain_is_hashed_by_its_declared_type() {
         let chain = B256::with_last_byte(51);
         let both = json!({ "chainId": 51, "name": "Tenon", "region": "north" });
         let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
@@ -262,7 +264,7 @@ mod tests {
 
     /// The example of EIP-712.
     #[test]
-    fn the_mail_of_the_proposal_has_its_hashes() {
+    fn the_example_of_the_proposal_has_its_hashes() {
         let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
         let data = json!({
             "types": {
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn few_declarations_that_stand_for_many_members_are_refused() {
+    fn few_declarations_that_expand_to_many_members_are_refused() {
         let doubling = |levels: usize| -> Value {
             let level = |at: usize| (format!("T{at}"), structure([format!("T{}", at + 1), format!("T{}", at + 1)]));
             (0..levels).map(level).chain([(format!("T{levels}"), json!([]))]).collect()
@@ -326,9 +328,9 @@ mod tests {
         assert!(refusal(list(500), objects(10_000)).contains("bytes of declarations"));
     }
 
-    /// A list of 20 numbers would be hashed as an address, and shown as none.
+    /// A list of 20 numbers would be hashed as an address, but shown as a list.
     #[test]
-    fn members_of_the_domain_are_what_a_reader_sees() {
+    fn members_of_the_domain_are_hashed_as_a_reader_sees_them() {
         let of =
             |domain: Value| of_domain(Value::Null, domain).err().map(|error| error.to_string()).unwrap_or_default();
 
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn long_chains_rings_and_large_lists_are_refused() {
+    fn deep_or_circular_types_and_large_lists_are_refused() {
         let chain = |levels: usize| -> Value {
             (0..levels).map(|at| (format!("T{at}"), structure([format!("T{}[]", at + 1)]))).collect()
         };

@@ -1,10 +1,10 @@
-//! The file that brings local transactions back after a restart.
+//! The file that restores local transactions after a restart.
 //!
-//! Every record has a checksum. The file is only ever appended to, and replaced whole by rotation; what a full disk
-//! left of a record is cut off at once. So a crash or a full disk costs at most the record that was being written.
+//! Every record has a checksum. The file is only appended to, or replaced as a whole by rotation; a record that a full
+//! disk cut short is removed at once. So a crash or a full disk costs at most the record being written.
 //!
-//! What must always hold: a file that is no journal is left as it is, whatever the settings name; only a regular file is
-//! ever opened or replaced.
+//! Invariants: a file that is not a journal is left unchanged, whatever the settings name; only a regular file is ever
+//! opened or replaced.
 
 mod place;
 mod records;
@@ -21,29 +21,29 @@ use tenon_api::RecoveredTransaction;
 use records::Beginning;
 pub(crate) use records::{read_records, record};
 
-/// When the file has grown by this much it is rotated, bytes.
+/// Growth after which the file is rotated, in bytes.
 const ROTATE_AFTER: u64 = 16 * 1024 * 1024;
 
-/// The journal can't be used.
+/// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It can't be read or written.
+    /// It cannot be read or written.
     #[error("transaction journal {}: {source}; mend that, or name another file with txpool.journal", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Something else than a file has its name.
+    /// The path is not a regular file.
     #[error("transaction journal {}: it is {found}; name a regular file with txpool.journal", path.display())]
     NoFile {
-        /// What the settings name.
+        /// The path in the settings.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file found there.
         found: &'static str,
     },
-    /// The file holds something, and nothing of a journal.
+    /// The file has content, but none of a journal.
     #[error(
         "transaction journal {}: the file holds something else, and was left as it is; name another one with txpool.journal",
         path.display()
@@ -52,7 +52,7 @@ pub enum JournalError {
         /// The file.
         path: PathBuf,
     },
-    /// The file was replaced by another one while it was open.
+    /// Another file replaced it while it was open.
     #[error("transaction journal {}: another file has its name now, and was left as it is; take it away", path.display())]
     Replaced {
         /// The file.
@@ -67,7 +67,7 @@ impl JournalError {
     }
 }
 
-/// Rights of the file: only its owner reads what this node's operator sends.
+/// Permissions of the file: the transactions of the node's operator are readable by its owner only.
 const MODE: u32 = 0o600;
 
 /// An open journal.
@@ -75,17 +75,18 @@ const MODE: u32 = 0o600;
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// Bytes of the file that are whole records. What lies beyond them was torn, and is cut off before the next record.
+    /// Length of the file up to the end of its last whole record, in bytes. Anything beyond is torn, and is cut off
+    /// before the next record.
     length: u64,
-    /// Whether something may lie beyond `length`.
+    /// Whether there may be bytes beyond `length`.
     is_torn: bool,
     /// Bytes appended since the last rotation.
     appended: u64,
 }
 
 impl Journal {
-    /// Passes every whole record of the file to `take`, oldest first, and opens it for appending. A link is followed. A file
-    /// with damaged records among others is copied beside itself first.
+    /// Passes every whole record of the file to `take`, oldest first, and opens it for appending. A link is followed. A
+    /// file with damaged records among others is first copied to a file next to it.
     pub(crate) fn open(named: &Path, take: impl FnMut(&[u8])) -> Result<Self, JournalError> {
         let path = &place::real_path(named)?;
         let failed = JournalError::io(path);
@@ -112,11 +113,11 @@ impl Journal {
         Ok(Self { path: path.clone(), file, length: found.whole, is_torn: found.damaged > 0, appended: 0 })
     }
 
-    /// Adds a transaction. It reaches the disk with the operating system's next flush: the journal is a
+    /// Adds a transaction. It reaches the disk with the operating system's next flush: the journal is only a
     /// convenience, and the submitter still has the transaction.
     ///
     /// # Errors
-    /// [`JournalError`] when it could not be written whole, for example on a full disk. What was written of it is cut off.
+    /// [`JournalError`] if it could not be written whole, for example on a full disk. The written part is cut off.
     pub(crate) fn append(&mut self, raw: &[u8]) -> Result<(), JournalError> {
         let record = record(raw);
         self.write(&record).map_err(JournalError::io(&self.path))?;
@@ -128,7 +129,7 @@ impl Journal {
         self.cut_torn_end()?;
         self.is_torn = true;
         if let Err(error) = self.file.write_all(record) {
-            // If that fails too, the next record tries it again.
+            // If this fails too, the next record retries it.
             let _ = self.cut_torn_end();
             return Err(error);
         }
@@ -145,12 +146,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether enough was appended for a rotation to pay.
+    /// Whether enough was appended for a rotation to be worthwhile.
     pub(crate) const fn wants_rotation(&self) -> bool {
         self.appended > ROTATE_AFTER
     }
 
-    /// Replaces the file by one that holds these transactions only. After an error the old one stays in use.
+    /// Replaces the file by one with only these transactions. After an error the old one stays in use.
     pub(crate) fn rotate(&mut self, transactions: &[RecoveredTransaction]) -> Result<(), JournalError> {
         if !self.has_its_name() {
             return Err(JournalError::Replaced { path: self.path.clone() });
@@ -163,7 +164,7 @@ impl Journal {
         })
     }
 
-    /// Whether the name still leads to the file that is open, or to none.
+    /// Whether the path still refers to the open file, or to none.
     fn has_its_name(&self) -> bool {
         match (fs::symlink_metadata(&self.path), self.file.metadata()) {
             (Ok(named), Ok(open)) => (named.dev(), named.ino()) == (open.dev(), open.ino()),
@@ -182,7 +183,7 @@ impl Journal {
             length += record.len() as u64;
         }
         writer.into_inner()?.sync_all()?;
-        // Opened before it gets its name: after the renaming nothing can fail any more.
+        // Opened before it is renamed, so that nothing can fail after the rename.
         let file = OpenOptions::new().append(true).open(fresh)?;
         fs::rename(fresh, &self.path)?;
         (self.file, self.length, self.is_torn, self.appended) = (file, length, false, 0);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_read_again_without_the_tail_of_a_crash() {
+    fn appended_records_are_read_again_without_the_torn_end_of_a_crash() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/transactions.journal");
         let mut journal = Journal::open(&path, |_| panic!("a new journal is empty")).unwrap();
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rotation_leaves_nothing_but_what_is_given() {
+    fn rotation_keeps_only_the_given_transactions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let mut journal = Journal::open(&path, |_| ()).unwrap();
@@ -230,9 +231,9 @@ mod tests {
         assert_eq!(read(&path), [b"two".to_vec()]);
     }
 
-    /// The first cut fails as well here; with a real disk it holds (`tests/faults/test_pool.py`).
+    /// The first truncation fails too in this test; on a real disk it succeeds (`tests/faults/test_pool.py`).
     #[test]
-    fn what_a_full_disk_left_of_a_record_is_cut_off_before_the_next() {
+    fn a_record_cut_short_by_a_full_disk_is_removed_before_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let mut journal = Journal::open(&path, |_| ()).unwrap();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_that_was_there_at_the_start_is_cut_off_too() {
+    fn a_torn_end_found_at_the_start_is_cut_off_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         fs::write(&path, [&record(b"one"), &record(b"two")[..10]].concat()).unwrap();
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+    fn a_file_that_is_not_a_journal_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes.txt");
         for foreign in
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_record_that_was_torn_and_a_file_of_zeros_are_what_a_crash_leaves() {
+    fn a_torn_first_record_and_a_file_of_zeros_are_accepted_as_remains_of_a_crash() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         for left in [&record(b"one")[..1], &record(b"one")[..7], &[0; 4096]] {
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_with_damage_among_its_records_is_copied_before_it_is_written() {
+    fn a_journal_with_damaged_records_is_copied_before_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let damaged = [&record(b"one")[..], b"some other text", &record(b"two")].concat();
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_whose_only_record_is_damaged_is_copied_and_goes_on() {
+    fn a_journal_whose_only_record_is_damaged_is_copied_and_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let mut damaged = record(b"one");
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_stay() {
+    fn links_are_followed_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, record(b"one")).unwrap();
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_sockets_and_devices_are_refused_by_name_at_once() {
+    fn pipes_sockets_and_devices_are_named_and_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_took_the_name_meanwhile_is_not_replaced() {
+    fn another_file_at_the_journals_path_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("transactions.journal");
         let mut journal = Journal::open(&path, |_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! Where the journal lies: a regular file, and nothing else, is opened, kept aside and replaced.
+//! Files of the journal: opens, copies and replaces only regular files.
 
 use std::{
     ffi::OsString,
@@ -12,13 +12,13 @@ use rustix::fs::OFlags;
 
 use super::{JournalError, MODE};
 
-/// How many copies of damaged journals are kept at most.
+/// Maximum number of kept copies of damaged journals.
 const MAX_COPIES: u32 = 99;
 
-/// The file itself, where a link leads to it.
+/// The path of the file itself, with links resolved.
 ///
 /// # Errors
-/// [`JournalError::NoFile`] for a link without a file, and for what is no regular file.
+/// [`JournalError::NoFile`] for a link without a target, or if it is not a regular file.
 pub(super) fn real_path(named: &Path) -> Result<PathBuf, JournalError> {
     let refused = |found| JournalError::NoFile { path: named.to_owned(), found };
     let failed = JournalError::io(named);
@@ -44,13 +44,13 @@ fn kind_of(found: FileType) -> &'static str {
     }
 }
 
-/// Opens the file for reading and appending, and makes it when it is not there.
+/// Opens the file for reading and appending, and creates it if it does not exist.
 ///
 /// # Errors
-/// [`JournalError::NoFile`] for what took its place meanwhile.
+/// [`JournalError::NoFile`] if another kind of file has taken its place.
 pub(super) fn open(path: &Path) -> Result<File, JournalError> {
     let failed = JournalError::io(path);
-    // Not blocking: opening a pipe would wait for another process.
+    // Non-blocking, because opening a pipe would wait for another process.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
     let mut options = OpenOptions::new();
     let file = options.create(true).read(true).append(true).mode(MODE).custom_flags(flags).open(path);
@@ -62,17 +62,17 @@ pub(super) fn open(path: &Path) -> Result<File, JournalError> {
     Err(JournalError::NoFile { path: path.to_owned(), found: kind_of(found.file_type()) })
 }
 
-/// The path with something after its name.
+/// The path with a suffix appended to its file name.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().map(OsString::from).unwrap_or_default();
     name.push(ending);
     path.with_file_name(name)
 }
 
-/// Removes what a rotation that was killed has left.
+/// Removes the temporary file of a rotation that was killed.
 ///
 /// # Errors
-/// [`JournalError::NoFile`] when something else has the name.
+/// [`JournalError::NoFile`] if the path is not a regular file.
 pub(super) fn remove_leftover(path: &Path) -> Result<(), JournalError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -83,10 +83,10 @@ pub(super) fn remove_leftover(path: &Path) -> Result<(), JournalError> {
     }
 }
 
-/// Copies a file beside itself, under a name that nothing has.
+/// Copies a file to an unused name next to it.
 ///
 /// # Errors
-/// When it can't be copied, or all names are taken.
+/// If it cannot be copied, or all names are taken.
 pub(super) fn keep_aside(path: &Path) -> io::Result<PathBuf> {
     for number in 1..=MAX_COPIES {
         let copy = beside(path, &format!(".damaged-{number}"));

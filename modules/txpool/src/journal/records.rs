@@ -1,4 +1,4 @@
-//! How a transaction stands in the journal's file, and how a damaged file is read.
+//! The format of the journal's records, and reading a damaged file.
 
 use std::{
     fs::File,
@@ -9,24 +9,24 @@ use alloy_primitives::keccak256;
 
 use crate::validation::MAX_TRANSACTION_BYTES;
 
-/// Bit of the length word that says that a checksum follows. Releases before it had none and wrote plain lengths.
+/// Bit of the length word that says that a checksum follows. Older releases had no checksums and wrote plain lengths.
 const CHECKED: u32 = 1 << 31;
 /// Bytes of the length word.
 const WORD: usize = 4;
 /// Bytes of the checksum.
 const CHECKSUM: usize = 8;
-/// The longest record.
+/// Maximum length of a record.
 const MAX_RECORD: usize = WORD + CHECKSUM + MAX_TRANSACTION_BYTES as usize;
-/// Bytes that are read from the file at once.
+/// Bytes read from the file at once.
 const READ_AT_ONCE: usize = 64 * 1024;
-/// Bytes that are hashed at most to find whole records behind damaged ones: a quarter of a second. Each place that looks
-/// like the start of a record costs a hash of as much as it claims.
+/// Maximum number of bytes hashed to find whole records after damaged ones: a quarter of a second. Each possible start
+/// of a record costs a hash over the length that it claims.
 const MAX_SEARCH_BYTES: usize = 64 * 1024 * 1024;
 
 /// The record of a transaction: a word of four bytes (big endian) with its length and the bit [`CHECKED`], the first
 /// eight bytes of the Keccak hash of word and transaction, and the canonical bytes of the transaction.
 pub(crate) fn record(raw: &[u8]) -> Vec<u8> {
-    // The pool takes in nothing near 2 GiB.
+    // The pool accepts no transaction near 2 GiB.
     let length = u32::try_from(raw.len()).unwrap_or(u32::MAX) | CHECKED;
     let word = length.to_be_bytes();
     [&word[..], &checksum(word, raw), raw].concat()
@@ -37,31 +37,32 @@ fn checksum(word: [u8; WORD], raw: &[u8]) -> [u8; CHECKSUM] {
     hash.first_chunk().copied().unwrap_or_default()
 }
 
-/// What was found in a file.
+/// Result of reading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Bytes from the start of the file to the end of its last whole record.
     pub(crate) whole: u64,
-    /// Bytes that belong to no whole record.
+    /// Bytes that do not belong to a whole record.
     pub(crate) damaged: u64,
 }
 
 impl Found {
-    /// Whether nothing is damaged but the end of a file of this length, by less than a record: what a crash or a full disk leaves.
+    /// Whether only the end of a file of this length is damaged, by less than a record, as after a crash or on a full
+    /// disk.
     pub(super) const fn is_torn_only(&self, length: u64) -> bool {
         let end = length.saturating_sub(self.whole);
         self.damaged <= end && end < MAX_RECORD as u64
     }
 }
 
-/// What a file without a whole record seems to be.
+/// The apparent content of a file without a whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// A record that was cut off, or zeros alone, as some file systems leave them when the power fails.
+    /// A truncated record, or only zeros, as some file systems leave them after a power failure.
     Torn,
     /// A record of full length whose checksum is wrong.
     Damaged,
-    /// Something else than a journal.
+    /// Not a journal.
     Foreign,
 }
 
@@ -85,11 +86,11 @@ pub(super) fn beginning(file: &File) -> io::Result<Beginning> {
     Ok(Beginning::Torn)
 }
 
-/// What these bytes, the beginning of a file or all of it, seem to be.
+/// Classifies the first bytes of a file.
 fn first_record(bytes: &[u8]) -> Beginning {
     let torn_if = |is_torn| if is_torn { Beginning::Torn } else { Beginning::Foreign };
     let Some((word, rest)) = bytes.split_first_chunk::<WORD>() else {
-        // The mark of a checksum stands in the first byte, and no length has more than three.
+        // The checksum bit is in the first byte, and no length needs more than the other three.
         return torn_if(bytes.first() == Some(&0x80));
     };
     let word = u32::from_be_bytes(*word);
@@ -104,9 +105,9 @@ fn first_record(bytes: &[u8]) -> Beginning {
     torn_if(length > 0 && rest.len() < length && begins_as_transaction)
 }
 
-/// Passes every whole record to `take`, in their order. What is damaged in between is skipped, so that it costs no other
-/// record; without a checksum, only its form tells a torn record from a whole one. Needs memory for one record, however long
-/// the file is.
+/// Passes every whole record to `take`, in order. Damaged parts are skipped, so that no other record is lost; without a
+/// checksum, only its form distinguishes a torn record from a whole one. Needs memory for one record, however long the
+/// file is.
 pub(crate) fn read_records(reader: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<Found> {
     let mut window = Window { reader, bytes: Vec::new(), start: 0, is_at_end: false };
     let (mut place, mut found) = (0_u64, Found::default());
@@ -133,7 +134,7 @@ pub(crate) fn read_records(reader: impl Read, mut take: impl FnMut(&[u8])) -> io
     }
 }
 
-/// The record that begins with the first of these bytes: its length, and the transaction in it.
+/// The record that starts at the first of these bytes: its length, and its transaction.
 fn whole_record<'a>(bytes: &'a [u8], is_searching: bool, search_left: &mut usize) -> Option<(usize, &'a [u8])> {
     let (word, rest) = bytes.split_first_chunk::<WORD>()?;
     let word_value = u32::from_be_bytes(*word);
@@ -154,7 +155,8 @@ fn whole_record<'a>(bytes: &'a [u8], is_searching: bool, search_left: &mut usize
     (checksum(*word, raw) == *sum).then_some((WORD + CHECKSUM + length, raw))
 }
 
-/// Whether it is worth decoding: a type byte below the lists of RLP or none, and a list that ends where the record ends.
+/// Whether the bytes are worth decoding: a type byte below the lists of RLP or none, and a list that ends where the
+/// record ends.
 fn has_form_of_transaction(raw: &[u8]) -> bool {
     let list = match raw {
         [0x01..=0x7f, list @ ..] => list,
@@ -172,17 +174,17 @@ fn has_form_of_transaction(raw: &[u8]) -> bool {
     }
 }
 
-/// A part of the file that moves forward.
+/// A sliding window over the file.
 struct Window<R> {
     reader: R,
     bytes: Vec<u8>,
-    /// Where the part begins in `bytes`.
+    /// Offset in `bytes` at which the window starts.
     start: usize,
     is_at_end: bool,
 }
 
 impl<R: Read> Window<R> {
-    /// The next bytes: this many, or all that are left, or more.
+    /// The next bytes: at least this many, or all that are left.
     fn at_least(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while !self.is_at_end && self.bytes.len() - self.start < wanted {
             self.bytes.drain(..self.start);
@@ -197,7 +199,7 @@ impl<R: Read> Window<R> {
         self.start = (self.start + count).min(self.bytes.len());
     }
 
-    /// How many bytes of the file are not in the window yet; reads past them.
+    /// Number of bytes of the file that are not in the window yet; reads past them.
     fn rest(&mut self) -> io::Result<u64> {
         io::copy(&mut self.reader, &mut io::sink())
     }
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_costs_no_other() {
+    fn a_damaged_record_loses_no_other() {
         let texts = [&b"one"[..], &[7; 100_000], b"three", b""];
         let whole = texts.map(record).concat();
         assert_eq!(read(&whole), (texts.map(<[u8]>::to_vec).to_vec(), Found { whole: whole.len() as u64, damaged: 0 }));
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_checksum_are_read_also_between_others() {
+    fn records_without_checksum_are_read_even_between_others() {
         let typed = transfer(0, 9, 9);
         let legacy = Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9) }, ..typed.clone() };
         let long = Transaction { input: vec![3; 300].into(), ..legacy.clone() };
@@ -260,7 +262,7 @@ mod tests {
         let wanted = [typed.clone(), legacy.clone(), long.clone(), b"new".to_vec()];
         assert_eq!(read(&file), (wanted.to_vec(), Found { whole: file.len() as u64, damaged: 0 }));
 
-        // Torn, as a full disk left it: what follows seems to be the rest of it.
+        // Torn, as on a full disk: the next bytes seem to be the rest of it.
         for whole in [typed, legacy, long].map(|raw| record_without_checksum(&raw)) {
             for cut in [1, 3, 4, 5, 20, 40, 60] {
                 assert_eq!(read(&[&whole[..cut], &file[..]].concat()).0, wanted, "cut after {cut}");
@@ -269,9 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_counted_and_the_search_ends() {
+    fn bytes_outside_records_are_counted_and_the_search_ends() {
         assert_eq!(read(&[0xff; 5000]), (Vec::new(), Found { whole: 0, damaged: 5000 }));
-        // Every byte claims a record of 65,536 bytes: 4 GiB to hash, were there no bound.
+        // Every byte claims a record of 65,536 bytes: 4 GiB to hash without the limit.
         let claims = [0x80, 0x01, 0x00, 0x00].repeat(100_000);
         let (records, found) = read(&claims);
         assert_eq!((records, found), (Vec::new(), Found { whole: 0, damaged: 400_000 }));

@@ -163,7 +163,7 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     );
     send(1, 1, Source::Operator).unwrap();
     assert_eq!(pool.status().pending, 4);
-    assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "what is local throws out what is not");
+    assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "local transactions evict others");
     assert_eq!(send(2, 0, Source::Client), Err(PoolError::Full));
     drop(pool);
 
@@ -172,7 +172,7 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     assert_eq!(kept, [0, 2, 2]);
 }
 
-/// The real program with a pool of the usual size: `tests/faults/test_pool.py`.
+/// `tests/faults/test_pool.py` tests the real program with a pool of the default size.
 #[test]
 fn free_transactions_never_displace_a_paying_one() {
     for min_tip in [1, 0] {
@@ -425,7 +425,7 @@ fn a_truncated_list_of_the_best_never_contains_mined_transactions() {
     assert_eq!(nonces(), [2, 3]);
 }
 
-/// A node that has just signed one transaction, for an account of which the signature says nothing.
+/// A node that has just signed one transaction for an account that the signature cannot reveal.
 struct HasSigned(B256);
 
 impl tenon_api::OwnAccounts for HasSigned {
@@ -439,7 +439,7 @@ impl tenon_api::OwnAccounts for HasSigned {
 }
 
 #[test]
-fn the_sender_of_what_the_node_has_signed_is_not_recovered() {
+fn the_sender_of_a_transaction_signed_by_the_node_is_not_recovered() {
     let chain = fake_chain::chain();
     let (own, foreign) = (sign(1, transfer(0, 9, 9)), sign(2, transfer(0, 9, 9)));
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Osaka));

@@ -53,7 +53,7 @@ impl PoolState {
                 assert_eq!(entry.nonce(), account.nonce + offset as u64, "a gap in the pending run");
                 cost += entry.cost;
             }
-            assert!(cost <= account.balance, "pending transactions cost more than there is");
+            assert!(cost <= account.balance, "pending transactions cost more than the balance");
             assert_eq!(sender.pending().count() as u64, sender.ready());
             if let Some(next) = sender.queued().next() {
                 let could_be_pending = next.nonce() == sender.next_nonce() && cost + next.cost <= account.balance;
@@ -73,10 +73,10 @@ impl PoolState {
             local += sender.entries().filter(|entry| entry.is_local).map(|entry| entry.slots).sum::<u64>();
         }
         assert_eq!((self.pending, self.queued, self.slots, self.local_slots), (pending, queued, slots, local));
-        assert!(local <= options().local_slots, "local transactions have outgrown their share");
+        assert!(local <= options().local_slots, "local transactions exceed their share");
         assert_eq!(self.by_hash.len() as u64, pending + queued);
         assert_eq!(self.by_price.len(), entries);
-        assert!(self.slots <= options().global_slots, "the pool has outgrown its bound");
+        assert!(self.slots <= options().global_slots, "the pool exceeds its limit");
     }
 }
 
@@ -229,7 +229,7 @@ fn a_full_pool_evicts_its_cheapest_transaction_but_never_a_local_one() {
     insert(&mut state, entry(9, transfer(0, 12, 12), 1, FOREIGN), account(0, PLENTY)).unwrap();
 
     assert_eq!(state.next_nonce(Address::repeat_byte(0)), Some(1), "the local one stays");
-    assert_eq!(state.next_nonce(Address::repeat_byte(1)), None, "the cheapest remote one has gone");
+    assert_eq!(state.next_nonce(Address::repeat_byte(1)), None, "the cheapest remote one was evicted");
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
 
     assert_eq!(look(10, begun), (4, 0));
     assert_eq!(look(10, begun + LIFETIME), (4, 0));
-    // It was payable in between, so its time begins again.
+    // It was payable in between, so its time restarts.
     assert_eq!(look(9, begun + LIFETIME), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 2), (4, 0));
     assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));

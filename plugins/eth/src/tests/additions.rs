@@ -1,4 +1,4 @@
-//! Methods that clients ask for and the interface document does not list.
+//! Methods that clients call although the interface document does not list them.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ fn a_header_is_a_block_without_transactions_uncles_and_size() {
 }
 
 #[test]
-fn slots_of_more_accounts_are_read_after_one_block() {
+fn slots_of_several_accounts_are_read_after_one_block() {
     let node =
         host(Profile::Native).answer(|_: GetHeader| Ok(Some(stored_header(4, true)))).answer(|request: GetStorage| {
-            assert_eq!(request.block, BlockId::hash(hash_of(4)), "the head may move meanwhile");
+            assert_eq!(request.block, BlockId::hash(hash_of(4)), "the block is fixed, because the head may move");
             Ok(U256::from(request.address[19]) + U256::from(request.slot[31]))
         });
     let (first, second) = (Address::with_last_byte(0x10), Address::with_last_byte(0x20));
@@ -57,7 +57,7 @@ fn slots_of_more_accounts_are_read_after_one_block() {
 }
 
 #[test]
-fn a_simulation_is_asked_as_it_was_written_and_answered_with_blocks_and_calls() {
+fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
     let log = |index| SimulatedLog {
         index,
         log: Log { address: Address::with_last_byte(7), topics: vec![hash_of(1)], data: Bytes::from_static(&[9]) },
@@ -118,7 +118,7 @@ fn a_simulation_is_asked_as_it_was_written_and_answered_with_blocks_and_calls() 
 }
 
 #[test]
-fn a_transaction_that_no_block_has_in_time_is_named() {
+fn the_error_for_a_transaction_not_included_in_time_has_its_hash() {
     let node = host(Profile::Ethereum)
         .answer(|_: SubmitTransaction| Ok(hash_of(1)))
         .answer(|_: AwaitSealing| Ok(()))
@@ -151,7 +151,7 @@ fn capabilities_name_the_oldest_state_and_the_window() {
 }
 
 #[test]
-fn the_base_fee_is_that_of_the_next_block_and_accounts_are_the_wallets() {
+fn the_base_fee_is_the_next_blocks_and_the_accounts_are_the_wallets() {
     let fees = NextBlockFees { base_fee_per_gas: Some(U256::from(7)), blob_base_fee: None };
     let node = host(Profile::Ethereum)
         .answer(move |_: GetNextBlockFees| Ok(fees.clone()))

@@ -25,8 +25,8 @@ fn place(number: u64) -> (BlockNumber, B256) {
     (BlockNumber(number), hash_of(number))
 }
 
-/// A node with one log a block and the head at 10, whose next answers about changes are prepared by the test.
-/// It remembers which block each question started from.
+/// A node with one log per block and the head at 10. The test prepares its next answers about changes, and it records
+/// the block from which each request started.
 struct Chain {
     node: FakeHost,
     changes: Arc<Mutex<Vec<ChainChanges>>>,
@@ -97,7 +97,7 @@ fn a_block_filter_gives_each_block_once() {
 }
 
 #[test]
-fn a_log_filter_tells_what_a_reorganisation_took_away() {
+fn a_log_filter_reports_logs_removed_by_a_reorganisation() {
     let chain = chain();
     let eth = plugin(&chain.node);
     let id = call_on(&chain.node, &eth, "eth_newFilter", r#"[{"fromBlock":"0x9"}]"#).expect("an id");
@@ -120,7 +120,7 @@ fn a_log_filter_tells_what_a_reorganisation_took_away() {
 }
 
 #[test]
-fn the_removal_of_delivered_logs_is_told_though_the_node_has_forgotten_them() {
+fn the_removal_of_delivered_logs_is_reported_even_if_the_node_has_dropped_them() {
     let chain = chain();
     let eth = plugin(&chain.node);
     let id = call_on(&chain.node, &eth, "eth_newFilter", "[{}]").expect("an id");
@@ -139,7 +139,7 @@ fn the_removal_of_delivered_logs_is_told_though_the_node_has_forgotten_them() {
 }
 
 #[test]
-fn a_filter_whose_block_was_forgotten_starts_anew() {
+fn a_filter_whose_block_was_dropped_restarts_from_the_head() {
     let node = host(Profile::Ethereum)
         .answer(|_: GetHead| Ok(head(10)))
         .answer(|_: GetChainChanges| Err(Failure::server("unknown block")))
@@ -156,7 +156,7 @@ fn a_filter_whose_block_was_forgotten_starts_anew() {
 }
 
 #[test]
-fn filter_logs_are_evaluated_afresh() {
+fn filter_logs_are_evaluated_again() {
     let chain = chain();
     let eth = plugin(&chain.node);
     let id = call_on(&chain.node, &eth, "eth_newFilter", r#"[{"fromBlock":"0x8"}]"#).expect("an id");
@@ -187,7 +187,7 @@ fn a_filter_of_pending_transactions_follows_the_pools_cursor() {
 }
 
 #[test]
-fn idle_filters_are_forgotten() {
+fn idle_filters_are_removed() {
     let chain = chain();
     let eth = plugin(&chain.node);
     let id = call_on(&chain.node, &eth, "eth_newBlockFilter", "[]").expect("an id");
@@ -202,7 +202,7 @@ fn new_head(number: u64) -> NewHead {
     NewHead { header: sealed(number), total_difficulty: U256::ZERO, size: 0 }
 }
 
-/// The members called `name` of everything that a subscription sent after its acceptance.
+/// The members called `name` of all items that a subscription sent after its acceptance.
 fn sent(node: &FakeHost, kind: &str, params: &str, name: &str) -> Vec<Value> {
     let items = node.subscribe(&table(), &plugin(node), kind, params);
     let mut texts = items.into_iter().map(|item| item.expect("an item"));
@@ -212,7 +212,7 @@ fn sent(node: &FakeHost, kind: &str, params: &str, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn new_heads_catch_up_with_what_was_missed_and_repeat_nothing() {
+fn new_heads_announce_missed_blocks_and_repeat_none() {
     let chain = chain();
     chain.prepare(&[], &[12, 13, 14]);
     let node = chain.node.clone().announce(&new_head(11)).announce_missed::<NewHead>(2);
@@ -225,7 +225,7 @@ fn new_heads_catch_up_with_what_was_missed_and_repeat_nothing() {
 }
 
 #[test]
-fn logs_are_filtered_one_a_notification_and_caught_up_with() {
+fn each_matching_log_is_one_notification_and_missed_logs_follow() {
     let chain = chain();
     chain.prepare(&[12], &[12, 13]);
     let event = |logs: Vec<LocatedLog>| LogsChanged { logs: logs.into() };
@@ -243,7 +243,7 @@ fn logs_are_filtered_one_a_notification_and_caught_up_with() {
 }
 
 #[test]
-fn pending_transactions_are_hashes_or_whole() {
+fn pending_transactions_are_hashes_or_whole_transactions() {
     let transaction = Arc::new(super::recorded::plain_transaction());
     let event = TransactionPending { transaction: RecoveredTransaction { transaction, sender: Address::ZERO } };
     let node = || host(Profile::Ethereum).announce(&event);
@@ -256,7 +256,7 @@ fn pending_transactions_are_hashes_or_whole() {
 }
 
 #[test]
-fn syncing_announces_its_beginning_and_end() {
+fn syncing_announces_its_start_and_end() {
     let status = SyncStatus { starting: BlockNumber(1), current: BlockNumber(2), highest: BlockNumber(9) };
     let changed = |status| SyncChanged { status };
     let node = host(Profile::Native)
@@ -276,7 +276,7 @@ fn syncing_announces_its_beginning_and_end() {
     assert_eq!(texts, ["", started, "false"]);
 }
 
-/// A waiting transaction of a sender.
+/// A pooled transaction of a sender.
 fn waiting(sender: u8, nonce: u64, gas_limit: u64) -> RecoveredTransaction {
     let transaction = Transaction {
         hash: B256::repeat_byte(sender),
@@ -292,7 +292,8 @@ fn waiting(sender: u8, nonce: u64, gas_limit: u64) -> RecoveredTransaction {
     RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) }
 }
 
-/// A node whose head takes 100 gas, with these waiting transactions; each logs its sender. Those of one sender are refused.
+/// A node whose block gas limit is 100, with these pooled transactions; each logs its sender. Those of the sender
+/// `refused` are refused.
 fn with_pool(waits: Vec<RecoveredTransaction>, refused: Option<u8>) -> FakeHost {
     let refused = refused.map(Address::repeat_byte);
     let summary: Vec<_> = waits.iter().map(PooledSummary::from).collect();
@@ -359,7 +360,7 @@ fn a_range_that_ends_at_pending_has_the_pools_logs_without_places() {
 }
 
 #[test]
-fn a_refused_transaction_takes_no_logs_but_its_senders() {
+fn a_refused_transaction_removes_only_its_senders_logs() {
     let node = with_pool(vec![waiting(5, 0, 10), waiting(6, 0, 10), waiting(6, 1, 10), waiting(7, 0, 10)], Some(6));
     let criteria = r#"[{"fromBlock":"pending","toBlock":"pending"}]"#;
 
@@ -370,7 +371,7 @@ fn a_refused_transaction_takes_no_logs_but_its_senders() {
 }
 
 #[test]
-fn a_range_that_ends_at_pending_ends_at_the_head_where_nothing_waits_or_can_be_simulated() {
+fn a_range_to_pending_ends_at_the_head_if_the_pool_is_empty_or_cannot_be_simulated() {
     for node in [
         with_pool(vec![], None),
         with_pool(vec![waiting(5, 0, 40)], Some(5)),

@@ -1,4 +1,4 @@
-//! The namespace as its callers see it: raw parameters in, JSON out, over a fake node.
+//! The namespace from its callers' view: raw parameters in, JSON out, over a fake node.
 
 mod additions;
 mod filters;
@@ -44,7 +44,7 @@ fn header(number: u64) -> Header {
     Header { number, timestamp: number * 10, ..Header::default() }
 }
 
-/// A header whose hash says its number.
+/// A header whose hash contains its number.
 fn sealed(number: u64) -> Arc<SealedHeader> {
     let parent_hash = hash_of(number.wrapping_sub(1));
     Arc::new(SealedHeader::new_unchecked(Header { parent_hash, ..header(number) }, hash_of(number)))
@@ -54,7 +54,7 @@ fn hash_of(number: u64) -> B256 {
     B256::from(U256::from(number + 1) << 128)
 }
 
-/// A node that knows one block, whichever is asked for.
+/// A node that returns one block for every request.
 fn with_block(host: FakeHost, find: impl Fn() -> Option<StoredBlock> + Clone + Send + Sync + 'static) -> FakeHost {
     let [whole, header, outline, count, part] = [(); 5].map(|()| find.clone());
     host.answer(move |_: GetBlock| Ok(whole()))

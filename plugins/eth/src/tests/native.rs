@@ -8,7 +8,7 @@ use tenon_sdk::{prelude::*, testing::FakeHost};
 use super::{call, head, host, plugin, recorded, with_block};
 use crate::table::table;
 
-/// The block that a recorded object shows.
+/// The block in a recorded object.
 fn native_block(object: &Value) -> StoredBlock {
     let mut stored = recorded::block(object);
     stored.total_difficulty = recorded::read(object, "totalDifficulty");
@@ -43,7 +43,7 @@ fn recorded_blocks_come_out_byte_for_byte() {
 }
 
 #[test]
-fn malformed_parameters_are_refused_in_the_words_of_the_reference() {
+fn malformed_parameters_are_refused_with_the_texts_of_the_reference() {
     let node = host(Profile::Native);
 
     for line in include_str!("../../tests/data/native/bad-params.jsonl").lines() {
@@ -59,7 +59,7 @@ fn malformed_parameters_are_refused_in_the_words_of_the_reference() {
 }
 
 #[test]
-fn methods_of_native_chains_do_not_exist_elsewhere() {
+fn methods_of_native_chains_do_not_exist_on_ethereum_chains() {
     let hash = format!("[\"{}\"]", B256::ZERO);
     let account = r#"["0x0000000000000000000000000000000000000001","latest"]"#;
     let cases = [
@@ -82,7 +82,7 @@ fn methods_of_native_chains_do_not_exist_elsewhere() {
 }
 
 #[test]
-fn candidates_are_shown_with_their_standing() {
+fn candidates_are_shown_with_their_status() {
     let candidate = |digit: u8, is_masternode, is_slashed| CandidateStanding {
         address: Address::repeat_byte(digit),
         stake: (digit < 3).then_some(U256::from(10).pow(U256::from(25))),
@@ -117,7 +117,7 @@ fn candidates_are_shown_with_their_standing() {
     assert_eq!(nobody, Ok(standing(0, "")));
 }
 
-/// A chain in epoch 7 whose supply record begins with epoch 5.
+/// A chain in epoch 7 whose supply record starts with epoch 5.
 fn with_supply_record(nonce: u64) -> FakeHost {
     let record = Address::with_last_byte(0x9a);
     let slot = |figure: u8, epoch: u8| {

@@ -1,11 +1,11 @@
-//! Reads recorded answers back into the node's types, so that writing them must give the recording again.
+//! Converts recorded answers back into the node's types; writing them must reproduce the recording.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use tenon_sdk::prelude::*;
 
-/// A member that serde reads: hashes, addresses, data and 256-bit quantities.
+/// A member that serde can read: hashes, addresses, data and 256-bit quantities.
 pub(super) fn read<T: serde::de::DeserializeOwned>(object: &Value, member: &str) -> T {
     serde_json::from_value(object[member].clone()).unwrap_or_else(|error| panic!("{member} of {object}: {error}"))
 }
@@ -154,7 +154,7 @@ fn authorization(item: &Value) -> SignedAuthorization {
     }
 }
 
-/// The place that a recorded transaction or receipt names. The base fee is the one that makes the price right.
+/// The position of a recorded transaction or receipt. The base fee is chosen so that the price is right.
 pub(super) fn located(item: &Value) -> LocatedTransaction {
     let transaction = transaction(item);
     let price: U256 = read(item, "gasPrice");
@@ -185,7 +185,7 @@ pub(super) fn log(item: &Value) -> LocatedLog {
     }
 }
 
-/// A recorded receipt with a transaction that leaves it behind; what receipts do not show is made up.
+/// A recorded receipt and a transaction that produces it; data that receipts do not show is made up.
 pub(super) fn receipt(item: &Value) -> LocatedReceipt {
     let logs: Vec<LocatedLog> = item["logs"].as_array().expect("a list").iter().map(log).collect();
     let transaction = receipt_transaction(item);

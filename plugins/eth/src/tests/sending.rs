@@ -8,11 +8,11 @@ use tenon_sdk::{prelude::*, testing::FakeHost};
 use super::{CHAIN_ID, call, host, recorded, sealed};
 
 const ACCOUNT: &str = "0x0c2c51a0990aee1d73c1228de158688341557508";
-/// The recorded dynamic-fee transaction of `eth_sendRawTransaction`; whatever is signed comes out as this.
+/// The recorded dynamic-fee transaction of `eth_sendRawTransaction`, which every signing request returns.
 const SIGNED: &str = "0x02f892870c72dd9d5e883e018201f48401a2158b82ea60802ab73d602d80600a3d3981f3363d3d373d3d3d363d734d11c446473105a02b5c1ab9ebe9b03f33902a295af43d82803e903d91602b57fd5bf3c080a09e9f032e932e6536bc8de35b5939814d5fe2c1bcb76f06e399583c8c745ea95fa04fae7d7df659a70471ddfed6dba493a4f044a074a0bba6198bb6e2be0977b299";
 
-/// A node with one account whose head has a base fee of 100 wei, or none. The message of the failure with
-/// which it refuses to sign shows what it was to sign.
+/// A node with one account. The base fee of its head is 100 wei, or absent. It refuses to sign, and the failure's
+/// message shows the request.
 fn node(base_fee: Option<u64>) -> FakeHost {
     let header = Header { base_fee_per_gas: base_fee, ..sealed(10).header().clone() };
     let header = Arc::new(SealedHeader::new_unchecked(header, B256::ZERO));
@@ -74,7 +74,7 @@ fn missing_members_are_filled_in() {
 }
 
 #[test]
-fn a_device_that_signs_type_0_alone_gets_it_unless_the_caller_chose() {
+fn a_device_that_signs_only_type_0_gets_it_unless_the_caller_chose_a_type() {
     let abilities = |signs_fee_market| {
         move |request: DescribeSigner| {
             assert_eq!(request.address, ACCOUNT.parse::<Address>().expect("address"));
@@ -93,7 +93,7 @@ fn a_device_that_signs_type_0_alone_gets_it_unless_the_caller_chose() {
 }
 
 #[test]
-fn accounts_that_are_not_here_are_unknown() {
+fn accounts_without_a_key_in_this_node_are_unknown() {
     let foreign =
         r#"[{"from":"0x0100000000000000000000000000000000000000","to":"0x0100000000000000000000000000000000000000"}]"#;
 
@@ -104,7 +104,7 @@ fn accounts_that_are_not_here_are_unknown() {
 }
 
 #[test]
-fn signing_demands_what_decides_about_money_and_shows_the_signed_transaction() {
+fn signing_requires_the_values_that_affect_money_and_shows_the_signed_transaction() {
     let signed = node(Some(100)).answer(|_: SignTransaction| {
         Ok(SignedTransactionReply { raw: SIGNED.parse().expect("hex"), hash: B256::repeat_byte(5) })
     });
@@ -152,7 +152,7 @@ fn resending_changes_the_price_of_the_pooled_transaction() {
 }
 
 #[test]
-fn the_pool_hears_of_a_batch_of_raw_transactions_together() {
+fn the_pool_gets_the_raw_transactions_of_a_batch_together() {
     let (told, hears) = std::sync::mpsc::channel();
     let node = host(Profile::Ethereum).answer(move |request: RecoverSendersAhead| {
         told.send(request.raw).expect("a listener");
@@ -165,7 +165,7 @@ fn the_pool_hears_of_a_batch_of_raw_transactions_together() {
     assert_eq!(hears.try_recv().expect("one request"), [Bytes::from_static(&[1, 2]), Bytes::from_static(&[3])]);
 }
 
-/// The example of EIP-712, with the hashes that stand there.
+/// The example of EIP-712, with its hashes.
 #[test]
 fn typed_data_is_signed_by_its_two_hashes() {
     let person = |name: &str, wallet: &str| json!({ "name": name, "wallet": wallet });
@@ -192,7 +192,7 @@ fn typed_data_is_signed_by_its_two_hashes() {
     });
     let node = node(Some(100)).answer(|request: SignTypedData| {
         assert_eq!((request.address, request.password), (ACCOUNT.parse().expect("address"), None));
-        // What a device shows is what was hashed.
+        // The device must show the data that was hashed.
         let shown: Value = serde_json::from_str(&request.data.expect("the data")).expect("JSON");
         assert_eq!(shown["domain"]["name"], "Ether Mail");
         Err(Failure::server(format!("{} {:?}", request.domain, request.message)))

@@ -67,7 +67,7 @@ fn the_pending_block_is_the_head_without_hash_nonce_and_miner() {
 }
 
 #[test]
-fn the_reference_demands_the_block_of_a_state_query() {
+fn the_reference_requires_the_block_of_a_state_query() {
     let node = host(Profile::Native);
 
     let cases = [
@@ -125,8 +125,8 @@ fn uncles_are_hashed_from_the_blocks_own_bytes() {
 }
 
 #[test]
-fn a_header_without_uncles_is_enough() {
-    // The host has no answer to a question for more.
+fn only_the_header_is_requested_if_there_are_no_uncles() {
+    // The host has no answer to any other request.
     let node = host(Profile::Ethereum).answer(|_: GetHeader| {
         let header = Header { ommers_hash: EMPTY_OMMERS_HASH, ..header(3) };
         Ok(Some(StoredHeader {
@@ -140,7 +140,7 @@ fn a_header_without_uncles_is_enough() {
 }
 
 #[test]
-fn what_is_not_found_is_null_or_empty() {
+fn missing_objects_are_null_or_empty() {
     let node = with_block(host(Profile::Ethereum), || None)
         .answer(|_: GetRaw| Ok(None))
         .answer(|_: GetTransaction| Ok(None))
@@ -210,7 +210,7 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
 }
 
 #[test]
-fn the_first_account_is_the_etherbase_where_none_is_configured() {
+fn the_first_account_is_the_etherbase_if_none_is_configured() {
     let account = Address::repeat_byte(7);
     for profile in [Profile::Ethereum, Profile::Native] {
         let node = not_sealing(profile).answer(move |_: ListAccounts| Ok(vec![account, Address::ZERO]));
@@ -226,7 +226,7 @@ fn not_sealing(profile: Profile) -> tenon_sdk::testing::FakeHost {
 }
 
 #[test]
-fn a_node_that_makes_blocks_mines_and_needs_no_account_to_have_no_work() {
+fn a_sealing_node_is_mining_and_has_no_work_even_without_an_account() {
     for profile in [Profile::Ethereum, Profile::Native] {
         let node = host(profile)
             .answer(|_: GetSealing| Ok(SealingState { is_sealing: true, etherbase: None }))
@@ -240,7 +240,7 @@ fn a_node_that_makes_blocks_mines_and_needs_no_account_to_have_no_work() {
 }
 
 #[test]
-fn what_miner_set_etherbase_chose_goes_before_everything_else() {
+fn the_etherbase_of_miner_set_etherbase_takes_precedence() {
     let chosen = SealingState { is_sealing: true, etherbase: Some(Address::repeat_byte(9)) };
     let node = host(Profile::Native)
         .answer(|_: ListAccounts| Ok(vec![Address::repeat_byte(7)]))
@@ -250,7 +250,7 @@ fn what_miner_set_etherbase_chose_goes_before_everything_else() {
 }
 
 #[test]
-fn mining_methods_answer_as_a_node_that_does_not_mine() {
+fn mining_methods_answer_like_a_node_that_does_not_mine() {
     let node = not_sealing(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
 
     assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(false)));
@@ -265,7 +265,7 @@ fn mining_methods_answer_as_a_node_that_does_not_mine() {
 }
 
 #[test]
-fn native_chains_have_the_etherbase_of_the_reference_and_no_work_for_it() {
+fn native_chains_have_the_etherbase_of_the_reference_and_no_work() {
     let node = not_sealing(Profile::Native).answer(|_: ListAccounts| Ok(Vec::new()));
 
     assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));

@@ -1,6 +1,6 @@
-//! The public suite's files (`tests/data/execution-apis`): each request against a node that knows what the
-//! recorded answer tells, compared as the suite compares (`docs/spec/conformance.md` 2.3). What the node computes
-//! is tested elsewhere; here stand or fall parameters, defaults, error codes and shapes.
+//! The public suite's files (`tests/data/execution-apis`): each request against a node that is built from the recorded
+//! answer, compared as the suite compares (`docs/spec/conformance.md` 2.3). This tests parameters, defaults, error
+//! codes and shapes; the node's computations are tested elsewhere.
 
 use std::{fs, path::Path};
 
@@ -43,7 +43,7 @@ fn exchange(path: &Path) -> Exchange {
     }
 }
 
-/// A node that answers everything out of the recorded answer.
+/// A node whose replies come from the recorded answer.
 fn node_of(exchange: &Exchange) -> FakeHost {
     let answer = exchange.answer.clone();
     let result = answer["result"].clone();
@@ -56,7 +56,7 @@ fn node_of(exchange: &Exchange) -> FakeHost {
     answers_of_evm(answers_about_blocks(with_state, &result), &result, failure)
 }
 
-/// `result` through `read`, none when it is null.
+/// Reads `result`; `None` if it is null.
 fn found<T>(result: &Value, read: impl Fn(&Value) -> T) -> Option<T> {
     (!result.is_null()).then(|| read(result))
 }
@@ -64,7 +64,7 @@ fn found<T>(result: &Value, read: impl Fn(&Value) -> T) -> Option<T> {
 fn answers_about_blocks(host: FakeHost, result: &Value) -> FakeHost {
     let [blocks, receipts, transactions, receipt, logs] = [(); 5].map(|()| result.clone());
     let block_of = |result: &Value| match result.as_str() {
-        // A count of transactions: the genesis block has none.
+        // A transaction count is recorded: the genesis block has no transactions.
         Some(_) => recorded::block(&genesis_json()),
         None if result.get("transactions").is_some() => recorded::block(result),
         None => block_with(recorded::located(result)),

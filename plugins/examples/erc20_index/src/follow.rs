@@ -1,4 +1,4 @@
-//! The work in the background: catching up, following the head, undoing what was reorganised.
+//! The background work: catching up, following the head, and undoing reorganised blocks.
 
 use tenon_sdk::{
     Step,
@@ -13,16 +13,17 @@ use crate::{
     transfer::{self, Transfer},
 };
 
-/// How many blocks are counted at a time while catching up.
+/// Maximum number of blocks per step while catching up.
 const MAX_STEP: u64 = 1_024;
-/// With more transfers than this a step is made again with fewer blocks: a batch has a bound.
+/// Maximum number of transfers per step, because a batch is limited in size. A step with more is repeated with fewer
+/// blocks.
 const MAX_TRANSFERS: usize = 4_000;
-/// How many records are removed at a time when the index starts again.
+/// Number of records removed per batch when the index restarts.
 const REMOVED_AT_A_TIME: u64 = 5_000;
 
 type FollowContext = Context<Erc20Index>;
 
-/// Follows the chain until the plugin is taken away. The host begins it again after an error.
+/// Follows the chain until the plugin is removed. The host restarts it after an error.
 pub(crate) async fn follow(context: FollowContext) -> Result<(), Failure> {
     *context.problem() = None;
     let outcome = follow_from_the_cursor(&context).await;
@@ -44,14 +45,14 @@ async fn follow_from_the_cursor(context: &FollowContext) -> Result<(), Failure> 
             false => undo(context, &storage, cursor, &step).await?,
         };
         match taken {
-            Taken::Reached(reached) => {
+            StepOutcome::Reached(reached) => {
                 cursor = reached;
                 largest = largest.saturating_mul(2).min(MAX_STEP);
             }
-            Taken::TooMuch => largest = (step.added.len() as u64 / 2).max(1),
-            Taken::Reorganised => {}
-            // Another build of this plugin, which takes our place or whose place we take, was faster.
-            Taken::Overtaken => cursor = read_cursor(&storage).await?.ok_or_else(cursor_gone)?,
+            StepOutcome::TooMuch => largest = (step.added.len() as u64 / 2).max(1),
+            StepOutcome::Reorganised => {}
+            // Another build of this plugin, which replaces this one or is replaced by it, was faster.
+            StepOutcome::Overtaken => cursor = read_cursor(&storage).await?.ok_or_else(cursor_gone)?,
         }
         follower.set_known(cursor.hash);
     }
@@ -61,15 +62,15 @@ fn cursor_gone() -> Failure {
     Failure::server("the index was removed while it was followed")
 }
 
-/// What became of a step.
-enum Taken {
+/// Outcome of a step.
+enum StepOutcome {
     /// Everything up to this block is counted.
     Reached(Cursor),
-    /// More than fits one batch: to be tried with fewer blocks.
+    /// More transfers than fit into one batch: repeat with fewer blocks.
     TooMuch,
-    /// The chain changed while it was read: to be asked again.
+    /// The chain changed during reading: repeat the step.
     Reorganised,
-    /// The cursor is not where it was.
+    /// Another build has moved the cursor.
     Overtaken,
 }
 
@@ -77,7 +78,7 @@ async fn read_cursor(storage: &Storage) -> Result<Option<Cursor>, Failure> {
     Ok(storage.get(keys::CURSOR).await?.and_then(|record| Cursor::decode(&record)))
 }
 
-/// Where to continue; from the start when there is no index yet, or one of other tokens.
+/// The cursor to continue from; the configured start if there is no index yet, or one of other tokens.
 async fn begin(context: &FollowContext, storage: &Storage) -> Result<Cursor, Failure> {
     let fingerprint = fingerprint(&context.settings);
     let settings = storage.get(keys::SETTINGS).await?;
@@ -89,7 +90,7 @@ async fn begin(context: &FollowContext, storage: &Storage) -> Result<Cursor, Fai
     let first = context.header(BlockNumber(from)).await?;
     let first = first.ok_or_else(|| Failure::server(format!("settings: the chain has no block {from} yet")))?;
     context.host().log(LogLevel::Info, &format!("the index starts again after block {from}"));
-    // The cursor goes first, so that what is left of the old index is never taken for one.
+    // The cursor is deleted first, so that the rest of the old index is never used as an index.
     storage.delete(keys::CURSOR).await?;
     remove_all(storage).await?;
     let cursor = Cursor { number: from, hash: first.header.hash() };
@@ -117,27 +118,34 @@ async fn remove_all(storage: &Storage) -> Result<(), Failure> {
     }
 }
 
-/// Counts the blocks that joined.
-async fn count(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<Taken, Failure> {
+/// Applies the added blocks.
+async fn count(
+    context: &FollowContext,
+    storage: &Storage,
+    cursor: Cursor,
+    step: &Step,
+) -> Result<StepOutcome, Failure> {
     let (Some((first, _)), Some((last, last_hash))) = (step.added.first(), step.added.last()) else {
-        return Ok(Taken::Reorganised);
+        return Ok(StepOutcome::Reorganised);
     };
     let can_be_smaller = step.added.len() > 1;
     let wanted = LogFilter { addresses: context.settings.tokens.clone(), topics: vec![vec![transfer::topic()]] };
-    // The chain may have been set back below the block with which the index begins.
+    // The head may have been moved back below the index's first block.
     let first = first.0.max(context.settings.from.saturating_add(1));
     let found = if first > last.0 { Ok(Vec::new()) } else { context.logs(first, last.0, wanted).await };
     let logs = match found {
-        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED && can_be_smaller => return Ok(Taken::TooMuch),
+        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED && can_be_smaller => {
+            return Ok(StepOutcome::TooMuch);
+        }
         logs => logs?,
     };
     if logs.len() > MAX_TRANSFERS && can_be_smaller {
-        return Ok(Taken::TooMuch);
+        return Ok(StepOutcome::TooMuch);
     }
-    // Blocks were listed by hash and logs by number: they belong together if the last block is still the same.
+    // Blocks were listed by hash and logs by number: they are consistent if the last block is still the same.
     let is_same = context.header(*last).await?.is_some_and(|header| header.header.hash() == *last_hash);
     if !is_same || logs.iter().any(|log| !is_listed(step, log)) {
-        return Ok(Taken::Reorganised);
+        return Ok(StepOutcome::Reorganised);
     }
     let transfers: Vec<_> = logs.iter().filter_map(Transfer::of_log).collect();
     let reached = Cursor { number: last.0, hash: *last_hash };
@@ -150,8 +158,8 @@ fn is_listed(step: &Step, log: &LocatedLog) -> bool {
     position.and_then(|position| step.added.get(position)).is_some_and(|(_, hash)| *hash == log.block_hash)
 }
 
-/// Takes back blocks that left, newest first, as many as fit a batch; the next step takes back the rest.
-async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<Taken, Failure> {
+/// Undoes removed blocks, newest first, as many as fit into a batch; the next step undoes the rest.
+async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: &Step) -> Result<StepOutcome, Failure> {
     let mut transfers = Vec::new();
     let mut reached = cursor;
     let parents = step.removed.iter().skip(1).chain([&step.common]);
@@ -167,7 +175,7 @@ async fn undo(context: &FollowContext, storage: &Storage, cursor: Cursor, step: 
     commit(storage, &transfers, Direction::Undo, cursor, reached).await
 }
 
-/// The transfers of a token that are counted of one block.
+/// The indexed transfers of a token in one block.
 async fn read_block(
     storage: &Storage,
     token: Address,
@@ -196,8 +204,8 @@ async fn commit(
     direction: Direction,
     cursor: Cursor,
     reached: Cursor,
-) -> Result<Taken, Failure> {
+) -> Result<StepOutcome, Failure> {
     let batch = ledger::batch(storage, transfers, direction, cursor, reached).await?;
     let outcome = storage.commit(batch).await?;
-    Ok(if outcome.is_applied { Taken::Reached(reached) } else { Taken::Overtaken })
+    Ok(if outcome.is_applied { StepOutcome::Reached(reached) } else { StepOutcome::Overtaken })
 }

@@ -1,20 +1,20 @@
-//! What is stored, and under which key. Numbers are big-endian, so that keys stand in the order of what they mean.
+//! The stored records and their keys. Numbers are big-endian, so that keys sort by their meaning.
 //!
 //! | Key | Value |
 //! |---|---|
-//! | `C` | cursor: number u64 ‖ hash of the last block that is counted |
-//! | `S` | hash of the settings that the index was made with |
+//! | `C` | cursor: number u64 ‖ hash of the last indexed block |
+//! | `S` | hash of the settings with which the index was made |
 //! | `N` token | holders u64 ‖ transfers u64 |
 //! | `B` token holder | balance, 32 bytes; no record means zero |
-//! | `R` token !balance holder | nothing: the ranking, the largest balance first |
+//! | `R` token !balance holder | empty: the ranking, largest balance first |
 //! | `T` token place | transaction hash ‖ sender ‖ receiver ‖ value |
-//! | `A` token holder place | nothing: the transfers of one account |
+//! | `A` token holder place | empty: the transfers of one account |
 //!
 //! A place is block number u64 ‖ position of the log in the block u64.
 
 use tenon_sdk::prelude::*;
 
-/// Where a transfer stands in the chain.
+/// Position of a transfer in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) block: u64,
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// The block up to which everything is counted.
+/// The last indexed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) number: u64,
@@ -58,12 +58,12 @@ impl Cursor {
 pub(crate) const CURSOR: &[u8] = b"C";
 pub(crate) const SETTINGS: &[u8] = b"S";
 
-/// A kind of record and a token: what its keys begin with.
+/// The prefix of a token's keys for one kind of record.
 pub(crate) fn of_token(kind: u8, token: Address) -> Vec<u8> {
     [&[kind], token.as_slice()].concat()
 }
 
-/// The first key after all those that begin with `prefix`. The kinds are letters, so that the first byte never overflows.
+/// The first key after all keys with this prefix. Kinds are letters, so the first byte never overflows.
 pub(crate) fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while end.last() == Some(&u8::MAX) {

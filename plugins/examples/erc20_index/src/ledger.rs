@@ -1,4 +1,4 @@
-//! How transfers change what is stored.
+//! Applies transfers to the stored records.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use crate::{
     transfer::Transfer,
 };
 
-/// How many keys are read at a time.
+/// Number of keys per read.
 const KEYS_READ: usize = 1_000;
 
-/// Whether transfers are counted or taken back.
+/// Whether transfers are applied or undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Apply,
     Undo,
 }
 
-/// What was there, and what is to be there.
+/// A balance before and after the batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Balance {
     before: U256,
     now: U256,
 }
 
-/// How much there is of a token's records.
+/// Record counts of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) holders: u64,
@@ -51,8 +51,8 @@ pub(crate) fn decode_balance(record: Option<&Bytes>) -> U256 {
     record.map(|value| U256::from_be_slice(value)).unwrap_or_default()
 }
 
-/// Builds the batch that counts these transfers, or takes them back, and moves the cursor. It expects the old cursor: when
-/// another task has moved it, nothing is changed.
+/// Builds the batch that applies or undoes these transfers and moves the cursor. It expects the old cursor, so that
+/// nothing changes if another task has moved it.
 pub(crate) async fn batch(
     storage: &Storage,
     transfers: &[Transfer],
@@ -76,7 +76,7 @@ pub(crate) async fn batch(
             Direction::Apply => count.transfers.saturating_add(1),
             Direction::Undo => count.transfers.saturating_sub(1),
         };
-        // Wrapping, so that what is undone is exactly what was done, also for a token whose events do not add up.
+        // Wrapping, so that undoing is exact even for a token whose events do not add up.
         if let Some(balance) = balances.get_mut(&(transfer.token, from)) {
             balance.now = balance.now.wrapping_sub(transfer.value);
         }

@@ -1,17 +1,17 @@
 //! The namespace `token`: balances and transfers of chosen ERC-20 tokens, as an index inside the node.
 //!
-//! It is a model of how a company builds its own index. The parts, in the order in which to read them:
+//! It is a model for a company's own index. The parts, in reading order:
 //!
-//! - here: settings, the table of methods, and how the plugin starts;
-//! - `keys`: what is stored, and under which key;
-//! - `transfer`: what a log says;
+//! - here: settings, the table of methods, and the plugin's start;
+//! - `keys`: the stored records and their keys;
+//! - `transfer`: the content of a log;
 //! - `ledger`: how transfers change balances, and how a batch of them is written;
-//! - `follow`: the work in the background, which catches up, follows the head and undoes what was reorganised;
-//! - `methods`: what is answered.
+//! - `follow`: the background work, which catches up, follows the head and undoes reorganised blocks;
+//! - `methods`: the answers.
 //!
-//! What must always hold: the stored cursor names the block up to which everything is counted, and is written in the same
-//! batch as what it stands for. So the index is right after a crash, after a reorganisation, and while two builds of it
-//! run for a moment during a replacement.
+//! Invariant: the stored cursor is the last indexed block, and is written in the same batch as the records of its
+//! blocks. So the index is right after a crash, after a reorganisation, and while two builds of it run for a moment
+//! during a replacement.
 //!
 //! ```toml
 //! [plugins.token]
@@ -38,7 +38,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tenon_sdk::prelude::*;
 
-/// The most tokens that one index has: each costs a look-up in every block that is undone.
+/// Maximum number of tokens in one index: each costs a look-up in every undone block.
 const MAX_TOKENS: usize = 64;
 
 /// The plugin's own settings.
@@ -47,7 +47,7 @@ const MAX_TOKENS: usize = 64;
 struct Settings {
     /// The contracts.
     tokens: Vec<Address>,
-    /// Transfers of later blocks are counted.
+    /// Only transfers of later blocks are indexed.
     #[serde(default)]
     from: u64,
 }
@@ -55,7 +55,7 @@ struct Settings {
 /// One running instance.
 struct Erc20Index {
     settings: Settings,
-    /// Why following stopped last; none while it goes on. Nothing awaits under the lock.
+    /// Why following last stopped; `None` while it runs. Nothing awaits under the lock.
     problem: Mutex<Option<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! What is answered, out of what is stored.
+//! The methods, which answer from the stored records.
 
 use tenon_sdk::{api::LocatedLog, prelude::*};
 
@@ -9,9 +9,9 @@ use crate::{
     transfer::{self, Transfer},
 };
 
-/// The most entries of a page.
+/// Maximum number of entries per page.
 const MAX_PAGE: u64 = 1_000;
-/// Entries of a page for which no number was asked.
+/// Default number of entries per page.
 const USUAL_PAGE: u64 = 100;
 
 type TokenContext = Context<Erc20Index>;
@@ -30,13 +30,13 @@ pub(crate) async fn balance_of(context: TokenContext, token: Address, holder: Ad
     Ok(decode_balance(context.storage().get(&keys::balance(token, holder)).await?.as_ref()))
 }
 
-/// Which part of a list is wanted.
+/// The requested part of a list.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Page {
-    /// How many entries.
+    /// Number of entries.
     limit: Option<u64>,
-    /// What the page before gave as `next`.
+    /// The `next` of the previous page.
     after: Option<Bytes>,
     /// Only transfers from or to this account.
     holder: Option<Address>,
@@ -52,11 +52,11 @@ impl Page {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entries<T> {
     entries: Vec<T>,
-    /// For the next question; none at the end.
+    /// `after` of the next page; `None` at the end.
     next: Option<Bytes>,
 }
 
-/// An account with what it holds.
+/// An account and its balance.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Holder {
     address: Address,
@@ -90,7 +90,7 @@ pub(crate) async fn holders(
     Ok(Entries { entries: entries.collect(), next })
 }
 
-/// A transfer as clients see it.
+/// A transfer in JSON.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TransferEntry {
@@ -138,23 +138,23 @@ pub(crate) async fn transfers(
     let place = |key: &Bytes| key.get(prefix.len()..).and_then(Place::decode);
     let places: Vec<Place> = found.records.iter().filter_map(|(key, _)| place(key)).collect();
     let records = storage.get_many(places.iter().map(|place| keys::transfer(token, *place))).await?;
-    // One that was undone between the two questions is left out.
+    // A transfer that was undone between the two reads is omitted.
     let entries = places.iter().zip(records).filter_map(|(place, record)| Transfer::decode(token, *place, &record?));
     let next = places.last().filter(|_| found.has_more).map(|place| Bytes::copy_from_slice(&place.encode()));
     Ok(Entries { entries: entries.map(TransferEntry::from).collect(), next })
 }
 
-/// `token_status`.
+/// Result of `token_status`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
-    /// The block up to which everything is counted; none before the first.
+    /// The last indexed block; `None` before the first.
     indexed: Option<Indexed>,
     /// The node's head.
     head: Quantity,
-    /// Whether the two are one.
+    /// Whether the two are the same block.
     is_caught_up: bool,
-    /// Why following stopped last; it starts again by itself.
+    /// Why following last stopped; it restarts by itself.
     problem: Option<String>,
     tokens: Vec<TokenStatus>,
     storage: SpaceUsage,
@@ -200,11 +200,11 @@ pub(crate) async fn status(context: TokenContext) -> Result<Status, Failure> {
 struct Notification {
     #[serde(flatten)]
     transfer: TransferEntry,
-    /// Whether a reorganisation took it off the chain.
+    /// Whether a reorganisation removed it from the chain.
     removed: bool,
 }
 
-/// The subscription `transfers`: those of one token, or of all, as they join the chain and leave it.
+/// The subscription `transfers`: those of one token, or of all, as they join and leave the chain.
 pub(crate) async fn subscribe(context: TokenContext, sink: Sink, token: Option<Address>) -> Result<(), Failure> {
     if let Some(token) = token {
         check_token(&context, token)?;
@@ -217,7 +217,7 @@ pub(crate) async fn subscribe(context: TokenContext, sink: Sink, token: Option<A
     let mut events = context.events::<LogsChanged>();
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
-        // Who was too slow finds what it missed with token_transfers.
+        // A subscriber that was too slow can query missed transfers with token_transfers.
         let Delivery::Event(event) = delivery else { continue };
         let is_wanted = |located: &&LocatedLog| filter.matches(&located.log);
         for located in event.logs.iter().filter(is_wanted) {

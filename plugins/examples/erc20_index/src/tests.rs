@@ -38,8 +38,8 @@ fn ask(index: &Started<Erc20Index>, method: &str, params: &Value) -> Value {
     serde_json::from_str(&answer).unwrap()
 }
 
-fn balance(index: &Started<Erc20Index>, who: Address) -> Value {
-    ask(index, "token_balanceOf", &json!([TOKEN, who]))
+fn balance(index: &Started<Erc20Index>, account: Address) -> Value {
+    ask(index, "token_balanceOf", &json!([TOKEN, account]))
 }
 
 /// All entries of a list, in pages of this size.
@@ -61,7 +61,7 @@ fn all(index: &Started<Erc20Index>, method: &str, holder: Option<Address>, limit
     }
 }
 
-/// Everything that the index says, compared with all logs of the chain, counted again.
+/// Compares the whole index with a new count of all logs of the chain.
 fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let head = chain.head();
     let filter = LogFilter { addresses: vec![TOKEN], topics: vec![vec![transfer::topic()]] };
@@ -70,14 +70,14 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let transfers: Vec<_> = logs.filter_map(|log| transfer::Transfer::of_log(&log)).collect();
     let mut balances: BTreeMap<Address, U256> = BTreeMap::new();
     for transfer in &transfers {
-        for (who, sign) in [(transfer.from, false), (transfer.to, true)] {
-            let balance = balances.entry(who).or_default();
+        for (account, sign) in [(transfer.from, false), (transfer.to, true)] {
+            let balance = balances.entry(account).or_default();
             let value = transfer.value;
             *balance = if sign { balance.wrapping_add(value) } else { balance.wrapping_sub(value) };
         }
     }
-    balances.retain(|who, balance| !who.is_zero() && !balance.is_zero());
-    let mut ranking: Vec<_> = balances.iter().map(|(who, balance)| (*balance, *who)).collect();
+    balances.retain(|account, balance| !account.is_zero() && !balance.is_zero());
+    let mut ranking: Vec<_> = balances.iter().map(|(account, balance)| (*balance, *account)).collect();
     ranking.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(&right.1)));
 
     let status = ask(index, "token_status", &json!([]));
@@ -86,7 +86,8 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     assert_eq!(status["tokens"][0]["holders"], balances.len());
     assert_eq!(status["tokens"][0]["transfers"], transfers.len());
     let holders = all(index, "token_holders", None, 2);
-    let expected: Vec<_> = ranking.iter().map(|(balance, who)| json!({ "address": who, "balance": balance })).collect();
+    let expected: Vec<_> =
+        ranking.iter().map(|(balance, account)| json!({ "address": account, "balance": balance })).collect();
     assert_eq!(holders, expected);
     let places = |entries: &[Value]| -> Vec<(Value, Value)> {
         entries.iter().map(|entry| (entry["blockNumber"].clone(), entry["logIndex"].clone())).collect()
@@ -97,10 +98,10 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
         |transfer: &transfer::Transfer| (json!(Quantity(transfer.place.block)), json!(Quantity(transfer.place.log)));
     let expected: Vec<_> = newest_first.iter().map(place).collect();
     assert_eq!(places(&all(index, "token_transfers", None, 3)), expected);
-    for who in (0..4).map(holder) {
-        let of_holder = newest_first.iter().filter(|transfer| transfer.from == who || transfer.to == who);
+    for account in (0..4).map(holder) {
+        let of_holder = newest_first.iter().filter(|transfer| transfer.from == account || transfer.to == account);
         let expected: Vec<_> = of_holder.map(place).collect();
-        assert_eq!(places(&all(index, "token_transfers", Some(who), 2)), expected, "of {who}");
+        assert_eq!(places(&all(index, "token_transfers", Some(account), 2)), expected, "of {account}");
     }
 }
 
@@ -114,13 +115,13 @@ fn it_catches_up_and_then_follows() {
 
     chain.add(transfer(transfer(TestBlock::new(), TOKEN, holder(1), holder(2), 30), OTHER, ZERO, holder(1), 5));
 
-    assert_eq!([0, 1, 2].map(|who| balance(&index, holder(who))), ["0x46", "0x0", "0x1e"]);
+    assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x46", "0x0", "0x1e"]);
     assert_eq!(ask(&index, "token_balanceOf", &json!([OTHER, holder(1)])), "0x5");
     assert_is_a_plain_scan(&chain, &index);
 }
 
 #[test]
-fn a_reorganisation_takes_back_what_left_and_tells_subscribers() {
+fn a_reorganisation_undoes_removed_transfers_and_notifies_subscribers() {
     let chain = Chain::new();
     chain.add(transfer(TestBlock::new(), TOKEN, ZERO, holder(0), 100));
     let index = start(&chain);
@@ -131,7 +132,7 @@ fn a_reorganisation_takes_back_what_left_and_tells_subscribers() {
 
     chain.reorganise(1, vec![transfer(TestBlock::new(), TOKEN, holder(0), holder(2), 1), TestBlock::new()]);
 
-    assert_eq!([0, 1, 2].map(|who| balance(&index, holder(who))), ["0x63", "0x0", "0x1"]);
+    assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x63", "0x0", "0x1"]);
     assert_is_a_plain_scan(&chain, &index);
     let told: Vec<(Value, Value)> = subscription
         .items()
@@ -161,7 +162,7 @@ fn missed_events_and_failing_services_lose_nothing() {
     assert_eq!(ask_problem(&index), Value::Null);
 }
 
-/// Asked without letting the index go on.
+/// Read without running the index's background work.
 fn ask_problem(index: &Started<Erc20Index>) -> Value {
     json!(index.plugin().problem().clone())
 }
@@ -171,7 +172,7 @@ fn random_chains_with_reorganisations_crashes_and_replacements_give_the_index_of
     let seed = std::env::var("TENON_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_121_u64);
     println!("TENON_SEED={seed}");
     let mut state = seed;
-    // SplitMix64: a test needs no better one.
+    // SplitMix64 is good enough for a test.
     let mut below = move |bound: u64| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -221,7 +222,7 @@ fn random_chains_with_reorganisations_crashes_and_replacements_give_the_index_of
 }
 
 #[test]
-fn other_tokens_begin_a_new_index() {
+fn other_tokens_start_a_new_index() {
     let chain = Chain::new();
     chain.add(transfer(TestBlock::new(), TOKEN, ZERO, holder(0), 100));
     chain.add(transfer(TestBlock::new(), OTHER, ZERO, holder(0), 7));
@@ -239,7 +240,7 @@ fn other_tokens_begin_a_new_index() {
 }
 
 #[test]
-fn blocks_before_the_first_are_not_counted_even_when_the_chain_is_set_back_below_it() {
+fn blocks_before_the_first_are_not_indexed_even_if_the_head_moves_below_it() {
     let chain = Chain::new();
     (0..3).for_each(|_| {
         chain.add(transfer(TestBlock::new(), TOKEN, ZERO, holder(0), 1));
@@ -254,7 +255,7 @@ fn blocks_before_the_first_are_not_counted_even_when_the_chain_is_set_back_below
 }
 
 #[test]
-fn a_full_space_is_named_and_the_index_goes_on_when_there_is_room() {
+fn a_full_space_is_reported_and_the_index_continues_once_there_is_room() {
     let chain = Chain::new().storage_limits(SpaceLimits { records: 8, bytes: 10_000 });
     let index = start(&chain);
     let mint = |to| transfer(TestBlock::new(), TOKEN, ZERO, holder(to), 1);
@@ -273,7 +274,7 @@ fn a_full_space_is_named_and_the_index_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let cases = [
         ("{}", "missing field `tokens`"),
         ("{\"tokens\":[]}", "tokens has 0 addresses, wanted are 1 to 64"),
@@ -286,7 +287,7 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_is_no_erc20_transfer_is_left_out() {
+fn logs_other_than_erc20_transfers_are_ignored() {
     let chain = Chain::new();
     let topics = [transfer::topic(), ZERO.into_word(), holder(0).into_word(), B256::ZERO];
     chain.add(TestBlock::new().log(TOKEN, &topics, &[]).log(TOKEN, &topics[..3], &[1]).log(

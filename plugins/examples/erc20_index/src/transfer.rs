@@ -1,4 +1,4 @@
-//! What a `Transfer` log says.
+//! The content of a `Transfer` log.
 
 use tenon_sdk::{api::LocatedLog, prelude::*};
 
@@ -21,7 +21,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// None when the log is no ERC-20 transfer; those of other kinds of tokens have a fourth topic.
+    /// `None` if the log is not an ERC-20 transfer; those of other kinds of tokens have a fourth topic.
     pub(crate) fn of_log(located: &LocatedLog) -> Option<Self> {
         let [event, from, to] = located.log.topics.as_slice() else { return None };
         if *event != topic() || located.log.data.len() != 32 {
@@ -37,7 +37,7 @@ impl Transfer {
         })
     }
 
-    /// The record's value; its key says the rest.
+    /// The record's value; the rest of the transfer is in its key.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let value = self.value.to_be_bytes::<32>();
         [self.transaction.as_slice(), self.from.as_slice(), self.to.as_slice(), &value].concat()
@@ -57,7 +57,7 @@ impl Transfer {
         })
     }
 
-    /// The accounts that it concerns. The zero address stands for minting and burning and holds nothing.
+    /// Its accounts. The zero address represents minting and burning and has no balance.
     pub(crate) fn holders(&self) -> impl Iterator<Item = Address> {
         let second = (self.to != self.from).then_some(self.to);
         [Some(self.from), second].into_iter().flatten().filter(|holder| !holder.is_zero())

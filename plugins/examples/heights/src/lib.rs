@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_own_words_reach_the_caller() {
+    fn the_nodes_own_error_reaches_the_caller() {
         let chain = Chain::new();
         let heights = chain.start::<Heights>("{}").unwrap();
         chain.fail::<GetHead>(Failure::server("no head"));

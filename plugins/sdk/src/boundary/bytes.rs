@@ -7,12 +7,12 @@ use tenon_api::{
     abi::{TenonBuffer, TenonReply, TenonSlice},
 };
 
-/// A view of `bytes` for the other side, valid as long as `bytes` is.
+/// A view of `bytes` for the other side, valid while `bytes` lives.
 pub fn slice(bytes: &[u8]) -> TenonSlice {
     TenonSlice { data: bytes.as_ptr(), len: bytes.len() }
 }
 
-/// The bytes of a slice that the other side lent; empty when it points nowhere.
+/// The bytes of a slice lent by the other side; empty if its pointer is null.
 ///
 /// # Safety
 /// `slice` points to `len` initialised bytes that do not change during `'a`.
@@ -24,7 +24,7 @@ pub unsafe fn borrow<'a>(slice: TenonSlice) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(slice.data, slice.len) }
 }
 
-/// Gives a vector away; the other side frees it through the function that travels with it.
+/// Gives a vector away. The other side frees it through the buffer's own `free` function.
 pub fn buffer(bytes: Vec<u8>) -> TenonBuffer {
     if bytes.capacity() == 0 {
         return TenonBuffer { data: ptr::null_mut(), len: 0, capacity: 0, free: None };
@@ -33,12 +33,12 @@ pub fn buffer(bytes: Vec<u8>) -> TenonBuffer {
     TenonBuffer { data: bytes.as_mut_ptr(), len: bytes.len(), capacity: bytes.capacity(), free: Some(free_vector) }
 }
 
-/// Bytes on their way to the other side.
+/// Bytes to send to the other side.
 #[derive(Clone, Debug)]
 pub enum OutgoingBytes {
     /// Allocated for the receiver.
     Owned(Vec<u8>),
-    /// Shared with other receivers; each gives its share back.
+    /// Shared with other receivers; each releases its reference.
     Shared(Arc<[u8]>),
 }
 
@@ -54,7 +54,8 @@ impl From<Arc<[u8]>> for OutgoingBytes {
     }
 }
 
-/// Gives a share of bytes away, without a copy. The receiver must not change them, as no receiver of a buffer may.
+/// Gives away a reference to shared bytes, without a copy. The receiver must not change them: the ABI forbids that for
+/// every buffer.
 fn shared_buffer(bytes: Arc<[u8]>) -> TenonBuffer {
     let len = bytes.len();
     let data = Arc::into_raw(bytes).cast::<u8>().cast_mut();
@@ -63,14 +64,14 @@ fn shared_buffer(bytes: Arc<[u8]>) -> TenonBuffer {
 
 unsafe extern "C" fn free_shared(data: *mut u8, len: usize, _capacity: usize) {
     if !data.is_null() {
-        // SAFETY: pointer and length came out of `shared_buffer` and are given back once (rule of `TenonBuffer`).
+        // SAFETY: `shared_buffer` made pointer and length, and they are freed once (rule of `TenonBuffer`).
         drop(unsafe { Arc::from_raw(ptr::slice_from_raw_parts(data.cast_const(), len)) });
     }
 }
 
 unsafe extern "C" fn free_vector(data: *mut u8, len: usize, capacity: usize) {
     if !data.is_null() {
-        // SAFETY: the three came out of `buffer` and are given back once (rule of `TenonBuffer`).
+        // SAFETY: `buffer` made all three, and they are freed once (rule of `TenonBuffer`).
         drop(unsafe { Vec::from_raw_parts(data, len, capacity) });
     }
 }
@@ -86,7 +87,7 @@ pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
         Ok(OutgoingBytes::Owned(body)) => TenonReply { code: 0, body: buffer(body), data: buffer(Vec::new()) },
         Ok(OutgoingBytes::Shared(body)) => TenonReply { code: 0, body: shared_buffer(body), data: buffer(Vec::new()) },
         Err(failure) => TenonReply {
-            // Code 0 means success: a failure that carries it must not look like one.
+            // Code 0 means success, so a failure with code 0 gets another code.
             code: if failure.code.0 == 0 { FailureCode::SERVER.0 } else { failure.code.0 },
             body: buffer(failure.message.into_bytes()),
             data: buffer(failure.data.unwrap_or_default().into_bytes()),
@@ -94,13 +95,13 @@ pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
     }
 }
 
-/// Reads the reply of a call, taking its buffers over.
+/// Reads the reply of a call, taking ownership of its buffers.
 ///
 /// # Errors
 /// The failure that the reply carries.
 ///
 /// # Safety
-/// The buffers were made by the rules of [`TenonBuffer`] and are not used by anyone else.
+/// The buffers follow the rules of [`TenonBuffer`] and have no other user.
 pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure> {
     // SAFETY: passed on to the caller.
     let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
@@ -115,7 +116,7 @@ pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure
     })
 }
 
-/// Bytes that the other side allocated and that are freed by its function when this is dropped.
+/// Bytes that the other side allocated. Dropping this frees them with the other side's function.
 #[derive(Debug)]
 pub struct OwnedBytes {
     raw: TenonBuffer,
@@ -127,10 +128,10 @@ unsafe impl Send for OwnedBytes {}
 unsafe impl Sync for OwnedBytes {}
 
 impl OwnedBytes {
-    /// Takes a buffer over.
+    /// Takes ownership of a buffer.
     ///
     /// # Safety
-    /// `raw` was made by the rules of [`TenonBuffer`] and is not used by anyone else.
+    /// `raw` follows the rules of [`TenonBuffer`] and has no other user.
     pub unsafe fn from_raw(raw: TenonBuffer) -> Self {
         Self { raw }
     }
@@ -144,7 +145,7 @@ impl From<Vec<u8>> for OwnedBytes {
 
 impl AsRef<[u8]> for OwnedBytes {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the buffer is owned, so its bytes live and stay as they are as long as `self`.
+        // SAFETY: the buffer is owned, so its bytes live and do not change as long as `self`.
         unsafe { borrow(TenonSlice { data: self.raw.data, len: self.raw.len }) }
     }
 }
@@ -152,7 +153,7 @@ impl AsRef<[u8]> for OwnedBytes {
 impl Drop for OwnedBytes {
     fn drop(&mut self) {
         if let Some(free) = self.raw.free {
-            // SAFETY: exactly once, with the numbers that came with the buffer.
+            // SAFETY: called exactly once, with the buffer's own values.
             unsafe { free(self.raw.data, self.raw.len, self.raw.capacity) };
         }
     }

@@ -1,4 +1,4 @@
-//! Our futures and streams, given to the other side to poll.
+//! This side's futures and streams, exported for the other side to poll.
 
 use std::{
     ffi::c_void,
@@ -19,11 +19,11 @@ use super::{
     crashed, reply, waker,
 };
 
-/// A future of ours in the form of the boundary. Dropping it drops the future.
+/// A future of this side in the ABI's form. Dropping it drops the future.
 #[derive(Debug)]
 pub struct ExportedFuture(TenonFuture);
 
-/// A stream of ours in the form of the boundary. Dropping it drops the stream.
+/// A stream of this side in the ABI's form. Dropping it drops the stream.
 #[derive(Debug)]
 pub struct ExportedStream(TenonStream);
 
@@ -42,8 +42,8 @@ impl ExportedFuture {
         Self(TenonFuture { state, poll: Some(poll_future::<F>), drop: Some(drop_state::<F>) })
     }
 
-    /// An answer that is there already, as nearly all answers of the bus are. Nothing of ours runs when it is polled:
-    /// it needs neither a waker nor a guard against panics.
+    /// A reply that is available at once, as for nearly all calls of the bus. Polling it runs no code that could panic
+    /// or wait, so it needs neither a waker nor a panic guard.
     pub fn ready(result: Result<Vec<u8>, Failure>) -> Self {
         let state: Box<Ready> = Box::new(Some(result));
         Self(TenonFuture {
@@ -70,7 +70,7 @@ impl ExportedStream {
         Self(TenonStream { state, poll: Some(poll_stream::<F, B>), drop: Some(drop_state::<F>) })
     }
 
-    /// A stream that only says why it was not opened.
+    /// A stream whose only item is the reason why it was not opened.
     pub fn refused(failure: Failure) -> Self {
         Self::new(stream::iter([Err::<Vec<u8>, _>(failure)]))
     }
@@ -99,18 +99,18 @@ fn take(raw: &mut TenonFuture) -> TenonFuture {
 
 fn drop_raw(raw: &mut TenonFuture) {
     if let Some(drop) = raw.drop.take() {
-        // SAFETY: `take` leaves none behind, hence once.
+        // SAFETY: `take` resets the function to `None`, so this runs once.
         unsafe { drop(raw.state) };
     }
 }
 
-/// The state of [`ExportedFuture::ready`]; none when it was taken.
+/// The state of [`ExportedFuture::ready`]; `None` once the reply was taken.
 type Ready = Option<Result<Vec<u8>, Failure>>;
 
 unsafe extern "C" fn poll_ready(state: *mut c_void, _: *const TenonWaker, out: *mut TenonReply) -> i32 {
     // SAFETY: `state` is the box of `ExportedFuture::ready`, and one thread polls at a time.
     let answer = unsafe { &mut *state.cast::<Ready>() }.take();
-    // None for a caller that polls again after an answer, against the rule.
+    // `None` if the caller polls again after the reply, which the ABI forbids.
     let answer = answer.unwrap_or_else(|| Err(crashed()));
     // SAFETY: as in `poll_future`.
     unsafe { out.write(reply(answer)) };
@@ -130,7 +130,7 @@ where
         Ok(Poll::Ready(result)) => result,
         Err(_) => Err(crashed()),
     };
-    // SAFETY: the poller gives room for a reply; `write` because the room may be uninitialised.
+    // SAFETY: the poller provides memory for a reply; `write` because that memory may be uninitialised.
     unsafe { out.write(reply(result)) };
     POLL_READY
 }
@@ -156,7 +156,7 @@ where
 }
 
 unsafe extern "C" fn drop_state<F>(state: *mut c_void) {
-    // SAFETY: `state` is the box of `new`, given back once.
+    // SAFETY: `state` is the box of `new`, and it is freed once.
     let state = unsafe { Box::from_raw(state.cast::<F>()) };
     // A panic in a destructor must not cross the boundary; remaining data leaks.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(state)));

@@ -1,5 +1,5 @@
-//! Futures and streams of the other side, polled by us. Nothing that they answer is trusted beyond the
-//! validity of their pointers.
+//! Futures and streams of the other side, polled here. Nothing in their replies is trusted except that their pointers
+//! are valid.
 
 use std::{
     future::Future,
@@ -15,13 +15,13 @@ use tenon_api::{
 
 use super::{ExportedFuture, ExportedStream, OwnedBytes, reply_into_result, waker};
 
-/// Work of the other side. Dropping it cancels it.
+/// A future of the other side. Dropping it cancels the work.
 #[derive(Debug)]
 pub struct ForeignFuture {
     raw: Raw,
 }
 
-/// Items of the other side. Dropping it cancels it.
+/// A stream of the other side. Dropping it cancels it.
 #[derive(Debug)]
 pub struct ForeignStream {
     raw: Raw,
@@ -30,11 +30,11 @@ pub struct ForeignStream {
 #[derive(Debug)]
 struct Raw {
     future: TenonFuture,
-    /// It said that it is at its end: it must not be polled again.
+    /// Whether it has finished: it must not be polled again.
     is_finished: bool,
 }
 
-// SAFETY: by the ABI, functions of a future may be called from any thread, one at a time; `&mut` sees to that.
+// SAFETY: the ABI allows calling a future's functions from any thread, one at a time; `&mut` ensures the latter.
 unsafe impl Send for Raw {}
 
 enum Polled {
@@ -54,11 +54,11 @@ impl Raw {
         }
         let waker = waker::lend(task.waker());
         let mut reply = TenonReply { code: 0, body: EMPTY, data: EMPTY };
-        // SAFETY: not finished, not dropped, polled by us alone; the waker and the room live until it returns.
+        // SAFETY: neither finished nor dropped, and polled exclusively; the waker and the reply live until it returns.
         let outcome = unsafe { poll(self.future.state, &waker, &mut reply) };
         match outcome {
             POLL_PENDING => Polled::Pending,
-            // SAFETY: the other side wrote the reply by the ABI, or left our empty one.
+            // SAFETY: the other side wrote the reply by the ABI, or left the empty one.
             POLL_READY => Polled::Ready(unsafe { reply_into_result(reply) }),
             POLL_END => {
                 self.is_finished = true;
@@ -79,18 +79,18 @@ const EMPTY: TenonBuffer = TenonBuffer { data: ptr::null_mut(), len: 0, capacity
 impl Drop for Raw {
     fn drop(&mut self) {
         if let Some(drop) = self.future.drop {
-            // SAFETY: exactly once, at the end.
+            // SAFETY: called exactly once, at the end.
             unsafe { drop(self.future.state) };
         }
     }
 }
 
 impl ForeignFuture {
-    /// Takes work over.
+    /// Takes ownership of a future.
     ///
     /// # Safety
-    /// `future` keeps to the rules of [`TenonFuture`], and the code behind it stays mapped as long as this and
-    /// the bytes that it gives live.
+    /// `future` follows the rules of [`TenonFuture`], and its code stays mapped as long as this future and the bytes
+    /// that it returns live.
     pub unsafe fn from_raw(future: TenonFuture) -> Self {
         Self { raw: Raw { future, is_finished: false } }
     }
@@ -118,7 +118,7 @@ impl Future for ForeignFuture {
 }
 
 impl ForeignStream {
-    /// Takes a stream over.
+    /// Takes ownership of a stream.
     ///
     /// # Safety
     /// As [`ForeignFuture::from_raw`].
@@ -126,7 +126,7 @@ impl ForeignStream {
         Self { raw: Raw { future: stream, is_finished: false } }
     }
 
-    /// The next item; none at the end.
+    /// The next item; `None` at the end.
     pub fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
         match self.raw.poll(task) {
             Polled::Pending => Poll::Pending,
@@ -138,14 +138,14 @@ impl ForeignStream {
 
 impl From<ExportedFuture> for ForeignFuture {
     fn from(future: ExportedFuture) -> Self {
-        // SAFETY: made by this crate, by the rules; its code is ours.
+        // SAFETY: made by this crate, by the rules; its code is in this library.
         unsafe { Self::from_raw(future.into_raw()) }
     }
 }
 
 impl From<ExportedStream> for ForeignStream {
     fn from(stream: ExportedStream) -> Self {
-        // SAFETY: made by this crate, by the rules; its code is ours.
+        // SAFETY: made by this crate, by the rules; its code is in this library.
         unsafe { Self::from_raw(stream.into_raw()) }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct CallToken(*const c_void);
 
-// SAFETY: never dereferenced here; the host says that it may come back from any thread.
+// SAFETY: never dereferenced here; the host accepts it from any thread.
 unsafe impl Send for CallToken {}
 // SAFETY: as above.
 unsafe impl Sync for CallToken {}
@@ -49,12 +49,12 @@ pub struct Descriptor {
     _capabilities: String,
 }
 
-// SAFETY: immutable after it was built, and all that it points to is static or owned by it.
+// SAFETY: immutable once built, and everything that it points to is static or owned by it.
 unsafe impl Send for Descriptor {}
 // SAFETY: as above.
 unsafe impl Sync for Descriptor {}
 
-/// Builds the descriptor of `P` once and gives its address; null when building it panicked.
+/// Builds the descriptor of `P` once and returns its address; null if building it panicked.
 pub fn descriptor<P: Exported>(slot: &'static OnceLock<Descriptor>, name: &'static str) -> *const TenonPlugin {
     let build = || ptr::from_ref(&slot.get_or_init(|| build_descriptor::<P>(name)).plugin);
     catch_unwind(AssertUnwindSafe(build)).unwrap_or(ptr::null())
@@ -82,7 +82,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         magic: PLUGIN_MAGIC,
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
-        // An older host would never begin the plugin's own work.
+        // An older host would never start the background work.
         needs_minor: u16::from(table.background.is_some()),
         reserved: 0,
         size: size_of::<TenonPlugin>(),
@@ -112,7 +112,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
 struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
-    /// Whether the host gives the client of each call (since minor number 2).
+    /// Whether the host passes the client of each call (since minor number 2).
     tells_clients: bool,
 }
 
@@ -122,7 +122,7 @@ unsafe extern "C" fn start<P: Exported>(
     handover: TenonSlice,
     instance: *mut *mut c_void,
 ) -> TenonReply {
-    // SAFETY: the host keeps its table, and lends the slices, by the ABI.
+    // SAFETY: by the ABI, the host's table stays valid and the slices are lent for this call.
     let begin = || unsafe {
         let tells_clients = !host.is_null() && (*host).abi_minor >= 2;
         let host = HostTable::connect(host)?;
@@ -135,7 +135,7 @@ unsafe extern "C" fn start<P: Exported>(
     match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
     {
         Ok(started) => {
-            // SAFETY: the host gives room for the pointer.
+            // SAFETY: the host provides memory for the pointer.
             unsafe { instance.write(Box::into_raw(started).cast()) };
             reply(Ok(Vec::new()))
         }
@@ -188,11 +188,11 @@ unsafe extern "C" fn run<P: Exported>(instance: *mut c_void) -> TenonFuture {
 }
 
 /// # Safety
-/// `context` and its slices are lent until this returns. An older host's is shorter than ours.
+/// `context` and its slices are valid until this returns. The context of an older host is shorter than ours.
 unsafe fn open_context<P>(instance: &Instance<P>, context: *const TenonCallContext) -> Context<P> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let namespaces = std::str::from_utf8(unsafe { borrow((*context).namespaces) }).unwrap_or_default();
-    // SAFETY: the field is read only where the host says that it is there.
+    // SAFETY: the field is read only if the host's version has it.
     let client = if instance.tells_clients { unsafe { (*context).client } } else { 0 };
     // SAFETY: `context` was lent for this call.
     let (token, nanos) = unsafe { (CallToken((*context).call), (*context).deadline_nanos) };
@@ -207,21 +207,21 @@ unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonRepl
 }
 
 unsafe extern "C" fn stop<P: Plugin>(instance: *mut c_void) {
-    // SAFETY: `instance` came from `start` and is given back once.
+    // SAFETY: `instance` came from `start` and is freed once.
     let instance = unsafe { Box::from_raw(instance.cast::<Instance<P>>()) };
-    // A panic must not cross; the hook has told the host of it.
+    // A panic must not cross the boundary; the panic hook has already reported it to the host.
     let _ = catch_unwind(AssertUnwindSafe(|| instance.served.plugin.stop()));
     let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
 }
 
 type CallJson = unsafe extern "C" fn(*const c_void, *const c_void, TenonSlice, TenonSlice) -> TenonFuture;
 
-/// The host's functions, as it gave them to `start`.
+/// The host's table of functions, as passed to `start`.
 ///
-/// Fields are read one by one: the table of an older host ends before ours.
+/// Fields are read one by one, because an older host's table is shorter than ours.
 struct HostTable(*const TenonHost);
 
-// SAFETY: the host's functions may be called from any thread and its table stays as long as the library.
+// SAFETY: the host's functions may be called from any thread, and its table is valid while the library is mapped.
 unsafe impl Send for HostTable {}
 // SAFETY: as above.
 unsafe impl Sync for HostTable {}
@@ -231,7 +231,7 @@ static PANIC_HOST: AtomicPtr<TenonHost> = AtomicPtr::new(ptr::null_mut());
 
 impl HostTable {
     /// # Safety
-    /// `host` is null or a host's table that stays as long as the library is mapped.
+    /// `host` is null or a host's table that is valid while the library is mapped.
     unsafe fn connect(host: *const TenonHost) -> Result<Host, Failure> {
         // SAFETY: checked for null first; `size` is the first field in every version.
         if host.is_null() || unsafe { (*host).size } < offset_of!(TenonHost, hold) {
@@ -243,13 +243,13 @@ impl HostTable {
         Ok(Host { port: Arc::new(Self(host)) })
     }
 
-    /// The function that counts memory, if the host has it.
+    /// The function that counts memory; `None` if the host is older.
     fn hold_function(&self) -> Option<unsafe extern "C" fn(*const c_void, u64, i64) -> i32> {
-        // SAFETY: the field is read only where the host's own size says that it is there.
+        // SAFETY: the field is read only if the host's `size` includes it.
         unsafe { ((*self.0).size >= offset_of!(TenonHost, call_json)).then(|| (*self.0).hold) }
     }
 
-    /// The function that calls methods by name, if the host has it.
+    /// The function that calls methods by name; `None` if the host is older.
     fn call_json_function(&self) -> Option<CallJson> {
         // SAFETY: as in `hold_function`.
         unsafe { ((*self.0).size >= size_of::<TenonHost>()).then(|| (*self.0).call_json) }
@@ -295,7 +295,7 @@ impl HostPort for HostTable {
     }
 
     fn hold(&self, client: u64, bytes: i64) -> bool {
-        // An older host counts nothing.
+        // An older host does not count memory.
         let Some(hold) = self.hold_function() else { return true };
         // SAFETY: by the ABI; `state` is the host's own.
         unsafe { hold((*self.0).state, client, bytes) != 0 }

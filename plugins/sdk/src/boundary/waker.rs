@@ -9,7 +9,7 @@ use std::{
 
 use tenon_api::abi::{TenonWaker, TenonWakerVtable};
 
-// ---- ours, lent to the other side ----
+// ---- our wakers, lent to the other side ----
 
 /// A view of `waker` for the other side, valid during one poll.
 pub(super) fn lend(waker: &Waker) -> TenonWaker {
@@ -32,9 +32,9 @@ unsafe extern "C" fn clone_ours(data: *const c_void) -> TenonWaker {
 }
 
 unsafe extern "C" fn wake_ours(data: *const c_void) {
-    // SAFETY: `data` came from `Box::into_raw` in `clone_ours` and is given back once.
+    // SAFETY: `data` came from `Box::into_raw` in `clone_ours` and is freed once.
     let waker = unsafe { Box::from_raw(data.cast_mut().cast::<Waker>()) };
-    // A panic must not cross; there is no one to tell.
+    // A panic must not cross the boundary, and `wake` has no way to report it.
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
@@ -47,24 +47,24 @@ unsafe extern "C" fn wake_ours_by_ref(data: *const c_void) {
 unsafe extern "C" fn keep_ours(_data: *const c_void) {}
 
 unsafe extern "C" fn drop_ours(data: *const c_void) {
-    // SAFETY: `data` came from `Box::into_raw` in `clone_ours` and is given back once.
+    // SAFETY: `data` came from `Box::into_raw` in `clone_ours` and is freed once.
     let waker = unsafe { Box::from_raw(data.cast_mut().cast::<Waker>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
 }
 
-// ---- theirs, borrowed for one poll ----
+// ---- the other side's wakers, borrowed for one poll ----
 
 /// Calls `poll` with the other side's waker.
 ///
 /// # Safety
-/// `waker` is null or points to a waker that lives and keeps to the ABI until `poll` returns.
+/// `waker` is null or points to a waker that lives and follows the ABI until `poll` returns.
 pub(super) unsafe fn with_borrowed<T>(waker: *const TenonWaker, poll: impl FnOnce(&Waker) -> T) -> T {
-    // SAFETY: checked for null; the caller vouches for the rest.
+    // SAFETY: checked for null; the caller guarantees the rest.
     if waker.is_null() || unsafe { (*waker).vtable.is_null() } {
         return poll(Waker::noop());
     }
-    // SAFETY: `BORROWED` only reads through the pointer, which lives until `poll` returns; `ManuallyDrop`
-    // because it is not ours.
+    // SAFETY: `BORROWED` only reads through the pointer, which lives until `poll` returns; `ManuallyDrop` because the
+    // waker is borrowed.
     let borrowed = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(waker.cast(), &BORROWED)) });
     poll(&borrowed)
 }
@@ -73,7 +73,7 @@ pub(super) unsafe fn with_borrowed<T>(waker: *const TenonWaker, poll: impl FnOnc
 static BORROWED: RawWakerVTable =
     RawWakerVTable::new(clone_theirs, wake_theirs_by_ref, wake_theirs_by_ref, keep_theirs);
 
-/// `data` is a boxed `TenonWaker` that is owned here.
+/// `data` is a boxed `TenonWaker` owned by this side.
 static OWNED: RawWakerVTable = RawWakerVTable::new(clone_theirs, wake_theirs, wake_theirs_by_ref, drop_theirs);
 
 fn clone_theirs(data: *const ()) -> RawWaker {
@@ -86,7 +86,7 @@ fn clone_theirs(data: *const ()) -> RawWaker {
 }
 
 fn wake_theirs(data: *const ()) {
-    // SAFETY: `data` came from `Box::into_raw` in `clone_theirs` and is given back once.
+    // SAFETY: `data` came from `Box::into_raw` in `clone_theirs` and is freed once.
     unsafe {
         let waker = Box::from_raw(data.cast_mut().cast::<TenonWaker>());
         ((*waker.vtable).wake)(waker.data);
@@ -104,7 +104,7 @@ fn wake_theirs_by_ref(data: *const ()) {
 fn keep_theirs(_data: *const ()) {}
 
 fn drop_theirs(data: *const ()) {
-    // SAFETY: `data` came from `Box::into_raw` in `clone_theirs` and is given back once.
+    // SAFETY: `data` came from `Box::into_raw` in `clone_theirs` and is freed once.
     unsafe {
         let waker = Box::from_raw(data.cast_mut().cast::<TenonWaker>());
         ((*waker.vtable).drop)(waker.data);

@@ -8,19 +8,20 @@ use super::{
     hex::{decode_fixed, parse_64_bits, quantity_digits},
 };
 
-/// Heights from here on do not exist for the reference.
+/// The reference treats heights from here on as nonexistent.
 const HEIGHT_LIMIT: u64 = 1 << 63;
 
 /// A block by tag or height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockNumberParam(pub BlockId);
 
-/// A block by tag, height or hash. An empty object names none: the method must say so (`docs/spec/rpc-eth.md` 4.5).
+/// A block by tag, height or hash. An empty object names no block: the method must report that (`docs/spec/rpc-eth.md`
+/// 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockParam {
-    /// The block; none for an empty object or `null`.
+    /// The block; `None` for an empty object or `null`.
     pub block: Option<BlockId>,
-    /// Whether it was named in an object: the reference then says of a wrong tag that the object is no string.
+    /// Whether it was given in an object: for a wrong tag the reference then reports that the object is not a string.
     pub is_object: bool,
 }
 
@@ -28,7 +29,7 @@ impl BlockParam {
     /// The head of the chain.
     pub const LATEST: Self = Self::named(Some(BlockId::LATEST));
 
-    /// A block that is named by a string; none for `null`.
+    /// A block named by a string; `None` for `null`.
     pub const fn named(block: Option<BlockId>) -> Self {
         Self { block, is_object: false }
     }
@@ -37,20 +38,20 @@ impl BlockParam {
         Self { block, is_object: true }
     }
 
-    /// The block that was named.
+    /// The named block.
     ///
     /// # Errors
-    /// `-32000` when neither height nor hash was given.
+    /// `-32000` if neither height nor hash was given.
     pub fn id(self) -> Result<BlockId, Failure> {
         self.block.ok_or_else(|| Failure::server("invalid arguments; neither block nor hash specified"))
     }
 }
 
-/// An epoch of a native chain by number; none means the current one (`docs/spec/rpc-eth.md` 4.6).
+/// An epoch of a native chain by number; `None` means the current one (`docs/spec/rpc-eth.md` 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochParam(pub Option<u64>);
 
-/// `safe` is Ethereum's and unknown to the reference; it is taken everywhere, because clients send it.
+/// `safe` is an Ethereum tag that the reference does not know. It is accepted everywhere, because clients send it.
 fn tag(text: &str) -> Option<BlockTag> {
     match text {
         "latest" => Some(BlockTag::Latest),
@@ -108,7 +109,7 @@ impl Param for BlockParam {
         if text.len() == 66 && tag(&text).is_none() {
             return match decode_fixed(&text, "common.Hash") {
                 Ok(hash) => Ok(Self::named(Some(BlockId::hash(B256::new(hash))))),
-                // Not decoded from JSON here: the reference gives the bare reason.
+                // The value is not decoded from JSON here: the reference returns the bare reason.
                 Err(ArgumentError::Mismatch { reason, .. }) => Err(ArgumentError::text(reason)),
                 Err(other) => Err(other),
             };
@@ -148,7 +149,7 @@ impl Param for EpochParam {
 }
 
 fn decode_object(raw: RawArgument<'_>) -> Result<BlockParam, ArgumentError> {
-    // Whatever is wrong inside, the reference then tries to read a string and complains about that.
+    // After any error inside the object, the reference tries to read a string and reports that failure instead.
     let lost = |_| ArgumentError::mismatch("object", "string");
     let object = Object::decode(raw, "rpc.BlockNumberOrHash").map_err(lost)?;
     let number = object.optional::<BlockNumberParam>("blockNumber").map_err(lost)?;

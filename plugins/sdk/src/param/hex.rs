@@ -11,7 +11,7 @@ const BAD_DIGIT: &str = "invalid hex string";
 const NO_DIGITS: &str = "hex string \"0x\"";
 const LEADING_ZERO: &str = "hex number with leading zero digits";
 const NON_STRING: &str = "non-string";
-/// A quantity beyond 64 bits.
+/// Error for a quantity above 64 bits.
 const ABOVE_64_BITS: &str = "hex number > 64 bits";
 const ABOVE_256_BITS: &str = "hex number > 256 bits";
 
@@ -19,7 +19,7 @@ const ABOVE_256_BITS: &str = "hex number > 256 bits";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(pub u64);
 
-/// A position in a list, written like a [`Quantity`]; errors name the reference's type for it.
+/// A position in a list, written like a [`Quantity`]; errors use the reference's name for its type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Index(pub u64);
 
@@ -43,7 +43,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// Digits of data: the prefix is `0x` or, in any case of letters, `xdc`. An empty string has none.
+/// Digits of data: the prefix is `0x` or `xdc`, in upper or lower case. An empty string has none.
 fn data_digits(text: &str) -> Result<&str, &'static str> {
     if text.is_empty() {
         return Ok(text);
@@ -78,7 +78,7 @@ fn fixed<const N: usize>(raw: RawArgument<'_>, type_name: &'static str) -> Resul
     decode_fixed(text, type_name)
 }
 
-/// Digits of a quantity that is not empty.
+/// Digits of a non-empty quantity.
 pub(super) fn quantity_digits(text: &str) -> Result<&str, &'static str> {
     let digits = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => &text[2..],
@@ -91,7 +91,7 @@ pub(super) fn quantity_digits(text: &str) -> Result<&str, &'static str> {
     }
 }
 
-/// The number with these hex digits, at most 64 bits.
+/// Parses hex digits as a number of at most 64 bits.
 pub(super) fn parse_64_bits(digits: &str) -> Result<u64, &'static str> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(BAD_DIGIT);
@@ -178,7 +178,7 @@ impl Param for B64 {
         }
         match fixed(raw, "BlockNonce") {
             Ok(bytes) => Ok(Self::new(bytes)),
-            // Read from a text, whose errors Go does not wrap.
+            // Decoded from a string, whose errors Go does not wrap.
             Err(ArgumentError::Mismatch { .. }) if raw.kind() != "string" => {
                 Err(ArgumentError::mismatch(raw.kind(), "*types.BlockNonce"))
             }

@@ -1,12 +1,12 @@
-//! Booleans, strings, plain numbers, lists, and whatever serde can read.
+//! Booleans, strings, plain numbers, lists, and every type that serde can deserialise.
 
 use serde::de::DeserializeOwned;
 use tenon_api::SecretText;
 
 use super::{ArgumentError, Param, ParamDescription, RawArgument};
 
-/// Anything that serde reads. Member names are matched as `T` says; for the reference's leniency about
-/// letter case and for its words, decode with [`Object`](super::Object) instead.
+/// Every type that serde can deserialise. Member names are matched as `T` defines; to accept them in any letter case,
+/// with the reference's errors, decode with [`Object`](super::Object) instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -67,7 +67,7 @@ impl Param for String {
     }
 }
 
-/// A password or another secret text; `null` is the empty one.
+/// A password or another secret; `null` is the empty text.
 impl Param for SecretText {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         String::decode(raw).map(Self::new)

@@ -1,7 +1,7 @@
-//! Decoding of positional parameters from raw JSON, with the reference client's words
-//! (`docs/spec/rpc-eth.md` 4, `docs/spec/rpc-node.md` 1.2).
+//! Decodes positional parameters from raw JSON, with the reference client's error texts (`docs/spec/rpc-eth.md` 4,
+//! `docs/spec/rpc-node.md` 1.2).
 //!
-//! No value tree is built: each parameter's decoder sees the text of its own value.
+//! No value tree is built: each parameter's decoder gets the text of its own value.
 
 mod block;
 mod hex;
@@ -21,10 +21,10 @@ pub use raw::RawArgument;
 
 pub(crate) use raw::Values;
 
-/// Why a value was not taken.
+/// Why a value was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentError {
-    /// The value is not one of the type: `json: cannot unmarshal <reason> into Go value of type <type>`.
+    /// The value has the wrong type: `json: cannot unmarshal <reason> into Go value of type <type>`.
     Mismatch {
         /// Description of the wrong value, such as `non-string` or `hex string of odd length`.
         reason: &'static str,
@@ -33,12 +33,12 @@ pub enum ArgumentError {
         /// The reference's name of the object member that holds the value, such as `TransactionArgs.from`.
         field: Option<String>,
     },
-    /// Any other text, given as it is.
+    /// Any other text, unchanged.
     Text(String),
 }
 
 impl ArgumentError {
-    /// A value that is not one of the type.
+    /// A value of the wrong type.
     pub const fn mismatch(reason: &'static str, type_name: &'static str) -> Self {
         Self::Mismatch { reason, type_name, field: None }
     }
@@ -48,7 +48,7 @@ impl ArgumentError {
         Self::Text(text.into())
     }
 
-    /// Says that the value is a member of an object (`docs/spec/rpc-eth.md` 4.2); an inner member keeps its own name.
+    /// Adds the object and member that hold the value (`docs/spec/rpc-eth.md` 4.2); an inner member keeps its own name.
     #[must_use]
     pub fn in_field(self, structure: &str, member: &str) -> Self {
         match self {
@@ -76,13 +76,13 @@ impl fmt::Display for ArgumentError {
 
 /// A type that a parameter can have.
 pub trait Param: Sized + Send + 'static {
-    /// Decodes a value that was given.
+    /// Decodes a given value.
     ///
     /// # Errors
-    /// Why not, in the words that follow `invalid argument N: `.
+    /// The reason for refusing it, as the text after `invalid argument N: `.
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError>;
 
-    /// The default of an omitted argument; none if it is required.
+    /// The default of an omitted argument; `None` if it is required.
     fn missing() -> Option<Self> {
         None
     }
@@ -100,7 +100,7 @@ pub struct ParamDescription {
     pub is_required: bool,
     /// JSON text of its JSON Schema.
     pub schema: &'static str,
-    /// Whether it is a password or a key: the host wipes its text, and shows it nowhere.
+    /// Whether it is a password or a key: the host wipes its text and never shows it.
     pub is_secret: bool,
 }
 
@@ -110,14 +110,14 @@ impl ParamDescription {
         Self { is_required: true, schema, is_secret: false }
     }
 
-    /// The same of a password or a key.
+    /// Marks the parameter as a password or a key.
     #[must_use]
     pub const fn secret(self) -> Self {
         Self { is_secret: true, ..self }
     }
 }
 
-/// Optional: not given and `null` are the same.
+/// Optional: an omitted argument and `null` are the same.
 impl<T: Param> Param for Option<T> {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         if raw.is_null() { Ok(None) } else { T::decode(raw).map(Some) }
@@ -135,7 +135,7 @@ impl<T: Param> Param for Option<T> {
 /// The values of a `params` array, taken one after another.
 pub(crate) struct Arguments<'a> {
     values: Values<'a>,
-    /// Position of the next one.
+    /// Position of the next value.
     position: usize,
     /// Number of parameters that the method takes.
     expected: usize,
@@ -152,7 +152,8 @@ impl<'a> Arguments<'a> {
         Ok(Self { values, position: 0, expected, has_ended: false })
     }
 
-    /// The arguments after the kind of a subscription. The kind counts in errors (`docs/spec/rpc-eth.md` 15).
+    /// The arguments after the kind of a subscription. Errors count the kind as an argument (`docs/spec/rpc-eth.md`
+    /// 15).
     pub(crate) fn after_kind(params: &'a [u8], expected: usize) -> Result<Self, Failure> {
         Ok(Self { position: 1, expected: expected + 1, ..Self::new(params, expected)? })
     }
@@ -181,7 +182,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take(&mut self) -> Result<Option<RawArgument<'a>>, Failure> {
-        // The envelope was parsed before: only a host that passes something else gets here.
+        // The envelope was parsed before, so this fails only if the host passes something else.
         self.values.next().map_err(|_| Failure { code: FailureCode::PARSE, message: "parse error".into(), data: None })
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{ArgumentError, Param, RawArgument, Values};
 
-/// An object parameter, its members not decoded yet.
+/// An object parameter whose members are not decoded yet.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     /// The reference's name of the structure without its package.
@@ -13,11 +13,11 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Splits an object. `type_name` is the reference's name of the structure, such as
-    /// `ethapi.TransactionArgs`; `null` has no members.
+    /// Splits an object. `type_name` is the reference's name of the structure, such as `ethapi.TransactionArgs`; `null`
+    /// has no members.
     ///
     /// # Errors
-    /// If it is not an object.
+    /// If the value is not an object.
     pub fn decode(raw: RawArgument<'a>, type_name: &'static str) -> Result<Self, ArgumentError> {
         let structure = type_name.rsplit('.').next().unwrap_or(type_name);
         let mut members = Vec::new();
@@ -31,7 +31,7 @@ impl<'a> Object<'a> {
         Ok(Self { structure, members })
     }
 
-    /// The text of a member; the last one counts when there are several. `null` counts as absent.
+    /// The text of a member; of duplicates, the last. `None` if it is absent or `null`.
     pub fn raw(&self, member: &str) -> Option<RawArgument<'a>> {
         let mut found = self.members.iter().rev().filter(|(name, _)| name.eq_ignore_ascii_case(member));
         found.next().map(|(_, raw)| *raw).filter(|raw| !raw.is_null())
@@ -45,15 +45,15 @@ impl<'a> Object<'a> {
     /// A member that may be absent or `null`.
     ///
     /// # Errors
-    /// Why its value was not taken; the text names structure and member.
+    /// Why its value was refused; the text names structure and member.
     pub fn optional<T: Param>(&self, member: &str) -> Result<Option<T>, ArgumentError> {
         self.raw(member).map(T::decode).transpose().map_err(|error| error.in_field(self.structure, member))
     }
 
-    /// A member that must be there.
+    /// A required member.
     ///
     /// # Errors
-    /// `missing required field '<member>' for <structure>`, or why its value was not taken.
+    /// `missing required field '<member>' for <structure>`, or why its value was refused.
     pub fn required<T: Param>(&self, member: &str) -> Result<T, ArgumentError> {
         self.optional(member)?
             .ok_or_else(|| ArgumentError::text(format!("missing required field '{member}' for {}", self.structure)))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The JSON text of one value, without blanks around it. Its inside has not been checked.
+/// The JSON text of one value, without surrounding whitespace. Its content has not been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawArgument<'a>(&'a str);
 
@@ -22,12 +22,12 @@ impl<'a> RawArgument<'a> {
         self.0 == "null"
     }
 
-    /// The text between the quotes of a string, with escapes unchanged; none if it is not a string.
+    /// The text between the quotes of a string, with escapes unchanged; `None` if it is not a string.
     pub fn quoted(self) -> Option<&'a str> {
         if self.0.len() < 2 { None } else { self.0.strip_prefix('"')?.strip_suffix('"') }
     }
 
-    /// The string that it is, escapes resolved; none when it is not a string.
+    /// The string's value, with escapes resolved; `None` if it is not a string.
     pub fn string(self) -> Option<Cow<'a, str>> {
         let inside = self.quoted()?;
         if inside.contains('\\') {
@@ -48,7 +48,7 @@ impl<'a> RawArgument<'a> {
         }
     }
 
-    /// The values of an array; none when it is not an array.
+    /// The values of an array; `None` if it is not an array.
     pub fn array(self) -> Option<impl Iterator<Item = RawArgument<'a>>> {
         let mut values = Values::of_array(self.0)?;
         Some(std::iter::from_fn(move || values.next().ok().flatten()))
@@ -59,9 +59,9 @@ impl<'a> RawArgument<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// Values of an array, or members of an object, one after another.
+/// Iterates over the values of an array or the members of an object.
 pub(crate) struct Values<'a> {
-    /// The unread rest, without leading blanks.
+    /// The unread rest, without leading whitespace.
     rest: &'a str,
     close: char,
     is_first: bool,
@@ -99,7 +99,7 @@ impl<'a> Values<'a> {
         Ok(Some((name, self.value()?)))
     }
 
-    /// Steps over the comma before the next value; false at the end.
+    /// Skips the comma before the next value; returns false at the end.
     fn advance(&mut self) -> Result<bool, NotJson> {
         if let Some(after) = self.rest.strip_prefix(self.close) {
             return if after.trim_ascii().is_empty() { Ok(false) } else { Err(NotJson) };
@@ -118,7 +118,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The end of the value that begins at 0.
+/// The end of the value that starts at 0.
 fn end_of_value(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' => end_of_string(bytes, 0),
@@ -154,7 +154,7 @@ fn end_of_value(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The end of the string that begins with the quote at `start`.
+/// The end of the string whose opening quote is at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {

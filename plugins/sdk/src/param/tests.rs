@@ -1,4 +1,4 @@
-//! The words of `docs/spec/rpc-eth.md` 4 and `docs/spec/rpc-node.md` 1.2.
+//! Error texts of `docs/spec/rpc-eth.md` 4 and `docs/spec/rpc-node.md` 1.2.
 
 use alloy_primitives::{Address, B64, B256, Bytes, U256};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn decode<T: Param>(text: &str) -> Result<T, String> {
     T::decode(RawArgument::new(text)).map_err(|error| error.to_string())
 }
 
-/// What the decoder of a type says of each text.
+/// Checks the error of a type's decoder for each text.
 fn check_words<T: Param + fmt::Debug>(cases: &[(&str, &str)]) {
     for (text, words) in cases {
         assert_eq!(decode::<T>(text).expect_err(text), *words, "{text}");
@@ -28,7 +28,7 @@ fn addresses_take_both_prefixes_and_any_case() {
 }
 
 #[test]
-fn addresses_and_hashes_are_refused_in_the_reference_words() {
+fn addresses_and_hashes_are_refused_with_the_texts_of_the_reference() {
     let into = "into Go value of type common.Address";
     check_words::<Address>(&[
         ("\"deadbeef\"", &format!("json: cannot unmarshal hex string without 0x prefix {into}")),

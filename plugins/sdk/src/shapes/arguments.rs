@@ -26,9 +26,9 @@ pub struct CallArguments {
     pub nonce: Option<u64>,
     /// Older name of `input`.
     pub data: Option<Bytes>,
-    /// Call data or creation code; wins over `data`.
+    /// Call data or creation code; takes precedence over `data`.
     pub input: Option<Bytes>,
-    /// The chain it is meant for.
+    /// Id of the intended chain.
     pub chain_id: Option<U256>,
     /// Announced accesses.
     pub access_list: Option<Vec<AccessListItem>>,
@@ -36,7 +36,7 @@ pub struct CallArguments {
     pub max_fee_per_blob_gas: Option<U256>,
     /// Versioned hashes of blobs.
     pub blob_versioned_hashes: Option<Vec<B256>>,
-    /// Delegations to install first.
+    /// Delegations to apply first.
     pub authorization_list: Option<Vec<SignedAuthorization>>,
 }
 
@@ -46,13 +46,13 @@ impl CallArguments {
         self.input.as_ref().or(self.data.as_ref())
     }
 
-    /// Whether `data` is absent or empty, whatever `input` holds: the reference looks at it alone where it takes a call for
-    /// a plain transfer (`docs/spec/rpc-eth.md` 10.3).
+    /// Whether `data` is absent or empty, regardless of `input`: the reference looks only at `data` to decide whether a
+    /// call is a plain transfer (`docs/spec/rpc-eth.md` 10.3).
     pub fn has_no_data(&self) -> bool {
         self.data.as_ref().is_none_or(|data| data.is_empty())
     }
 
-    /// The call to ask the node for; the node looks for contradictions.
+    /// The request for the node, which checks it for contradictions.
     pub fn into_unchecked_request(self) -> CallRequest {
         CallRequest {
             from: self.from,
@@ -64,7 +64,7 @@ impl CallArguments {
             value: self.value,
             nonce: self.nonce,
             input: self.input.or(self.data).unwrap_or_default(),
-            // No chain has an id beyond 64 bits: such a number stays wrong when it is cut.
+            // No chain id exceeds 64 bits, so a larger number stays wrong when it is saturated.
             chain_id: self.chain_id.map(|id| id.saturating_to()),
             access_list: self.access_list,
             max_fee_per_blob_gas: self.max_fee_per_blob_gas,
@@ -73,10 +73,10 @@ impl CallArguments {
         }
     }
 
-    /// Refuses prices of both kinds at once.
+    /// Refuses a legacy gas price together with a fee or tip cap.
     ///
     /// # Errors
-    /// `-32000` in the reference's words.
+    /// `-32000` with the reference's text.
     pub fn check_prices(&self) -> Result<(), Failure> {
         if self.gas_price.is_some() && (self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some()) {
             return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
@@ -84,10 +84,10 @@ impl CallArguments {
         Ok(())
     }
 
-    /// The call to ask the node for.
+    /// The request for the node.
     ///
     /// # Errors
-    /// `-32000` when prices of both kinds are given.
+    /// `-32000` if a legacy gas price is given together with a fee or tip cap.
     pub fn into_request(self) -> Result<CallRequest, Failure> {
         self.check_prices()?;
         Ok(self.into_unchecked_request())
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_the_words_of_the_reference() {
+    fn errors_have_the_texts_of_the_reference() {
         let cases = [
             (r#""0x""#, "json: cannot unmarshal string into Go value of type ethapi.TransactionArgs"),
             (
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_of_both_kinds_are_refused() {
+    fn a_gas_price_together_with_a_fee_cap_is_refused() {
         let arguments = decode(r#"{"gasPrice":"0x1","maxFeePerGas":"0x1"}"#).expect("well formed");
 
         let refused = arguments.into_request().map_err(|failure| failure.message);

@@ -8,17 +8,17 @@ use tenon_api::{
 
 use super::{JsonWriter, TransactionPlace, write_transaction};
 
-/// Room for a block without transactions: the bloom alone has 514 characters.
+/// Capacity for a block without transactions: the bloom alone has 514 characters.
 const HEADER_BYTES: usize = 2000;
-/// Room for a transaction without its input.
+/// Capacity for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
 
 /// Options of a block's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockJson<'a> {
-    /// The profile whose members it has.
+    /// The profile that decides its members.
     pub profile: Profile,
-    /// The block stands in for the pending one: it has no hash, nonce and miner yet.
+    /// The block represents the pending one: it has no hash, nonce and miner yet.
     pub as_pending: bool,
     /// The hashes of its uncles; a block carries their headers only.
     pub uncle_hashes: &'a [B256],
@@ -65,7 +65,7 @@ impl BlockJson<'_> {
         })
     }
 
-    /// `bytes` are those of the members of the list of transactions, which `write_transactions` writes.
+    /// `bytes` is the capacity for the items of the list of transactions, which `write_transactions` writes.
     fn write_around(
         &self,
         frame: &BlockFrame<'_>,
@@ -138,7 +138,7 @@ fn native_bytes(header: &Header) -> usize {
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
-    /// Shown on native chains, null where it is not known; not shown at all by none.
+    /// If `Some`, written on native chains: null if it is unknown.
     total_difficulty: Option<Option<U256>>,
     as_pending: bool,
 }
@@ -170,7 +170,7 @@ pub fn write_uncle(profile: Profile, header: &Header, hash: B256, size: u64) -> 
     json
 }
 
-/// Members in alphabetical order up to `totalDifficulty`, as the reference gives them.
+/// Members in alphabetical order up to `totalDifficulty`, as in the reference.
 fn write_members_before_transactions(
     json: &mut JsonWriter,
     profile: Profile,
@@ -239,7 +239,7 @@ fn write_seal(json: &mut JsonWriter, profile: Profile, header: &Header) {
     }
 }
 
-/// The three native items; a native chain's header always has them, so that an absent seal shows as empty.
+/// The three native items. A native chain's header always has them, so an absent seal is written as empty.
 fn native_seal(profile: Profile, header: &Header) -> Option<NativeSeal> {
     match profile {
         Profile::Ethereum => None,
@@ -285,8 +285,8 @@ pub fn write_header(profile: Profile, header: &SealedHeader) -> JsonWriter {
     json
 }
 
-/// The native items travel as base64 in announcements only, because the reference marshals them as Go byte
-/// slices there (`docs/spec/rpc-eth.md` 6.2).
+/// The native items are base64 only in announcements, because the reference marshals them as Go byte slices there
+/// (`docs/spec/rpc-eth.md` 6.2).
 fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Header) {
     if let Some(seal) = native_seal(profile, header) {
         json.key("validators").string(&base64(&seal.validators));

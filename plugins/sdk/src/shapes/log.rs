@@ -5,7 +5,7 @@ use tenon_api::{LocatedLog, Log, messages::Profile};
 
 use super::JsonWriter;
 
-/// Room for the JSON of a log without its data: topics and places.
+/// Capacity for the JSON of a log without its data: topics and position.
 pub const LOG_JSON_BYTES: usize = 900;
 
 /// Position of a log: the fields of [`LocatedLog`] without the log.
@@ -51,7 +51,7 @@ pub fn logs_json(profile: Profile, logs: &[LocatedLog]) -> JsonWriter {
     json
 }
 
-/// A log of a transaction that is in no block yet: its place is null.
+/// A log of a transaction that is not in a block yet: its position is null.
 pub fn write_pending_log(json: &mut JsonWriter, log: &Log) {
     write_content(json, log);
     for name in ["blockNumber", "transactionHash", "transactionIndex", "blockHash", "logIndex"] {
@@ -61,7 +61,7 @@ pub fn write_pending_log(json: &mut JsonWriter, log: &Log) {
     json.end_object();
 }
 
-/// Opens a log's object with what its contract said.
+/// Opens a log's object with the members that do not depend on its position.
 fn write_content(json: &mut JsonWriter, log: &Log) {
     json.begin_object();
     json.key("address").data(log.address);
@@ -74,7 +74,7 @@ fn write_content(json: &mut JsonWriter, log: &Log) {
     json.key("data").data(&log.data);
 }
 
-/// A log and its place. The native profile gives no block time.
+/// A log and its position. The native profile has no block time.
 pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, place: &LogPlace) {
     write_content(json, log);
     json.key("blockNumber").quantity(place.block_number);

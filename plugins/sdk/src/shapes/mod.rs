@@ -1,10 +1,10 @@
-//! The JSON forms of chain data that several namespaces give: headers, blocks, transactions, receipts, logs;
-//! and the objects that several namespaces take: calls and state overrides.
+//! The JSON forms of chain data that several namespaces return (headers, blocks, transactions, receipts, logs) and of
+//! the objects that several namespaces accept (calls and state overrides).
 //!
-//! It owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
-//! On the Ethereum profile the shapes are those of go-ethereum and the public suite (`docs/spec/conformance.md`
-//! 3.2), on the native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here asks the node
-//! anything or builds a tree of values: members are written once, in order, into one buffer.
+//! This module owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
+//! On the Ethereum profile the forms are those of go-ethereum and the public suite (`docs/spec/conformance.md` 3.2), on
+//! the native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here sends requests to the node or
+//! builds a tree of values: members are written once, in order, into one buffer.
 //!
 //! [`Profile`]: tenon_api::messages::Profile
 

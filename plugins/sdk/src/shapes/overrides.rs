@@ -10,7 +10,7 @@ use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, Raw
 pub struct StateOverridesArgument(Vec<(Address, AccountOverride)>);
 
 impl StateOverridesArgument {
-    /// The overrides as they were written, an account each; the node looks for contradictions.
+    /// The overrides in the order of the text, one entry per account; the node checks them for contradictions.
     pub fn as_written(self) -> Vec<(Address, AccountOverride)> {
         self.0
     }
@@ -21,7 +21,7 @@ impl Param for StateOverridesArgument {
         let object = Object::decode(raw, "ethapi.StateOverride")?;
         let account = |(name, raw): (&str, RawArgument<'_>)| Ok((decode_key(name)?, decode_account(raw)?));
         let mut accounts: Vec<_> = object.members().map(account).collect::<Result<_, _>>()?;
-        // They are kept while the call waits, and a growing list takes up to twice the memory that it needs.
+        // They are kept while the call waits, and a growing vector takes up to twice the memory that it needs.
         accounts.shrink_to_fit();
         Ok(Self(accounts))
     }
@@ -31,7 +31,7 @@ impl Param for StateOverridesArgument {
     }
 }
 
-/// A member name that is a value: no name that needs escapes is one.
+/// Decodes a member name as a value. No valid value needs escapes.
 fn decode_key<T: Param>(name: &str) -> Result<T, ArgumentError> {
     T::decode(RawArgument::new(&format!("\"{name}\"")))
 }
@@ -53,7 +53,7 @@ fn decode_slots(raw: RawArgument<'_>) -> Result<Vec<(B256, B256)>, ArgumentError
     object.members().map(|(slot, value)| Ok((decode_key(slot)?, B256::decode(value)?))).collect()
 }
 
-/// Block overrides as the caller wrote them; go-ethereum's older member names are taken too.
+/// Block overrides as the caller wrote them; go-ethereum's older member names are accepted too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOverridesArgument(pub BlockOverrides);
 
@@ -103,10 +103,10 @@ mod tests {
         assert_eq!(overrides[0].1.state, Some(vec![(slot, slot)]));
     }
 
-    /// The node counts four bytes for each byte of parameters while a call waits (`ipc/src/envelope`). Of all parameters these
-    /// grow most when they are decoded.
+    /// The node counts four bytes for each byte of parameters while a call waits (`ipc/src/envelope`). Of all
+    /// parameters these grow most when they are decoded.
     #[test]
-    fn overrides_of_the_shortest_kind_take_less_than_four_times_their_text() {
+    fn the_shortest_overrides_take_less_than_four_times_the_memory_of_their_text() {
         let accounts: Vec<_> = (0..1000).map(|number| format!("\"0x{number:040x}\":{{}}")).collect();
         let json = format!("{{{}}}", accounts.join(","));
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_of_block_overrides_are_taken() {
+    fn both_spellings_of_block_overrides_are_accepted() {
         let json = format!(r#"{{"number":"0x10","coinbase":"{ADDRESS}","baseFee":"0x7","time":"0x9"}}"#);
 
         let overrides = BlockOverridesArgument::decode(RawArgument::new(&json)).expect("well formed").0;

@@ -1,21 +1,21 @@
-//! Sizes of answers about waiting transactions, known before they are loaded.
+//! Sizes of answers about pooled transactions, known before the transactions are loaded.
 
 use tenon_api::{RecoveredTransaction, messages::PooledSummary};
 
-/// Room for the JSON of a transaction without input and lists.
+/// Capacity for the JSON of a transaction without input and lists.
 const TRANSACTION_JSON_BYTES: usize = 1200;
-/// Room for the JSON of an item of a list: an address of an access list with the frame of its keys.
+/// Capacity for the JSON of a list item: an address of an access list with the brackets of its keys.
 const ITEM_JSON_BYTES: usize = 80;
-/// Memory of an item of a list.
+/// Memory of a list item.
 const ITEM_BYTES: usize = 48;
 
-/// Maximum length of a waiting transaction as JSON, in bytes.
+/// Maximum length of a pooled transaction as JSON, in bytes.
 pub fn pooled_json_bytes(pooled: &PooledSummary) -> usize {
     let (input, items) = sizes(pooled);
     input.saturating_mul(2).saturating_add(items.saturating_mul(ITEM_JSON_BYTES)).saturating_add(TRANSACTION_JSON_BYTES)
 }
 
-/// Maximum size of a waiting transaction in memory, and as a message, in bytes.
+/// Maximum size of a pooled transaction in memory, and as a message, in bytes.
 pub fn pooled_bytes(pooled: &PooledSummary) -> usize {
     let (input, items) = sizes(pooled);
     let fixed = size_of::<RecoveredTransaction>() + 2 * size_of::<tenon_api::Transaction>();
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn no_transaction_takes_more_than_its_summary_says() {
+    fn no_transaction_takes_more_bytes_than_its_summary_allows() {
         let price = U256::MAX;
         let access_list =
             |keys| vec![AccessListItem { address: Address::ZERO, storage_keys: vec![B256::ZERO; keys] }; 100];

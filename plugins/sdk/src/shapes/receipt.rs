@@ -15,12 +15,12 @@ use super::{
 
 /// Gas of one blob (EIP-4844).
 const GAS_PER_BLOB: u64 = 131_072;
-/// Room for a receipt without logs: the bloom alone has 514 characters.
+/// Capacity for a receipt without logs: the bloom alone has 514 characters.
 const RECEIPT_BYTES: usize = 1300;
-/// Room for a log with its topics.
+/// Capacity for a log with its topics.
 const LOG_BYTES: usize = 900;
 
-/// A receipt with all that its JSON form takes: a [`LocatedReceipt`] borrowed, or one of [`BlockReceipts`].
+/// A receipt with all data that its JSON needs: a borrowed [`LocatedReceipt`], or one of [`BlockReceipts`].
 struct PlacedReceipt<'a> {
     receipt: &'a Receipt,
     transaction: &'a Transaction,
@@ -29,7 +29,7 @@ struct PlacedReceipt<'a> {
     header: &'a SealedHeader,
     /// Position of its transaction in the block.
     index: u64,
-    /// Position in the block of its first log.
+    /// Position of its first log in the block.
     first_log_index: u64,
     /// Price of one blob gas in the block, wei.
     blob_gas_price: Option<U256>,
@@ -81,8 +81,8 @@ pub fn block_receipts_json(profile: Profile, block: &BlockReceipts) -> JsonWrite
     json
 }
 
-/// What the blooms of a block's receipts are made of: contracts and topics with their hashes. The same ones come again and
-/// again in a block, and with each hashed once the whole answer takes a quarter less.
+/// Hashes of the contracts and topics from which the blooms of a block's receipts are computed. A block repeats most of
+/// them; with each hashed once, the whole answer takes a quarter less time.
 #[derive(Default)]
 struct HashedWords<'a>(HashMap<&'a [u8], B256>);
 
@@ -110,7 +110,7 @@ impl PlacedReceipt<'_> {
         }
         json.key("blockHash").data(header.hash());
         json.key("blockNumber").quantity(header.number);
-        // Given whenever the transaction creates, also when it failed.
+        // Written whenever the transaction creates a contract, also if it failed.
         json.key("contractAddress").optional_data(transaction.to.is_none().then(|| sender.create(transaction.nonce)));
         json.key("cumulativeGasUsed").quantity(receipt.cumulative_gas_used);
         json.key("effectiveGasPrice").quantity_256(transaction.effective_gas_price(header.base_fee_per_gas));
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bloom_of_a_receipt_is_that_of_its_own_logs_alone() {
+    fn the_bloom_of_a_receipt_covers_its_own_logs_only() {
         let log = |contract, topics: &[u8]| Log {
             address: Address::repeat_byte(contract),
             topics: topics.iter().copied().map(B256::repeat_byte).collect(),

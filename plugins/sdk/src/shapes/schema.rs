@@ -130,7 +130,7 @@ macro_rules! header_members {
 pub const DATA: &str = data!();
 /// A number.
 pub const QUANTITY: &str = quantity!();
-/// A number, or nothing.
+/// A number, or null.
 pub const QUANTITY_OR_NULL: &str = or_null!(quantity!());
 /// 32 bytes.
 pub const HASH: &str = hash!();
@@ -138,33 +138,33 @@ pub const HASH: &str = hash!();
 pub const ADDRESS: &str = address!();
 /// Addresses.
 pub const ADDRESSES: &str = list_of!(address!());
-/// Addresses, or nothing.
+/// Addresses, or null.
 pub const ADDRESSES_OR_NULL: &str = or_null!(list_of!(address!()));
 /// Hashes.
 pub const HASHES: &str = list_of!(hash!());
-/// Bytes, or nothing.
+/// Bytes, or null.
 pub const DATA_OR_NULL: &str = or_null!(data!());
-/// A text.
+/// A string.
 pub const TEXT: &str = r#"{"type":"string"}"#;
-/// True or false.
+/// A boolean.
 pub const BOOLEAN: &str = r#"{"type":"boolean"}"#;
-/// A plain number.
+/// A JSON number.
 pub const NUMBER: &str = r#"{"type":"number"}"#;
-/// A plain whole number.
+/// A JSON integer.
 pub const INTEGER: &str = r#"{"type":"integer"}"#;
-/// Nothing.
+/// Null.
 pub const NULL: &str = r#"{"type":"null"}"#;
-/// Nothing, or true.
+/// True, or null.
 pub const BOOLEAN_OR_NULL: &str = or_null!(r#"{"type":"boolean"}"#);
 /// An object whose members depend on the request.
 pub const OBJECT: &str = r#"{"type":"object"}"#;
-/// The same, or nothing.
+/// An object whose members depend on the request, or null.
 pub const OBJECT_OR_NULL: &str = or_null!(r#"{"type":"object"}"#);
 /// Objects whose members depend on the request.
 pub const OBJECTS: &str = list_of!(r#"{"type":"object"}"#);
-/// A header, or nothing.
+/// A header, or null.
 pub const HEADER_OR_NULL: &str = or_null!(header_members!());
-/// A block with hashes or transactions, or nothing.
+/// A block with hashes or transactions, or null.
 pub const BLOCK_OR_NULL: &str = or_null!(header_members!(
     "size": quantity!(),
     "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),
@@ -183,21 +183,21 @@ pub const SIMULATED_BLOCKS: &str = list_of!(header_members!(
         "status": quantity!(),
     )),
 ));
-/// An uncle, or nothing.
+/// An uncle, or null.
 pub const UNCLE_OR_NULL: &str = or_null!(header_members!("size": quantity!(), "uncles": list_of!(hash!())));
-/// A transaction, or nothing.
+/// A transaction, or null.
 pub const TRANSACTION_OR_NULL: &str = or_null!(transaction!());
 /// Transactions.
 pub const TRANSACTIONS: &str = list_of!(transaction!());
-/// A receipt, or nothing.
+/// A receipt, or null.
 pub const RECEIPT_OR_NULL: &str = or_null!(receipt!());
-/// Receipts, or nothing.
+/// Receipts, or null.
 pub const RECEIPTS_OR_NULL: &str = or_null!(list_of!(receipt!()));
 /// Logs.
 pub const LOGS: &str = list_of!(log!());
-/// Changes that a filter tells: logs or hashes.
+/// Changes that a filter returns: logs or hashes.
 pub const CHANGES: &str = concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(log!()), "]}");
-/// A transaction's bytes and members.
+/// A signed transaction: its bytes and its members.
 pub const SIGNED_TRANSACTION: &str = object!("raw": data!(), "tx": r#"{"type":"object"}"#);
 /// An account with proofs.
 pub const ACCOUNT_PROOF: &str = object!(
@@ -209,7 +209,7 @@ pub const ACCOUNT_PROOF: &str = object!(
     "storageHash": hash!(),
     "storageProof": list_of!(object!("key": r#"{"type":"string"}"#, "value": quantity!(), "proof": list_of!(data!()))),
 );
-/// An access list with the gas that is used with it.
+/// An access list and the gas used with it.
 pub const ACCESS_LIST: &str = object!(
     "accessList": list_of!(object!("address": address!(), "storageKeys": list_of!(hash!()))),
     "gasUsed": quantity!(),

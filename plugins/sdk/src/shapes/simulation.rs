@@ -11,17 +11,17 @@ use super::{
 };
 use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, RawArgument};
 
-/// Maximum blocks of a request. An empty one is three characters long and takes 400 bytes, so that they are counted
-/// first.
+/// Maximum number of blocks in a request. They are counted before they are decoded: an empty block is three characters
+/// of JSON and takes 400 bytes.
 const MAX_BLOCKS: usize = 256;
-/// Maximum calls of a block.
+/// Maximum number of calls in a block.
 const MAX_CALLS_PER_BLOCK: usize = 5_000;
-/// Maximum calls of a request.
+/// Maximum number of calls in a request.
 const MAX_CALLS: usize = 10_000;
 /// go-ethereum's error code for a request that is too large.
 const CLIENT_LIMIT_EXCEEDED: FailureCode = FailureCode(-38026);
 
-/// Room for a block, a call, a log without their data.
+/// Capacity for a block, a call and a log without their data.
 const BLOCK_BYTES: usize = 2_500;
 const CALL_BYTES: usize = 1_200;
 const LOG_BYTES: usize = 900;
@@ -32,13 +32,13 @@ pub struct SimulationArgument {
     /// The blocks to simulate.
     ///
     /// # Errors
-    /// `-38026` when they are too many, or have too many calls: they were not decoded then.
+    /// `-38026` if there are too many blocks or calls; none were decoded then.
     pub blocks: Result<Vec<BlockToSimulate>, Failure>,
-    /// Moved coins are reported as logs.
+    /// Transfers of coins are reported as logs.
     pub traces_transfers: bool,
-    /// Calls are held to the rules of transactions.
+    /// Calls must follow the rules of transactions.
     pub validates: bool,
-    /// The blocks of the answer have whole transactions instead of their hashes.
+    /// The answer's blocks have whole transactions instead of their hashes.
     pub returns_full_transactions: bool,
 }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_a_simulation_is_taken() {
+    fn every_member_of_a_simulation_is_read() {
         let root = B256::repeat_byte(7);
         let address = Address::repeat_byte(9);
         let withdrawal = format!(r#"{{"index":"0x1","validatorIndex":"0x2","address":"{address}","amount":"0x3"}}"#);
@@ -232,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted_and_not_decoded() {
+    fn blocks_and_calls_above_the_limit_are_counted_and_not_decoded() {
         let of = |blocks: &[String]| decode(&format!("{{\"blockStateCalls\":[{}]}}", blocks.join(","))).expect("JSON");
-        // Numbers are no calls: decoding them would be refused.
+        // Decoding would refuse these: a number is not a call.
         let calls = |count: usize| format!("{{\"calls\":[{}]}}", vec!["1"; count].join(","));
 
         let refused = |blocks: &[String]| of(blocks).blocks.map_err(|failure| (failure.code.0, failure.message));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_another_kind_are_refused() {
+    fn values_of_another_type_are_refused() {
         for json in [
             r#"{"blockStateCalls":{}}"#,
             r#"{"blockStateCalls":[1]}"#,

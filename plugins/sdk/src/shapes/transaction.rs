@@ -36,7 +36,7 @@ impl TransactionPlace {
     }
 }
 
-/// A transaction; without a place it waits in the pool.
+/// A transaction; without a place it is in the pool.
 pub fn write_transaction(
     json: &mut JsonWriter,
     profile: Profile,
@@ -84,7 +84,7 @@ fn write_block_of(json: &mut JsonWriter, profile: Profile, place: Option<&Transa
     }
 }
 
-/// `gasPrice` is the price paid once the block is known, the fee cap before.
+/// `gasPrice` is the price paid once the block is known, and the fee cap before that.
 fn write_prices(json: &mut JsonWriter, transaction: &Transaction, place: Option<&TransactionPlace>) {
     let price = match place {
         Some(place) => transaction.effective_gas_price(place.base_fee_per_gas),
@@ -100,8 +100,8 @@ fn write_prices(json: &mut JsonWriter, transaction: &Transaction, place: Option<
     }
 }
 
-/// The access list, the chain id, blobs and authorisations. The native profile leaves the chain id of a
-/// protected transaction of type 0 out.
+/// The access list, the chain id, blobs and authorisations. The native profile omits the chain id of a protected
+/// transaction of type 0.
 fn write_typed_members(json: &mut JsonWriter, profile: Profile, transaction: &Transaction) {
     let is_legacy = transaction.transaction_type() == TransactionType::Legacy;
     if !is_legacy {
@@ -142,7 +142,7 @@ fn write_signature(json: &mut JsonWriter, profile: Profile, transaction: &Transa
     }
 }
 
-/// An access list, also as `eth_createAccessList` gives it.
+/// An access list, also in the form of `eth_createAccessList`.
 pub fn write_access_list(json: &mut JsonWriter, items: &[AccessListItem]) {
     json.begin_list();
     for item in items {

@@ -1,4 +1,4 @@
-//! Writes JSON text straight into a byte buffer.
+//! Writes JSON text directly into a byte buffer.
 
 use alloy_primitives::{U256, hex};
 use serde::{Serialize, Serializer, ser::Error as _};
@@ -7,8 +7,8 @@ use tenon_api::Account;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// A buffer that JSON is appended to. Commas are set by looking at the last byte, so members and items are
-/// simply written one after another. The caller keeps brackets in balance; the writer does not check it.
+/// A buffer to which JSON is appended. It derives commas from the last byte, so members and items are simply written
+/// one after another. The caller must balance brackets; the writer does not check it.
 ///
 /// ```
 /// use tenon_sdk::shapes::JsonWriter;
@@ -26,7 +26,7 @@ pub struct JsonWriter {
 }
 
 impl JsonWriter {
-    /// An empty buffer that holds `bytes` before it grows.
+    /// An empty buffer with capacity for `bytes`.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { buffer: Vec::with_capacity(bytes) }
     }
@@ -41,7 +41,7 @@ impl JsonWriter {
         self.buffer
     }
 
-    /// The text so far. Costs one pass over it: text is UTF-8 by construction, which is checked all the same.
+    /// The text so far. Costs one pass over it: the text is UTF-8 by construction, but it is checked anyway.
     pub fn into_string(self) -> String {
         String::from_utf8(self.buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
@@ -56,7 +56,7 @@ impl JsonWriter {
         self.buffer.is_empty()
     }
 
-    /// Opens an object: a value of its own, or an item of a list.
+    /// Opens an object: a top-level value, or an item of a list.
     pub fn begin_object(&mut self) {
         self.separate();
         self.buffer.push(b'{');
@@ -80,7 +80,7 @@ impl JsonWriter {
 
     /// Starts a member. `name` must need no escaping.
     ///
-    /// Names are constants: inlined, each is a few stores in place of three copies of a length to be looked at.
+    /// Inlined because names are constants: each then becomes a few stores instead of three copies of unknown length.
     #[inline]
     pub fn key(&mut self, name: &str) -> &mut Self {
         self.separate();
@@ -93,7 +93,7 @@ impl JsonWriter {
     /// A number in minimal hexadecimal, `"0x0"` for zero.
     pub fn quantity(&mut self, value: u64) {
         self.separate();
-        // From the last character to the first.
+        // Written from the last character to the first.
         let mut text = *b"\"0x0000000000000000\"";
         let (mut start, mut left) = (text.len() - 1, value);
         loop {
@@ -123,7 +123,7 @@ impl JsonWriter {
         self.buffer.push(b'"');
     }
 
-    /// An account's balance, which on native chains may have more than 256 bits.
+    /// An account's balance, which may exceed 256 bits on native chains.
     pub fn balance(&mut self, account: &Account) {
         match account.balance_high {
             0 => self.quantity_256(account.balance),
@@ -136,7 +136,7 @@ impl JsonWriter {
         let bytes = bytes.as_ref();
         self.separate();
         let start = self.buffer.len();
-        // Made to measure and filled with the quotes, so that the room is asked for once.
+        // Resized to the final length and filled with quotes, so that memory is requested once.
         self.buffer.resize(start + bytes.len() * 2 + 4, b'"');
         let text = &mut self.buffer[start + 1..];
         text[..2].copy_from_slice(b"0x");
@@ -165,12 +165,12 @@ impl JsonWriter {
     /// A string with the reference's escapes.
     pub fn string(&mut self, text: &str) {
         self.separate();
-        // A string always has a JSON form; should that ever fail, the text stays well formed.
+        // A string always has a JSON form; if writing it ever failed, the text would still be well formed.
         let quoted = crate::output::to_json(text).unwrap_or_else(|_| b"\"\"".to_vec());
         self.buffer.extend_from_slice(&quoted);
     }
 
-    /// A float in its shortest form; values that JSON lacks become `0`.
+    /// A float in its shortest form; values that JSON cannot express become `0`.
     pub fn float(&mut self, value: f64) {
         if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 {
             self.raw(&format!("{value:.0}"));
@@ -192,7 +192,7 @@ impl JsonWriter {
         self.buffer.extend_from_slice(json.as_bytes());
     }
 
-    /// Sets a comma unless this is the first thing in a container, or the value of a member.
+    /// Writes a comma unless this is the first item of a container, or the value of a member.
     #[inline]
     fn separate(&mut self) {
         if !matches!(self.buffer.last(), None | Some(b'{' | b'[' | b':')) {
@@ -201,8 +201,8 @@ impl JsonWriter {
     }
 }
 
-/// Lets a method return what it has written inside other values. The text is parsed to check it; a method's own result, and a
-/// notification by [`Sink::send_written`](crate::Sink::send_written), are handed on as they are.
+/// Lets a method return written JSON inside other values. The text is parsed to check it. A method's own result, and a
+/// notification of [`Sink::send_written`](crate::Sink::send_written), are passed on unchecked.
 impl Serialize for JsonWriter {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value: &RawValue = serde_json::from_slice(&self.buffer).map_err(S::Error::custom)?;
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_can_return_what_it_has_written() {
+    fn a_method_can_return_written_json() {
         let mut json = JsonWriter::default();
         json.begin_list();
         json.quantity(1);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_stand_between_members_and_items_only() {
+    fn commas_separate_members_and_items_only() {
         let text = written(|json| {
             json.begin_object();
             json.key("a");

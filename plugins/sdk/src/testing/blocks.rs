@@ -1,4 +1,4 @@
-//! The blocks of a chain in memory: what a test puts into them, and what they make of the state.
+//! The blocks of a chain in memory: what a test puts into them, and the resulting state.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use tenon_api::{
     messages::{ChainChanges, GetChainChanges, LocatedTransaction, LogRange},
 };
 
-/// A block that a test makes: what happens in it, and how it leaves the state. Everything is optional.
+/// A block that a test makes: its content, and the state after it. Everything is optional.
 ///
 /// ```
 /// # use tenon_sdk::{prelude::*, testing::TestBlock};
@@ -40,7 +40,7 @@ enum StateChange {
 }
 
 impl TestBlock {
-    /// A block in which nothing happens, twelve seconds after the one before.
+    /// An empty block, twelve seconds after its parent.
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,7 +52,7 @@ impl TestBlock {
         self
     }
 
-    /// A successful transaction. It moves nothing by itself: how the block leaves the state is said apart.
+    /// A successful transaction. It does not change the state: set the state after the block separately.
     #[must_use]
     pub fn transaction(mut self, from: Address, to: Address, value: U256) -> Self {
         let transaction = Transaction {
@@ -70,7 +70,7 @@ impl TestBlock {
         self
     }
 
-    /// A log of the last transaction; of one to the contract when there is none.
+    /// A log of the last transaction. Adds a transaction to the contract if there is none.
     #[must_use]
     pub fn log(mut self, contract: Address, topics: &[B256], data: &[u8]) -> Self {
         if self.transactions.is_empty() {
@@ -126,7 +126,7 @@ pub(super) struct TestAccount {
 
 pub(super) type State = BTreeMap<Address, TestAccount>;
 
-/// A block with all that is known after it.
+/// A block with the state and data after it.
 #[derive(Clone)]
 pub(super) struct Made {
     pub(super) block: Arc<RecoveredBlock>,
@@ -153,7 +153,7 @@ impl Made {
 }
 
 pub(super) struct Blocks {
-    /// Of every branch.
+    /// Of all branches.
     pub(super) made: HashMap<B256, Made>,
     pub(super) canonical: Vec<Made>,
     /// Maximum number of logs in one answer.
@@ -161,7 +161,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// A genesis block in which nothing exists.
+    /// A chain with an empty genesis block.
     pub(super) fn new() -> Self {
         let mut blocks = Self { made: HashMap::new(), canonical: Vec::new(), most_logs: 20_000 };
         let genesis = blocks.make(TestBlock::new());
@@ -171,7 +171,7 @@ impl Blocks {
     }
 
     pub(super) fn head(&self) -> &Made {
-        // The genesis block is made with the chain and never goes.
+        // The genesis block is made with the chain and never removed.
         self.canonical.last().unwrap_or_else(|| unreachable!("a chain has a genesis block"))
     }
 
@@ -187,7 +187,7 @@ impl Blocks {
         match block {
             BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Some(self.head()),
             BlockId::Tag(BlockTag::Earliest) => self.at(0),
-            // Nothing is final on a test chain.
+            // Test chains have no finality.
             BlockId::Tag(BlockTag::Finalized | BlockTag::Safe) => None,
             BlockId::Number(number) => self.at(number.0),
             BlockId::Hash { hash, require_canonical } => {
@@ -237,10 +237,10 @@ impl Blocks {
         })
     }
 
-    /// Makes a block on the head.
+    /// Makes a block on top of the head.
     pub(super) fn make(&self, block: TestBlock) -> Made {
         let parent = self.canonical.last();
-        // Two blocks alike on two branches must not be one.
+        // Makes hashes unique: equal blocks on two branches must differ.
         let mark = self.made.len() as u64;
         let header = Header {
             parent_hash: parent.map_or(B256::ZERO, |parent| parent.block.hash()),

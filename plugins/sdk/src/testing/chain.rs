@@ -29,9 +29,9 @@ use crate::{Context, Host, LogLevel};
 /// A node in memory: a chain that the test makes, its events, a clock, and storage. Cheap to clone; clones are the same
 /// node.
 ///
-/// It answers what [`Node`](crate::Node) asks about blocks, state, logs and storage; what it does not know (calls, the
-/// pool, the node itself) the test answers with [`Chain::answer`], which also overrides. Events come as the node announces
-/// them: `NewHead` and `LogsChanged` for blocks that join, `BlocksUnwound` and removed logs for those that leave.
+/// It answers the requests of [`Node`](crate::Node) about blocks, state, logs and storage. The test answers others
+/// (calls, the pool, the node itself) with [`Chain::answer`], which also overrides. Events are announced as by the
+/// node: `NewHead` and `LogsChanged` for blocks that join, `BlocksUnwound` and removed logs for those that leave.
 /// `BlockCommitted` is not announced.
 ///
 /// ```
@@ -72,7 +72,7 @@ pub struct Chain {
     pub(super) fake: FakeHost,
     blocks: Arc<Mutex<Blocks>>,
     space: Arc<Mutex<Space>>,
-    /// Answers that come before the right ones, by topic.
+    /// Failures to return instead of the next answers, by topic.
     failures: Arc<Mutex<HashMap<u32, VecDeque<Failure>>>>,
 }
 
@@ -83,7 +83,7 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// A chain with a genesis block in which nothing exists.
+    /// A chain with an empty genesis block.
     pub fn new() -> Self {
         let chain = Self {
             fake: FakeHost::live(),
@@ -98,7 +98,7 @@ impl Chain {
         chain
     }
 
-    /// Puts a block on the head, announces it, and gives its hash.
+    /// Adds a block on top of the head, announces it, and returns its hash.
     pub fn add(&self, block: TestBlock) -> B256 {
         let made = {
             let mut blocks = lock(&self.blocks);
@@ -116,7 +116,7 @@ impl Chain {
         made.block.hash()
     }
 
-    /// Takes blocks off until `number` is the head, as `debug_setHead` does.
+    /// Removes blocks until `number` is the head, as `debug_setHead` does.
     pub fn unwind(&self, number: u64) {
         let mut removed = {
             let mut blocks = lock(&self.blocks);
@@ -140,7 +140,7 @@ impl Chain {
         }
     }
 
-    /// Tells listeners to blocks and logs that this many events were missed.
+    /// Reports to listeners of blocks and logs that they missed this many events.
     pub fn miss(&self, count: u64) {
         self.fake.publish_missed::<NewHead>(count);
         self.fake.publish_missed::<BlocksUnwound>(count);
@@ -169,19 +169,19 @@ impl Chain {
         lock(&self.blocks).head().header()
     }
 
-    /// Answers a request by `answer`, from now on: what the chain does not know, or what it should say instead.
+    /// Answers a request with `answer` from now on: one that the chain does not answer, or to override its answer.
     #[must_use]
     pub fn answer<R: Request>(self, answer: impl Fn(R) -> Result<R::Reply, Failure> + Send + Sync + 'static) -> Self {
         self.set(answer);
         self
     }
 
-    /// Answers the next such request with a failure; once for every call of this.
+    /// Fails the next request of this type; each call adds one failure.
     pub fn fail<R: Request>(&self, failure: Failure) {
         lock(&self.failures).entry(R::TOPIC.0).or_default().push_back(failure);
     }
 
-    /// Maximum number of logs in one answer. Default: 20 000, as the node's.
+    /// Maximum number of logs in one answer. Default: 20 000, as in the node.
     #[must_use]
     pub fn most_logs(self, most: usize) -> Self {
         lock(&self.blocks).most_logs = most;
@@ -200,7 +200,7 @@ impl Chain {
         lock(&self.space).records()
     }
 
-    /// Advances the clock, and wakes sleepers whose time has come.
+    /// Advances the clock and wakes sleepers whose time has come.
     pub fn advance(&self, duration: Duration) {
         self.fake.advance(duration);
     }
@@ -215,12 +215,12 @@ impl Chain {
         self.fake.host()
     }
 
-    /// A call's context, for calling a method as the plain function that it is.
+    /// A call's context, to call a method directly as a function.
     pub fn context<S>(&self, plugin: S) -> Context<S> {
         self.fake.context(plugin)
     }
 
-    /// Runs a future to its end.
+    /// Runs a future to completion.
     ///
     /// # Panics
     /// If it waits for an event or a time that the test has not produced.

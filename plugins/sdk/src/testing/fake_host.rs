@@ -21,13 +21,13 @@ use crate::{
     context::{Asker, HostPort, Served},
 };
 
-/// A frame, or the notice that some were missed.
+/// A frame, or the number of missed events as a failure.
 type PreparedEvent = Result<Vec<u8>, Failure>;
 type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
 type JsonAnswer = Arc<dyn Fn(&str) -> Result<String, Failure> + Send + Sync>;
 
-/// A host that answers requests by closures, announces prepared events and remembers what was logged.
-/// Cheap to clone; clones are the same host.
+/// A host that answers requests with closures, announces prepared events and records log lines. Cheap to clone; clones
+/// are the same host.
 ///
 /// ```
 /// use tenon_sdk::{prelude::*, testing::FakeHost};
@@ -56,22 +56,22 @@ struct FakePort {
     events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
     log: Mutex<Vec<(LogLevel, String)>>,
     clock: Arc<Clock>,
-    /// Bytes that plugins keep, by client, and how many each client may have if that is bounded.
+    /// Bytes that plugins keep, by client, and the limit per client if there is one.
     held: Mutex<HashMap<u64, i64>>,
     memory: Mutex<Option<i64>>,
-    /// Subscribers stay and receive later events, and sleepers wait for [`FakeHost::advance`].
+    /// Whether subscribers stay and receive later events, and sleepers wait for [`FakeHost::advance`].
     is_live: AtomicBool,
     listeners: Mutex<Vec<(u32, Weak<Mutex<Listener>>)>>,
 }
 
-/// The host's time.
+/// The host's clock.
 #[derive(Default)]
 struct Clock {
     nanos: AtomicU64,
     sleepers: Mutex<Vec<Waker>>,
 }
 
-/// A listener to an event, as long as the stream is kept.
+/// A listener to an event, registered as long as its stream lives.
 #[derive(Default)]
 struct Listener {
     waiting: VecDeque<PreparedEvent>,
@@ -84,7 +84,7 @@ impl FakeHost {
         Self::default()
     }
 
-    /// Answers a request by `answer`, from now on.
+    /// Answers a request with `answer` from now on.
     #[must_use]
     pub fn answer<R: Request>(self, answer: impl Fn(R) -> Result<R::Reply, Failure> + Send + Sync + 'static) -> Self {
         let answer = move |frame: &[u8]| {
@@ -95,7 +95,8 @@ impl FakeHost {
         self
     }
 
-    /// Answers calls of a method by `answer`, from now on: JSON text of the parameters in, JSON text of the result out.
+    /// Answers calls of a method with `answer` from now on: JSON text of the parameters in, JSON text of the result
+    /// out.
     #[must_use]
     pub fn answer_json(
         self,
@@ -117,8 +118,8 @@ impl FakeHost {
         self
     }
 
-    /// A host whose events go on: what is published reaches every listener at that moment, and time passes by
-    /// [`FakeHost::advance`] only.
+    /// A host with continuing events: a published event reaches every listener at once, and time passes only with
+    /// [`FakeHost::advance`].
     pub(super) fn live() -> Self {
         let host = Self::default();
         host.port.is_live.store(true, Ordering::Relaxed);
@@ -131,12 +132,12 @@ impl FakeHost {
         self.port.publish(E::TOPIC.0, &frame);
     }
 
-    /// Tells all listeners that this many events were missed.
+    /// Reports to all listeners that they missed this many events.
     pub(super) fn publish_missed<E: Event>(&self, count: u64) {
         self.port.publish(E::TOPIC.0, &Err(Failure::limit(count.to_string())));
     }
 
-    /// As [`FakeHost::answer`], for a host that is shared already.
+    /// As [`FakeHost::answer`], for a host that is already shared.
     pub(super) fn set_answer<R: Request>(
         &self,
         answer: impl Fn(R) -> Result<R::Reply, Failure> + Send + Sync + 'static,
@@ -144,7 +145,7 @@ impl FakeHost {
         drop(self.clone().answer(answer));
     }
 
-    /// Prepares the notice that this many events were missed.
+    /// Prepares a report of this many missed events.
     #[must_use]
     pub fn announce_missed<E: Event>(self, count: u64) -> Self {
         let missed = Err(Failure::limit(count.to_string()));
@@ -183,7 +184,7 @@ impl FakeHost {
         Host { port: self.port.clone() }
     }
 
-    /// A call's context, for calling a method as the plain function that it is.
+    /// A call's context, to call a method directly as a function.
     pub fn context<S>(&self, plugin: S) -> Context<S> {
         self.context_of(Arc::new(plugin))
     }
@@ -212,8 +213,8 @@ impl FakeHost {
         self.run(ForeignFuture::from(future)).map(text)
     }
 
-    /// Opens a subscription through the table and collects its items until it ends or waits for something that
-    /// does not come. The first item is empty: the acceptance.
+    /// Opens a subscription through the table and collects its items until it ends or waits for something that never
+    /// arrives. The first item is empty: the acceptance.
     pub fn subscribe<S: Send + Sync + 'static>(
         &self,
         table: &Table<S>,
@@ -235,7 +236,7 @@ impl FakeHost {
         .collect()
     }
 
-    /// Runs a future to its end.
+    /// Runs a future to completion.
     ///
     /// # Panics
     /// If it waits for something that no other task will provide: with this host everything is ready at once.
@@ -256,7 +257,7 @@ impl FakeHost {
         lock(&self.port.log).clone()
     }
 
-    /// Moves the host's clock on.
+    /// Advances the host's clock.
     pub fn advance(&self, duration: Duration) {
         self.port.advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         lock(&self.port.clock.sleepers).drain(..).for_each(Waker::wake);
@@ -265,7 +266,7 @@ impl FakeHost {
 
 impl FakePort {
     fn advance(&self, nanos: u64) {
-        // Counts time; orders nothing else.
+        // A plain counter that orders no other memory accesses.
         let _ =
             self.clock.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(nanos)));
     }
@@ -318,7 +319,7 @@ impl HostPort for FakePort {
         ExportedStream::new(stream::iter(frames)).into()
     }
 
-    /// Time passes at once, unless events go on: then the test moves the clock.
+    /// Returns at once, unless the host is live: then the test advances the clock.
     fn sleep(&self, nanos: u64) -> ForeignFuture {
         if self.is_live.load(Ordering::Relaxed) {
             let (clock, end) = (Arc::clone(&self.clock), self.now_nanos().saturating_add(nanos));

@@ -1,13 +1,13 @@
-//! Testing a plugin without a node.
+//! Tests a plugin without a node.
 //!
-//! | For | There is |
+//! | For | Use |
 //! |---|---|
-//! | a method that asks a thing or two | [`FakeHost`]: answers are closures, events are prepared |
-//! | a plugin that reads or follows a chain, or stores something | [`Chain`]: blocks that the test makes, reorganisations, events, storage, services that fail |
-//! | a plugin as a whole: started, called, replaced, with its own work running | [`Chain::start`] |
+//! | a method with one or two requests | [`FakeHost`]: answers are closures, events are prepared |
+//! | a plugin that reads or follows a chain, or stores something | [`Chain`]: blocks that the test makes, reorganisations, events, storage, failures |
+//! | a whole plugin: started, called, replaced, with its background work | [`Chain::start`] |
 //!
-//! Nothing here waits, sleeps or starts a thread: time passes when the test says so, and what does not become ready by
-//! itself is an error of the test.
+//! Nothing here waits, sleeps or starts a thread: the test advances time, and a future that does not become ready by
+//! itself fails the test.
 
 mod blocks;
 mod chain;

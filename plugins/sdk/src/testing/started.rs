@@ -18,7 +18,7 @@ use crate::{
     context::{Asker, Served},
 };
 
-/// Maximum number of times that work may wake itself before the test fails.
+/// Maximum number of times that background work may wake itself before the test fails.
 const MAX_POLLS: usize = 100_000;
 
 /// Records that a task was woken.
@@ -30,18 +30,17 @@ impl Wake for Flag {
     }
 }
 
-/// The plugin's own work.
+/// The plugin's background work.
 struct Background {
     work: ForeignFuture,
     woken: Arc<Flag>,
 }
 
-/// A plugin that was started on a [`Chain`]. Its own work goes on whenever the test calls it or says
-/// [`Started::settle`].
+/// A plugin started on a [`Chain`]. Its background work runs only while the test calls a method or [`Started::settle`].
 pub struct Started<P: Exported> {
     chain: Chain,
     plugin: Arc<P>,
-    /// None when there is none, or it has ended.
+    /// `None` if there is none, or it has ended.
     background: RefCell<Option<Background>>,
     failures: RefCell<Vec<Failure>>,
 }
@@ -50,15 +49,15 @@ impl Chain {
     /// Starts a plugin. `settings` is the JSON text of its own settings.
     ///
     /// # Errors
-    /// The plugin's reason against it.
+    /// The plugin's reason for not starting.
     pub fn start<P: Exported>(&self, settings: &str) -> Result<Started<P>, Failure> {
         self.start_with(settings, &[])
     }
 
-    /// Starts a plugin with the state from the version before.
+    /// Starts a plugin with the state of the previous version.
     ///
     /// # Errors
-    /// The plugin's reason against it.
+    /// The plugin's reason for not starting.
     pub fn start_with<P: Exported>(&self, settings: &str, handover: &[u8]) -> Result<Started<P>, Failure> {
         let plugin = Arc::new(P::start(self.host(), settings, handover)?);
         let started =
@@ -75,8 +74,8 @@ impl<P: Exported> Started<P> {
         &self.plugin
     }
 
-    /// Lets the plugin's own work go on until it waits for something that the test has to bring about. After an error it
-    /// starts again, as in a node, but only at the next call of this.
+    /// Runs the plugin's background work until it waits for something that the test must provide. After an error it
+    /// restarts as in a node, but only at the next call of this function.
     ///
     /// # Panics
     /// If it never waits.
@@ -105,12 +104,12 @@ impl<P: Exported> Started<P> {
         panic!("the plugin's own work wakes itself without end");
     }
 
-    /// Errors with which the plugin's own work ended, in order.
+    /// Errors with which the background work ended, in order.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.borrow().clone()
     }
 
-    /// Lets the plugin's own work go on, then calls a method: raw JSON parameters in, JSON text out.
+    /// Runs the plugin's background work, then calls a method: raw JSON parameters in, JSON text out.
     ///
     /// # Errors
     /// The method's answer; `-32601` if the table does not have it.
@@ -129,7 +128,7 @@ impl<P: Exported> Started<P> {
     /// Opens a subscription of the plugin.
     ///
     /// # Errors
-    /// `-32601` when the table does not have the kind. Whether the plugin accepts is the first item.
+    /// `-32601` if the table does not have the kind. The first item says whether the plugin accepts it.
     pub fn subscribe(&self, kind: &str, params: &str) -> Result<TestSubscription, Failure> {
         let found = P::table().subscriptions.iter().find(|candidate| candidate.name == kind);
         let found = found.ok_or_else(|| Failure {
@@ -140,7 +139,7 @@ impl<P: Exported> Started<P> {
         Ok(TestSubscription { stream: (found.open)(self.context(), params.as_bytes()).into() })
     }
 
-    /// Ends it like a replacement, and returns its hand-over.
+    /// Stops it like a replacement, and returns its hand-over.
     pub fn stop(self) -> Vec<u8> {
         let state = self.plugin.export_state();
         self.background.borrow_mut().take();
@@ -148,7 +147,7 @@ impl<P: Exported> Started<P> {
         state
     }
 
-    /// Ends it like the death of its process: nothing of it runs any more, and its stored data remains.
+    /// Ends it like the death of its process: nothing runs any more, and its stored data remains.
     pub fn crash(self) {
         drop(self);
     }

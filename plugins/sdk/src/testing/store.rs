@@ -1,4 +1,4 @@
-//! A plugin's storage space in memory, by the rules of the real one.
+//! A plugin's storage space in memory, with the rules of the real one.
 
 use std::collections::BTreeMap;
 

@@ -8,10 +8,10 @@ use tenon_api::{
 
 use crate::{Context, shapes::CallArguments};
 
-/// A whole transaction: only the nonce may still be open, because the node chooses it when the transaction is sent.
+/// Completes a transaction except for its nonce, which the node may choose when the transaction is sent.
 ///
 /// # Errors
-/// `-32000` in the reference's words when members are missing or contradict one another; those of the estimate.
+/// `-32000` with the reference's text if members are missing or contradictory; those of the estimate.
 pub async fn fill<S: Send + Sync + 'static>(
     context: &Context<S>,
     arguments: CallArguments,
@@ -24,11 +24,11 @@ pub async fn fill<S: Send + Sync + 'static>(
     Ok(request)
 }
 
-/// A call as the reference completes it before it looks for accesses: as for sending, but with all gas that a call may
-/// have, and with the nonce that a creation would have.
+/// Completes a call as the reference does before it computes the access list: as for sending, but with the maximum gas
+/// of a call, and with the nonce that a creation would have.
 ///
 /// # Errors
-/// As [`fill`], but for those of the estimate.
+/// As [`fill`], except those of the estimate.
 pub async fn fill_for_access_list<S: Send + Sync + 'static>(
     context: &Context<S>,
     arguments: CallArguments,
@@ -37,7 +37,7 @@ pub async fn fill_for_access_list<S: Send + Sync + 'static>(
     with_nonce(context, fill_all_but_gas(context, arguments, chain_id).await?).await
 }
 
-/// The same with the nonce that the pool expects next of its sender, unless it has one.
+/// Sets the nonce, if missing, to the one that the pool expects next from the sender.
 ///
 /// # Errors
 /// Those of the pool.
@@ -80,7 +80,7 @@ async fn fill_all_but_gas<S: Send + Sync + 'static>(
 async fn estimate<S: Send + Sync + 'static>(context: &Context<S>, request: &CallRequest) -> Result<u64, Failure> {
     let request = CallRequest { nonce: None, chain_id: None, ..request.clone() };
     let block_overrides = BlockOverrides::default();
-    // The payload counts as `data` here, whichever member it came in.
+    // The payload counts as `data` here, in whichever member it was given.
     let has_no_data = request.input.is_empty();
     let block = BlockId::LATEST;
     context.call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data }).await
@@ -101,7 +101,7 @@ async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &m
         }
         (Some(_), _) => Ok(()),
         (None, Some(base_fee)) if signs_type_0_alone(context, request).await => {
-            // What `eth_gasPrice` answers.
+            // The same price as `eth_gasPrice`.
             let tip = context.call(SuggestTip).await?;
             request.gas_price = Some(tip.saturating_add(U256::from(base_fee)));
             Ok(())
@@ -118,14 +118,14 @@ async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &m
     }
 }
 
-/// Whether the caller left the type open, and the sender is a device whose firmware knows no other.
+/// Whether the caller left the type open and the sender is a device whose firmware supports no other type.
 async fn signs_type_0_alone<S: Send + Sync + 'static>(context: &Context<S>, request: &CallRequest) -> bool {
     let is_open = request.max_fee_per_gas.is_none()
         && request.max_priority_fee_per_gas.is_none()
         && request.access_list.is_none()
         && request.authorization_list.is_none();
     match request.from.filter(|_| is_open) {
-        // A node that does not describe signers cannot sign: fill in the rest nevertheless.
+        // A node that does not describe signers cannot sign; complete the transaction nevertheless.
         Some(address) => {
             let described = context.call(DescribeSigner { address }).await;
             described.is_ok_and(|abilities| !abilities.signs_fee_market)
@@ -134,7 +134,7 @@ async fn signs_type_0_alone<S: Send + Sync + 'static>(context: &Context<S>, requ
     }
 }
 
-/// A missing tip is the suggested one, a missing cap leaves room for the base fee to double.
+/// A missing tip becomes the suggested one; a missing fee cap allows the base fee to double.
 async fn fill_caps<S: Send + Sync + 'static>(
     context: &Context<S>,
     request: &mut CallRequest,

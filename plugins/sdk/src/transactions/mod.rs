@@ -1,5 +1,5 @@
-//! Transactions that the node is to sign: what a caller leaves out is filled in, and what was signed is shown. For namespaces that
-//! sign with the node's accounts.
+//! Transactions for the node to sign: completes what the caller omitted and shows the signed result. For namespaces
+//! that sign with the node's accounts.
 
 mod filling;
 pub mod rlp;

@@ -1,5 +1,5 @@
-//! Just enough RLP to cut lists into items. Decoding chain data is the node's work; plugins need the hashes of uncles (a block
-//! carries their headers, not their hashes) and the signatures of transactions that they have in canonical form.
+//! Just enough RLP to split lists into items. The node decodes chain data; plugins need only the hashes of uncles (a
+//! block contains their headers, not their hashes) and the signatures of transactions in canonical form.
 
 use alloy_primitives::U256;
 
@@ -15,7 +15,7 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Cuts the first item off `bytes`; none when they are malformed.
+    /// Splits the first item off `bytes`; `None` if they are malformed.
     pub fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let first = *bytes.first()?;
         let (header, length, is_list) = match first {
@@ -48,7 +48,7 @@ impl<'a> Item<'a> {
         self.is_list.then_some(items)
     }
 
-    /// The payload as a number; none when it is longer than 32 bytes.
+    /// The payload as a number; `None` if it is longer than 32 bytes.
     pub fn number(&self) -> Option<U256> {
         U256::try_from_be_slice(self.payload)
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_items_are_read_back() {
         for length in [0, 1, 55, 56, 300, 70_000] {
             let (bytes, mut text, mut list) = (vec![0x80; length], Vec::new(), Vec::new());
             write_bytes(&mut text, &bytes);

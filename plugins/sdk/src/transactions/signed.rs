@@ -1,5 +1,5 @@
-//! The object that shows a signed transaction to the one who asked for the signature: `docs/spec/rpc-eth.md` 6.4,
-//! 12.4.
+//! The JSON object that shows a signed transaction to the caller that requested the signature: `docs/spec/rpc-eth.md`
+//! 6.4, 12.4.
 
 use alloy_primitives::{B256, U256, keccak256};
 use tenon_api::{
@@ -10,7 +10,7 @@ use tenon_api::{
 use super::rlp::{Item, write_bytes, write_list, write_number};
 use crate::shapes::{JsonWriter, write_access_list};
 
-/// RLP of nothing, and of the number 0.
+/// RLP of an empty string, and of the number 0.
 const EMPTY_STRING: u8 = 0x80;
 
 /// Type and signature of a transaction in canonical form.
@@ -23,8 +23,7 @@ struct Signature {
 }
 
 impl Signature {
-    /// Reads canonical bytes: whatever the type, the signature is the last three items. None when they are not
-    /// canonical.
+    /// Reads canonical bytes: the signature is the last three items of every type. `None` if they are not canonical.
     fn read(raw: &[u8]) -> Option<Self> {
         let (transaction_type, list) = match raw.first()? {
             0xc0.. => (0, raw),
@@ -36,11 +35,11 @@ impl Signature {
     }
 }
 
-/// `{raw, tx}`: the canonical bytes and the signed transaction. The reference shows the unsigned one, which is
-/// a defect.
+/// `{raw, tx}`: the canonical bytes and the signed transaction. The reference shows the unsigned one, which is a
+/// defect.
 ///
 /// # Errors
-/// `-32000` when the bytes are no canonical transaction.
+/// `-32000` if the bytes are not a canonical transaction.
 pub fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
     let signature = Signature::read(&signed.raw)
         .ok_or_else(|| Failure::server("the signed transaction is in no form that this node knows"))?;
@@ -59,7 +58,7 @@ pub fn unsigned_hash(request: &CallRequest) -> B256 {
     keccak256(unsigned_bytes(request))
 }
 
-/// The type that the members of a filled transaction ask for (`docs/spec/rpc-eth.md` 12.2).
+/// The type that the members of a completed transaction imply (`docs/spec/rpc-eth.md` 12.2).
 fn unsigned_type(request: &CallRequest) -> u8 {
     match request {
         CallRequest { max_fee_per_gas: Some(_), .. } => 2,

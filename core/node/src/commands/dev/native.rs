@@ -14,12 +14,12 @@ use super::ETHER;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 
-/// Coins that an epoch pays.
+/// Coins paid per epoch.
 const REWARD: u64 = 250;
 /// Minimum rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
 const MIN_EPOCH: u64 = 2;
 
-/// Checks the settings that mean something else on a native network.
+/// Checks the settings that have another meaning on a native network.
 pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
     let dev = &resolved.settings.dev;
     if resolved.is_chosen("dev.chain-id") && dev.chain_id != NATIVE_DEVELOPMENT_CHAIN {
@@ -40,7 +40,7 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The block maker, its owner, and the foundation: keys derived from the mnemonic.
+/// The block producer, its owner, and the foundation: keys derived from the mnemonic.
 pub(super) struct Masternode {
     accounts: Accounts,
     signer: Arc<dyn BlockSigner>,
@@ -66,21 +66,21 @@ impl Masternode {
         self.signer.address()
     }
 
-    /// Its signing duty for every fifteenth block.
+    /// Its duty to sign every fifteenth block.
     pub(super) fn duty(&self) -> Arc<dyn SealerDuty> {
         Arc::new(SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
     }
 
-    /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a
-    /// restart also where their state is pruned by then (`docs/spec/consensus.md` 17).
+    /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it can continue
+    /// after a restart even if their state has been pruned by then (`docs/spec/consensus.md` 17).
     ///
-    /// It needs no record of its votes: alone, it votes only for the newest block of its own database, inside the next
-    /// one, and no block is visible before the database has it. Blocks that were signed and not stored when the process
-    /// was killed were never visible, and their rounds are reused. `database.durability` says what a power failure may
-    /// undo.
+    /// It needs no record of its votes: as the only masternode, it votes only for the newest block of its own database,
+    /// inside the next block, and no block is visible before the database has it. Blocks that were signed and not
+    /// stored when the process was killed were never visible, and their rounds are reused. `database.durability` says
+    /// what a power failure may undo.
     ///
-    /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so that this
-    /// engine's clock refuses none.
+    /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so this engine's
+    /// clock refuses none.
     pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
         self.check_network(&chain.spec, chain)?;
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;

@@ -1,4 +1,4 @@
-//! The person at the terminal, whom a device asks for a PIN or a passphrase.
+//! Asks the person at the terminal for a PIN or a passphrase that a device requests.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(super) fn passphrase_argument() -> Arg {
         .help("Take the passphrase from the first line of this file; it is asked for at the terminal otherwise")
 }
 
-/// Asks at the terminal, without showing what is typed.
+/// Asks at the terminal, without echoing the input.
 pub(super) struct TerminalPerson {
     passphrase: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ impl TerminalPerson {
     }
 }
 
-/// Asks and waits.
+/// Asks and waits for the answer.
 fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     let secret = |text: tenon_api::SecretText| Zeroizing::new(text.expose().to_owned());
     match prompt {
@@ -72,7 +72,7 @@ impl Person for TerminalPerson {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
         let passphrase = self.passphrase.clone();
         Box::pin(async move {
-            // On a thread of its own, so that Ctrl-C is heard while the terminal waits.
+            // On its own thread, so that Ctrl-C works while the terminal waits.
             let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
             let declined = |reason: String| {
                 log_output::say(&format!("tenon: {reason}"));

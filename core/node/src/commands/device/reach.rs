@@ -1,4 +1,4 @@
-//! Which devices there are, and how they are reached: `tenon device list`.
+//! Lists devices and the transports to reach them: `tenon device list`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::commands::print;
 use crate::exit::Stop;
 use crate::log_output;
 
-/// In front of a device's path in the URL of its wallet.
+/// Prefix of a device's path in the URL of its wallet.
 const URL_SCHEME: &str = "trezor://";
 
 pub(super) fn definition() -> Command {
@@ -23,7 +23,7 @@ pub(super) fn definition() -> Command {
         .args([udp_argument(), json])
 }
 
-/// `--udp`, which every command has that reaches devices.
+/// `--udp`, for every command that uses devices.
 pub(super) fn udp_argument() -> Arg {
     Arg::new("udp")
         .long("udp")
@@ -51,7 +51,7 @@ pub(super) fn url(path: &str) -> String {
     format!("{URL_SCHEME}{path}")
 }
 
-/// All devices with the transport of each, and what went wrong in listing them.
+/// All devices with their transports, and the errors of listing them.
 struct Listed {
     devices: Vec<(Arc<dyn Transport>, Found)>,
     errors: Vec<LinkError>,
@@ -74,7 +74,7 @@ async fn find(matches: &ArgMatches) -> Result<Listed, Stop> {
     Ok(listed)
 }
 
-/// The device that the command is for.
+/// The device that the command uses.
 pub(super) async fn choose(matches: &ArgMatches) -> Result<(Arc<dyn Transport>, Found), Stop> {
     let wanted = matches.get_one::<String>("device");
     let mut listed = find(matches).await?;

@@ -1,4 +1,4 @@
-//! `tenon device registry`: the messages that hardware wallets know.
+//! `tenon device registry`: the messages of hardware wallets.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ fn flags(entry: &Entry) -> Vec<&'static str> {
     entry.flags.iter().map(|flag| flag.name()).collect()
 }
 
-/// A line an entry.
+/// One line per entry.
 fn as_table() -> String {
     let width = registry::entries().iter().map(|entry| entry.name.len()).max().unwrap_or_default();
     let mut table = format!("{:>3}  {:6}  {:width$}  {:35}  {}\n", "id", "family", "name", "flags", "body");
@@ -37,7 +37,7 @@ fn as_table() -> String {
     table
 }
 
-/// A JSON object an entry.
+/// One JSON object per entry.
 fn as_json() -> String {
     let object = |entry: &Entry| {
         json!({
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_the_same_for_programs() {
+    fn prints_the_same_entries_as_json() {
         let lines: Vec<serde_json::Value> = as_json().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
 
         assert_eq!(lines.len(), 193);

@@ -35,7 +35,7 @@ fn read(path: &Path) -> Result<String, Stop> {
 pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let file = |name: &str| matches.get_one::<PathBuf>(name);
     let wrong = |path: &Path, error: String| Stop::Usage(format!("{}: {error}", path.display()));
-    // Read before the device is touched.
+    // Read before the device is used.
     let transaction = file("transaction")
         .map(|path| transaction::read(&read(path)?).map_err(|error| wrong(path, error)))
         .transpose()?;

@@ -15,7 +15,7 @@ use crate::bounded_file;
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// The words of a simulated device unless others are given. Everybody knows them.
+/// Default mnemonic of a simulated device. It is publicly known.
 const MNEMONIC: &str = "all all all all all all all all all all all all";
 
 /// Time until a device unplugged by a fault is plugged in again.
@@ -143,7 +143,7 @@ async fn show(screens: &mut tokio::sync::watch::Receiver<Option<String>>) -> Res
     }
 }
 
-/// Plugs a device in again that a fault pulled.
+/// Plugs a device in again that a fault unplugged.
 async fn plug_in_again(simulator: &Simulator) {
     loop {
         tokio::time::sleep(AWAY).await;

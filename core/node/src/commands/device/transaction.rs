@@ -1,4 +1,4 @@
-//! A transaction as JSON, with the members that `eth_signTransaction` takes.
+//! A transaction as JSON, with the members of `eth_signTransaction`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::Deserialize;
@@ -33,7 +33,7 @@ struct Item {
     storage_keys: Vec<B256>,
 }
 
-/// Reads a transaction, and its sender where it has one. The error says which member is wrong.
+/// Reads a transaction, and its sender if given. The error names the wrong member.
 pub(crate) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
     let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} takes 64 bits at most"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn names_the_wrong_member() {
         for (text, expected) in [
             (r#"{"nonce":0,"gas":1}"#, "type 0 takes gasPrice"),
             (r#"{"nonce":0,"gas":1,"gasPrice":1,"maxFeePerGas":1}"#, "type 2 takes maxFeePerGas"),

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn names_the_wrong_member() {
         for (text, expected) in
             [("{", "EOF"), (&MAIL.replace("uint256", "uint7"), "uint7"), ("{\"nonce\": 1}", "`types` is missing")]
         {

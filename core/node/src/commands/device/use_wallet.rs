@@ -1,4 +1,4 @@
-//! `tenon device open`, `accounts` and `show-address`; opening for `sign`.
+//! `tenon device open`, `accounts` and `show-address`; opens the wallet for `sign`.
 
 use alloy_primitives::Address;
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -11,7 +11,7 @@ use super::reach::{choose, device_argument, udp_argument, url};
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// Addresses that are listed at once.
+/// Maximum number of addresses listed at once.
 const MAX_COUNT: u64 = 1000;
 
 /// Arguments of every command that opens a device.
@@ -47,7 +47,7 @@ pub(super) fn show_address() -> Command {
     with_wallet(Command::new("show-address").about(about)).arg(path_argument())
 }
 
-/// An open wallet, and the person whom it asks.
+/// An open wallet, and the person who answers its questions.
 pub(super) struct Opened {
     pub(super) wallet: Wallet,
     pub(super) person: TerminalPerson,
@@ -73,7 +73,7 @@ impl Opened {
     }
 }
 
-/// Ctrl-C: what the device does is cancelled.
+/// Waits for Ctrl-C, which cancels the device's current operation.
 pub(super) fn interrupted() -> BoxFuture<'static, ()> {
     Box::pin(async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -83,7 +83,7 @@ pub(super) fn interrupted() -> BoxFuture<'static, ()> {
     })
 }
 
-/// Ends the command as an error of the device demands.
+/// Converts a device's error to the end of the command.
 pub(super) fn stop(error: DeviceError) -> Stop {
     match error {
         DeviceError::Cancelled => Stop::Interrupted("cancelled; the device was told".into()),
@@ -91,7 +91,7 @@ pub(super) fn stop(error: DeviceError) -> Stop {
     }
 }
 
-/// The path of the command, or the first account's.
+/// The path given to the command, or the first account's.
 pub(super) fn path(matches: &ArgMatches) -> DerivationPath {
     matches.get_one::<DerivationPath>("path").cloned().unwrap_or_else(|| DerivationPath::account(0))
 }

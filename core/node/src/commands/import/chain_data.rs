@@ -1,4 +1,4 @@
-//! Blocks out of a reference node's data folder.
+//! Blocks from a reference node's data folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ impl ChainData {
         ReferenceChain::open(folder).map(|chain| Self { chain }).map_err(refusal)
     }
 
-    /// The genesis of the settings or of the data folder. Where neither has one: that of the public network whose blocks
-    /// these are.
+    /// The genesis of the settings or of the data folder. If neither has one, that of the public network to which these
+    /// blocks belong.
     ///
     /// # Errors
     /// As [`chosen_genesis`].
@@ -57,8 +57,8 @@ impl ChainData {
         )))
     }
 
-    /// The height after the highest block that both chains have. 1 if they part below the lower head: the blocks that are
-    /// there are skipped then, as those of a file.
+    /// The height after the highest block that both chains have. 1 if the chains diverge below the lower head: known
+    /// blocks are then skipped, as in a file.
     fn first_beyond(&self, chain: &OpenedChain) -> Result<u64, Stop> {
         let number = chain.store.head().header.number.min(self.chain.head().0);
         let own = chain.store.canonical_hash(BlockNumber(number))?;
@@ -66,10 +66,10 @@ impl ChainData {
         Ok(if own.is_some() && own == theirs { number + 1 } else { 1 })
     }
 
-    /// Number of blocks that [`ChainData::blocks_beyond`] gives.
+    /// Number of blocks that [`ChainData::blocks_beyond`] returns.
     ///
     /// # Errors
-    /// [`Stop`] when one of the databases cannot be read.
+    /// [`Stop`] if one of the databases cannot be read.
     pub(super) fn count_beyond(&self, chain: &OpenedChain) -> Result<u64, Stop> {
         Ok((self.chain.head().0 + 1).saturating_sub(self.first_beyond(chain)?))
     }
@@ -89,7 +89,7 @@ impl ChainData {
         }))
     }
 
-    /// The text of an error with the folder that it is about.
+    /// The text of an error with the path of the folder.
     pub(super) fn named(&self, error: &dyn std::fmt::Display) -> String {
         let (text, path) = (error.to_string(), self.chain.path().display().to_string());
         if text.contains(&path) { text } else { format!("{path}: {text}") }

@@ -11,16 +11,16 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::exit::Stop;
 
-/// Enough that reading is never the slow side.
+/// Large enough that reading is never the bottleneck.
 const BUFFER: usize = 1 << 20;
 
 /// The first bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// A source of recorded blocks that could be opened.
+/// An opened source of recorded blocks.
 pub(crate) struct ChainFile {
     name: String,
-    /// None for standard input.
+    /// `None` for standard input.
     file: Option<File>,
     length: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl ChainFile {
         Ok(Self { name: name.to_owned(), file: Some(file), length })
     }
 
-    /// Bytes on disk; none when unknown.
+    /// Bytes on disk; `None` if unknown.
     pub(crate) const fn length(&self) -> Option<u64> {
         self.length
     }
@@ -49,7 +49,7 @@ impl ChainFile {
         &self.name
     }
 
-    /// The blocks' bytes, decompressed if they are compressed. Bytes taken from the source are added to `read`; once
+    /// The blocks' bytes, decompressed if necessary. The number of bytes read from the source is added to `read`; once
     /// `is_interrupted` is set, waiting for standard input or a pipe ends with an error.
     pub(crate) fn reader(
         self,
@@ -70,11 +70,11 @@ impl ChainFile {
     }
 }
 
-/// Pieces of a pipe that wait to be read.
+/// Maximum number of pieces of a pipe that are read ahead.
 const PIECES_AHEAD: usize = 4;
 
-/// Standard input, or a file that may never say anything: a named pipe, a device. Its reader does not hang when the operator
-/// wants to stop: a read of a pipe can't be called off, so a thread of its own does it.
+/// Standard input, or a file that may never return data: a named pipe, a device. A read of a pipe cannot be cancelled,
+/// so a separate thread reads it, and the reader does not hang when the operator stops the import.
 struct Pipe {
     pieces: Receiver<io::Result<Vec<u8>>>,
     current: io::Cursor<Vec<u8>>,
@@ -128,7 +128,7 @@ impl Read for Pipe {
     }
 }
 
-/// Counts what is read through it.
+/// Counts the bytes read through it.
 struct Counted<R> {
     source: R,
     read: Arc<AtomicU64>,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_file_that_is_missing() {
+    fn names_the_missing_file() {
         let error = ChainFile::open("/nowhere/chain.rlp").err().unwrap().to_string();
         assert!(error.starts_with("/nowhere/chain.rlp: "), "{error}");
     }

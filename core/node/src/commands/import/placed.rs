@@ -1,4 +1,4 @@
-//! Positions of a file's blocks, to locate one that is refused.
+//! Positions of a file's blocks, to locate a refused one.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tenon_api::{Block, BlockNumber};
 use tenon_chain::{BlockStream, StreamError};
 
-/// Blocks whose places are kept: far more than the importer reads ahead of the one that it may refuse.
+/// Number of blocks whose positions are kept: far more than the importer reads ahead of a block that it may refuse.
 const KEPT: usize = 1 << 16;
 
-/// The places of the blocks that were read last: height, and first byte of the uncompressed file.
+/// The positions of the last blocks read: height, and offset in the uncompressed file.
 #[derive(Clone, Default)]
 pub(super) struct Places(Arc<Mutex<VecDeque<(BlockNumber, u64)>>>);
 
@@ -30,7 +30,7 @@ impl Places {
     }
 }
 
-/// A stream of blocks that tells their places.
+/// A stream of blocks that records their positions.
 pub(super) struct Placed<R> {
     stream: BlockStream<R>,
     places: Places,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembers_where_blocks_begin() {
+    fn records_the_positions_of_blocks() {
         let encoded = |number: u64| {
             let header = tenon_chain::seal(tenon_api::Header { number, ..Default::default() });
             tenon_chain::encode_block(&tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None))

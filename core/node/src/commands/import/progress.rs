@@ -10,10 +10,10 @@ use crate::log_output;
 
 /// Interval of the rate computation.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Interval of the lines when there is no terminal.
+/// Interval of the lines if there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Counts blocks and tells how it goes.
+/// Counts blocks and reports progress.
 pub(super) struct Progress {
     total_bytes: Option<u64>,
     bar: Option<ProgressBar>,
@@ -35,7 +35,7 @@ struct Counters {
 }
 
 impl Progress {
-    /// Starts; `total_bytes` of the files together, none when unknown.
+    /// Starts. `total_bytes` is the size of all files together, `None` if unknown.
     pub(super) fn start(total_bytes: Option<u64>) -> Self {
         let started = Instant::now();
         Self {
@@ -79,21 +79,21 @@ impl Progress {
         }
     }
 
-    /// From the share of bytes that was read; the reader is a few hundred blocks ahead, which evens out.
+    /// Estimated from the share of bytes read. The reader is a few hundred blocks ahead, which evens out.
     fn time_left(&self, read: u64) -> String {
         let Some(total) = self.total_bytes.filter(|total| read > 0 && *total >= read) else { return String::new() };
         let left = self.started.elapsed().as_secs_f64() * ((total - read) as f64 / read as f64);
         format!(", {}% done, {left:.0} s left", read * 100 / total.max(1))
     }
 
-    /// Takes the bar away; the error that follows says what happened.
+    /// Removes the bar; the error that follows explains the end.
     pub(super) fn abandon(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Takes the bar away and sums up.
+    /// Removes the bar and returns a summary.
     pub(super) fn finish(&self) -> String {
         self.abandon();
         let elapsed = self.started.elapsed();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_rates_in_blocks_and_millions_of_gas() {
+    fn shows_rates_in_blocks_and_millions_of_gas() {
         assert_eq!(rates(10, 30_000_000, Duration::from_secs(2)), "5 blocks/s, 15.0 Mgas/s");
         assert_eq!(rates(0, 0, Duration::ZERO), "0 blocks/s, 0.0 Mgas/s");
     }

@@ -1,11 +1,11 @@
-//! Facts about modules, as text for people.
+//! Facts about modules, as readable text.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// A module's requested and granted capabilities. Empty for a built-in one that has all.
+/// A module's requested and granted capabilities. Empty for a built-in module with all that it requests.
 pub(super) fn permissions(module: &Value) -> String {
     if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
         return String::new();
@@ -28,7 +28,7 @@ pub(super) fn permissions(module: &Value) -> String {
     lines
 }
 
-/// A time in the largest units that it has.
+/// A time in all its non-zero units.
 pub(super) fn time(seconds: u64) -> String {
     let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
     let text: String =
@@ -43,7 +43,7 @@ fn end(module: &Value) -> Option<(&'static str, String)> {
     Some(("ends after", time(until.saturating_sub(now))))
 }
 
-/// The reports of the modules that changed, what failed, and what waits for a restart.
+/// The reports of the changed modules, the failures, and the changes that need a restart.
 pub(super) fn reloaded(answer: &Value) -> String {
     let items = |key: &str| answer[key].as_array().cloned().unwrap_or_default();
     let mut lines: String = items("modules").iter().map(report).collect();
@@ -73,7 +73,7 @@ pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
 }
 
-/// The beginning of a hash, enough to tell builds apart.
+/// The start of a hash, enough to distinguish builds.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
@@ -82,7 +82,7 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// For shells that complete names.
+/// One name per line, for completion in shells.
 pub(super) fn names_only(modules: &Value) -> String {
     modules.as_array().into_iter().flatten().fold(String::new(), |lines, module| lines + text(module, "name") + "\n")
 }
@@ -137,7 +137,7 @@ fn lines(rows: Vec<(&str, String)>) -> String {
         .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
 }
 
-/// Names in lines that a terminal shows whole, each below the one before it.
+/// Names wrapped to lines that fit a terminal, aligned below each other.
 fn column(names: &str) -> String {
     const WIDTH: usize = 88;
     let (mut lines, mut length) = (String::new(), 0);
@@ -153,7 +153,7 @@ fn column(names: &str) -> String {
     lines
 }
 
-/// All that is known of a part of the node.
+/// All facts about a part of the node.
 fn actor_facts(module: &Value) -> String {
     let fixed = match text(module, "fixed") {
         "" => "yes".to_owned(),
@@ -205,7 +205,7 @@ fn faults(module: &Value) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The bounds of a module in a line.
+/// The limits of a module, in one line.
 fn limits(module: &Value) -> String {
     let limits = &module["limits"];
     let number = |key: &str| limits[key].as_u64();
@@ -219,7 +219,7 @@ fn limits(module: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A number of bytes in the largest unit that leaves three digits or fewer before the point.
+/// A number of bytes in the largest unit that leaves at most three digits before the point.
 fn size(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..units.len()).rev().find(|power| bytes >> (10 * power) > 0).unwrap_or_default();
@@ -230,7 +230,7 @@ fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, units[power])
 }
 
-/// A module's storage use and its limit, in a line.
+/// A module's storage use and its limit, in one line.
 fn storage(module: &Value) -> String {
     let usage = &module["storage"];
     let number = |key: &str| usage[key].as_u64().unwrap_or_default();
@@ -278,7 +278,7 @@ pub(super) fn facts(module: &Value) -> String {
     lines(rows)
 }
 
-/// A change in a line.
+/// A change, in one line.
 pub(super) fn line(change: &Value) -> String {
     let build = |key: &str| match &change[key] {
         Value::Null => String::new(),
@@ -351,7 +351,7 @@ mine: it fell over
     }
 
     #[test]
-    fn parts_of_the_node_have_dashes_where_plugins_have_figures() {
+    fn parts_of_the_node_have_dashes_instead_of_figures() {
         let pool = json!({ "name": "pool", "kind": "actor", "state": "enabled", "namespace": "", "version": "",
             "contentHash": "", "isolation": "in-process", "runningCalls": 0, "openSubscriptions": 0, "reason": null });
 
@@ -361,7 +361,7 @@ mine: it fell over
     }
 
     #[test]
-    fn the_list_says_of_foreign_modules_what_they_were_granted_and_a_report_how_to_grant_more() {
+    fn the_list_shows_grants_of_foreign_modules_and_a_report_says_how_to_grant_more() {
         let mine = json!({ "name": "mine", "kind": "plugin", "state": "enabled", "isolation": "process", "trust": "foreign",
             "wanted": ["ReadChain", "Sign"], "granted": ["ReadChain"] });
         let eth = json!({ "name": "eth", "kind": "plugin", "trust": "built-in", "wanted": ["ReadChain"],
@@ -388,7 +388,7 @@ mine: it fell over
     }
 
     #[test]
-    fn shows_what_a_module_stores_and_what_went_wrong_in_it() {
+    fn shows_the_storage_and_the_faults_of_a_module() {
         let module = json!({ "name": "mine", "kind": "plugin", "state": "enabled",
             "storage": { "records": 3, "bytes": 1_600_000, "mostRecords": 4_000_000, "mostBytes": 1_u64 << 30 },
             "faults": { "restarts": 0, "failedCalls": 5, "panics": 4, "refusedCalls": 0, "omittedLines": 0 } });
@@ -401,7 +401,7 @@ mine: it fell over
     }
 
     #[test]
-    fn tells_of_a_reload_what_changed_what_failed_and_what_waits_for_a_restart() {
+    fn a_reload_shows_changes_failures_and_settings_that_need_a_restart() {
         let done = json!({ "module": "web3", "operation": "disable", "state": "disabled", "reason": null, "old": null,
             "new": null, "totalMicros": 1250 });
         let answer = json!({ "modules": [done], "failures": [{ "module": "mine", "reason": "it is a text file" }],
@@ -423,7 +423,7 @@ After a restart:
     }
 
     #[test]
-    fn reports_what_was_running_and_how_it_ended() {
+    fn reports_running_calls_and_how_they_ended() {
         let build = |version: &str| json!({ "version": version, "contentHash": format!("{version}aaaaaaaaaaaaaa") });
         let change = json!({ "module": "eth", "operation": "replace", "state": "enabled", "reason": null,
             "old": build("1.0"), "new": build("1.1"), "runningCalls": 3, "cancelledCalls": 1, "abandonedCalls": 0,

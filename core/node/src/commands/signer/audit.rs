@@ -56,7 +56,7 @@ fn folder(matches: &ArgMatches) -> &Path {
     matches.get_one::<PathBuf>("folder").map_or(Path::new("."), PathBuf::as_path)
 }
 
-/// The key that is given, compressed.
+/// The given key, compressed.
 fn key(matches: &ArgMatches) -> Option<&Bytes> {
     matches.get_one("key")
 }
@@ -113,7 +113,7 @@ fn show(matches: &ArgMatches) -> Result<(), Stop> {
     shown.map(drop).map_err(stop)
 }
 
-/// An entry for a person; `None` if it is of another request than the wanted one.
+/// An entry as readable text; `None` if it belongs to another request than the wanted one.
 fn shown_line(line: &Line, wanted: Option<u64>) -> Option<String> {
     let Ok(Value::Object(mut members)) = serde_json::to_value(&line.entry) else { return None };
     if wanted.is_some() && members.get("request").and_then(Value::as_u64) != wanted {
@@ -136,7 +136,7 @@ fn export(matches: &ArgMatches) -> Result<(), Stop> {
     }
     for path in tenon_signing_audit::files(folder).map_err(stop)? {
         let bytes = std::fs::read(&path).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))?;
-        // A line that was being written when the service ended is none.
+        // A line that was incomplete when the service ended does not count.
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         print(bytes.get(..end).unwrap_or_default())?;
     }

@@ -1,5 +1,5 @@
-//! What code in the service could do, tried by the service itself: in builds with debug assertions, for tests of its
-//! confinement.
+//! Attempts by the service itself to break out of its confinement, as malicious code in it could: only in builds with
+//! debug assertions, for tests.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,14 @@ use tenon_signing_service::Settings;
 
 use crate::log_output;
 
-/// Set to an address of a listener on this machine, it has the service try what it must not, and say how that ended.
+/// If set to the address of a listener on this machine, the service tries all forbidden actions and reports their
+/// results.
 const ORDER: &str = "TENON_TEST_SIGNER_INTRUDES";
 
-/// `TIOCSTI`: types a character into a terminal, as if its user did.
+/// `TIOCSTI`: inserts a character into a terminal's input, as if its user had typed it.
 const TYPE_INTO_TERMINAL: u32 = 0x5412;
 
-/// Tries everything once, and prints a line for each: `intrusion NAME: refused` or `intrusion NAME: DONE`.
+/// Tries everything once, and prints one line for each: `intrusion NAME: refused` or `intrusion NAME: DONE`.
 pub(super) fn try_if_ordered(settings: &Settings) {
     let Ok(address) = std::env::var(ORDER) else { return };
     let own_socket = settings.clients.values().find_map(|client| client.socket.clone()).unwrap_or_default();
@@ -40,12 +41,12 @@ pub(super) fn try_if_ordered(settings: &Settings) {
         say("shared memory", fs::write("/dev/shm/tenon-intruder", b"x"));
         say("device node", fs::OpenOptions::new().write(true).open("/dev/null").map(drop));
         say("terminal input", tenon_sandbox::reaches_kernel(TYPE_INTO_TERMINAL));
-        // What it needs stays open, so that the rest is not refused by accident.
+        // What the service needs must stay allowed, so that the other refusals are not accidental.
         say("own policy read", fs::read(&settings.policy).map(drop));
         say("own log read", fs::read_dir(&settings.log).map(drop));
     };
     try_all();
-    // A thread that starts later has the same bounds.
+    // A thread that starts later has the same restrictions.
     let outcome = std::thread::spawn(move || TcpStream::connect(address).map(drop)).join();
     say("tcp connection of a thread", outcome.unwrap_or(Ok(())));
 }

@@ -1,4 +1,4 @@
-//! `tenon signer new`: a folder to begin with.
+//! `tenon signer new`: creates a folder to start with.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};

@@ -104,7 +104,7 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
     print(text.as_bytes())
 }
 
-/// Checks the new policy where it will stand, replaces the old one in one step, and has the service read it.
+/// Checks the new policy in its final place, replaces the old one atomically, and has the service read it.
 fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     let path = |name: &str| matches.get_one::<PathBuf>(name).map_or(Path::new(""), PathBuf::as_path);
     let settings = Settings::read(path("settings")).map_err(|error| Stop::Usage(error.to_string()))?;
@@ -259,7 +259,7 @@ fn other_members(domain: &Value) -> Vec<(String, String)> {
     others.map(|(name, value)| (name.clone(), shown_member(value))).collect()
 }
 
-/// A member's value: a text as it is, the rest as JSON.
+/// A member's value: a string unchanged, other values as JSON.
 fn shown_member(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

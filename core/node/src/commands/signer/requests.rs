@@ -1,4 +1,4 @@
-//! `tenon signer requests | show | approve | deny | login | reload`: what an approver does.
+//! `tenon signer requests | show | approve | deny | login | reload`: the commands of an approver.
 
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::exit::Stop;
 use crate::log_output;
 use crate::socket_client::SocketClient;
 
-/// Where the socket is when nothing is said.
+/// Environment variable with the default socket.
 pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
 
 pub(super) fn definitions() -> [Command; 6] {
@@ -37,7 +37,7 @@ pub(super) fn definitions() -> [Command; 6] {
     .map(with_socket)
 }
 
-/// `--socket`, which every command of an approver has.
+/// `--socket`, for every command of an approver.
 pub(super) fn with_socket(command: Command) -> Command {
     command.arg(
         Arg::new("socket")
@@ -92,7 +92,7 @@ pub(super) fn connect(path: &Path) -> Result<SocketClient, Stop> {
     })
 }
 
-/// A text of the service, without characters that mislead a terminal.
+/// A text of the service, without characters that could mislead a terminal's user.
 fn text<'a>(value: &'a Value, member: &str) -> std::borrow::Cow<'a, str> {
     ShownText::new(value[member].as_str().unwrap_or_default()).as_str().to_owned().into()
 }
@@ -123,7 +123,7 @@ fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
     print(all.iter().map(line).collect::<String>().as_bytes())
 }
 
-/// What a person reads.
+/// The request as readable text.
 fn shown(waiting: &Value) -> String {
     let presentation = &waiting["presentation"];
     let mut text_of_all = format!("{}\n", text(presentation, "title"));

@@ -38,9 +38,9 @@ const HELPER: &str = "signer-program-helper";
 const REQUEST_BYTES: usize = 128 << 20;
 /// Memory for deriving keys from passwords.
 const KEY_MEMORY: u64 = 512 << 20;
-/// Open files besides connections: the log and its checkpoint, devices, listeners, what the policy names.
+/// Open files besides connections: the log and its checkpoint, devices, listeners, the files of the policy.
 const OWN_FILES: u64 = 128;
-/// Time that running calls have at the end.
+/// Time limit for running calls when the service stops.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) fn definition() -> Command {
@@ -73,9 +73,9 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let path = matches.get_one::<PathBuf>("settings").cloned().unwrap_or_default();
     let settings = Settings::read(&path).map_err(|error| Stop::Usage(error.to_string()))?;
     logging::start(&LogSettings::default())?;
-    // Connections must not take the last one: a line that can't be written ends signing.
+    // Connections must not use the last file descriptor: a log line that can't be written ends signing.
     open_files::require(OWN_FILES + max_connections(&settings))?;
-    // Before the process gives up starting others.
+    // Before the process gives up the right to start others.
     let program = program(&settings)?;
     let keys = Keys::open(&settings)?;
     let opened = Service::open(&settings, keys.directory.clone(), program);
@@ -89,7 +89,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failure)?;
     let served = runtime.block_on(serve(&settings, keys, service, &opened.key));
-    // A thread that lists devices may hang in the operating system; the program ends all the same.
+    // A thread that lists devices may hang in the operating system; the program must end nevertheless.
     runtime.shutdown_background();
     served
 }
@@ -112,7 +112,7 @@ fn program(settings: &Settings) -> Result<Option<Program>, Stop> {
     Ok(Some(Program::new(helper)))
 }
 
-/// The wallets, and what hardware wallets are reached by.
+/// The wallets, and the transports of hardware wallets.
 struct Keys {
     directory: WalletDirectory,
     devices: DeviceWallets,
@@ -120,8 +120,8 @@ struct Keys {
 }
 
 impl Keys {
-    /// Opens the wallets, and key files by their passwords. The threads that derive keys end before this returns: they are
-    /// not confined.
+    /// Opens the wallets, and key files with their passwords. The threads that derive keys end before this returns,
+    /// because they are not confined.
     fn open(settings: &Settings) -> Result<Self, Stop> {
         let bus = Bus::new();
         let devices = DeviceWallets::new(bus.clone());
@@ -130,7 +130,7 @@ impl Keys {
             memory: KEY_MEMORY,
             allows_insecure_unlock: true,
         });
-        // Transactions name their chain themselves.
+        // Transactions contain their chain id themselves.
         let directory = WalletDirectory::new(0, bus, None, keystore).with_backend(Arc::new(devices.clone()));
         let directory = directory.with_fee_cap(U256::ZERO);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failure)?;
@@ -140,7 +140,7 @@ impl Keys {
     }
 }
 
-/// The service's passwords are for its owner alone.
+/// Only the owner may read the service's passwords.
 fn check_private(path: &Path) -> Result<(), Stop> {
     use std::os::unix::fs::PermissionsExt as _;
     match std::fs::metadata(path) {
@@ -197,7 +197,7 @@ async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Byte
     let Keys { directory, devices, transports } = keys;
     let supervisor = start_devices(&devices, transports, settings)?;
     tokio::spawn(directory.clone().follow());
-    tell(settings, log_key, &listeners)?;
+    print_addresses(settings, log_key, &listeners)?;
     let Listeners { clients, approvers, http, page } = listeners;
     if let Some(http) = http {
         tokio::spawn(http.run());
@@ -264,7 +264,7 @@ fn open_socket<S: RpcService>(
     Ok(servers)
 }
 
-/// Gives up what the service does not need. Runs before any other thread does.
+/// Gives up the rights that the service does not need. Must run before any other thread starts.
 fn give_up(settings: &Settings) -> Result<(), Stop> {
     if !settings.confined {
         tracing::warn!("`confined = false`: the service keeps every right of its user");
@@ -304,8 +304,8 @@ fn start_devices(
     Ok(Some(supervisor))
 }
 
-/// Prints the log's public key and where the service listens.
-fn tell(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(), Stop> {
+/// Prints the log's public key and the service's addresses.
+fn print_addresses(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(), Stop> {
     let mut text = format!("log key  {log_key}\n");
     for (name, client) in &settings.clients {
         if let Some(path) = &client.socket {
@@ -325,7 +325,7 @@ fn tell(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(
     print(text.as_bytes())
 }
 
-/// What an operator tells the process.
+/// A signal of the operator to the process.
 enum Signal {
     End,
     Reload,

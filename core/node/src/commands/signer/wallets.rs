@@ -13,10 +13,10 @@ use crate::exit::Stop;
 use crate::log_output;
 use crate::passwords::Passwords;
 
-/// What the service answers when a device wants its PIN, and when it wants a passphrase.
+/// The service's errors if a device needs its PIN, and if it needs a passphrase.
 const WANTED: [(&str, &str); 2] =
     [("pin needed", "PIN: "), ("passphrase needed", "Passphrase (empty: the standard wallet): ")];
-/// Questions of a device for one opening.
+/// Maximum number of questions of a device for one opening.
 const MAX_QUESTIONS: usize = 8;
 
 pub(super) fn definitions() -> [Command; 3] {
@@ -59,7 +59,7 @@ fn list(wallets: &Value) -> Result<(), Stop> {
     print(text.as_bytes())
 }
 
-/// Asks for what the device wants, one thing after another.
+/// Asks for the PIN or passphrase that the device needs, one after another.
 fn open(socket: &Path, url: &str) -> Result<(), Stop> {
     let mut client = connect(socket)?;
     let mut secret = tenon_api::SecretText::default();

@@ -1,4 +1,4 @@
-//! Files with headers: RLP of headers or of whole blocks, or JSON objects that hold the RLP.
+//! Files with headers: RLP of headers or of whole blocks, or JSON objects that contain the RLP.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -8,34 +8,34 @@ use tenon_chain::{BlockStream, DecodeError, StreamError, decode_sealed_header};
 
 /// Maximum size of a header or block.
 const MAX_HEADER: u64 = 64 << 20;
-/// Maximum size of a JSON text, which is read whole.
+/// Maximum size of a JSON text, which is read as a whole.
 const MAX_JSON: u64 = 256 << 20;
 
 /// Why a header could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileProblem {
-    /// The RLP stream.
+    /// The RLP stream is invalid.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// One item of it.
+    /// An item of the stream is invalid.
     #[error("header {index} of the file{}: {source}", .offset.map(|at| format!(", which begins at byte {at}")).unwrap_or_default())]
     Header {
         /// Position, from 0.
         index: u64,
-        /// Its first byte; none in JSON.
+        /// Its offset; `None` in JSON.
         offset: Option<u64>,
         /// The problem.
         source: DecodeError,
     },
-    /// The file failed.
+    /// The file could not be read.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The JSON text.
+    /// The JSON text is invalid.
     #[error("not JSON with headers, in the value that begins at byte {offset}: {source}")]
     Json {
         /// Its offset.
         offset: usize,
-        /// The problem with it.
+        /// The error.
         source: serde_json::Error,
     },
     /// A recorded hash that is not the header's.
@@ -45,14 +45,14 @@ pub(super) enum FileProblem {
         index: u64,
         /// Its height.
         number: u64,
-        /// Computed.
+        /// The computed hash.
         found: B256,
-        /// Written beside it.
+        /// The recorded hash.
         recorded: B256,
     },
 }
 
-/// A header as JSON files have it.
+/// A header in a JSON file.
 #[derive(Deserialize)]
 struct Recorded {
     rlp: Bytes,
@@ -67,11 +67,11 @@ enum Entry {
     Many(Vec<Recorded>),
 }
 
-/// The headers of a file, read as they are needed.
+/// The headers of a file, read on demand.
 pub(super) struct HeaderFile {
     source: Source,
     index: u64,
-    /// Of the last batch: where each header begins.
+    /// Offsets of the headers of the last batch.
     offsets: Vec<u64>,
 }
 
@@ -122,7 +122,7 @@ impl HeaderFile {
         (headers, None)
     }
 
-    /// Where a header of the last batch begins, in words; nothing of JSON.
+    /// The offset of a header in the last batch, as text; empty for JSON.
     pub(super) fn place(&self, position: usize) -> String {
         self.offsets.get(position).map(|at| format!("; the header begins at byte {at} of the file")).unwrap_or_default()
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_what_came_before_the_damage() {
+    fn returns_the_headers_before_the_damage() {
         let (first, wanted) = header(1);
         let (second, _) = header(2);
         let (headers, problem) = all(&[&first[..], &second[..second.len() - 1]].concat());
@@ -215,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn names_the_byte_at_which_a_damaged_header_begins() {
+    fn names_the_offset_of_a_damaged_header() {
         let (first, _) = header(1);
         let (mut second, _) = header(2);
-        // The parent's hash becomes a byte shorter, and what follows moves.
+        // The parent's hash becomes one byte shorter, which shifts the following fields.
         let at = second.iter().position(|byte| *byte == 0xa0).unwrap();
         second[at] = 0x9f;
         let problem = all(&[&first[..], &second].concat()).1.unwrap().to_string();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_value_that_is_no_header() {
+    fn names_the_value_that_is_not_a_header() {
         let (rlp, _) = header(1);
         let first = format!("{{\"rlp\": \"{}\"}}", Bytes::from(rlp));
         let problem = all(format!("{first}{{\"hash\": 1}}").as_bytes()).1.unwrap().to_string();
