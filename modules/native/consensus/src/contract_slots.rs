@@ -16,7 +16,7 @@ pub(crate) fn read_array(state: &dyn StateReader, contract: Address, slot: B256)
     (0..length.saturating_to::<u64>()).map(word).collect()
 }
 
-/// The same, for addresses.
+/// Like [`read_array`], for an array of addresses.
 pub(crate) fn read_addresses(
     state: &dyn StateReader,
     contract: Address,

@@ -57,10 +57,10 @@ pub struct RefusedHeader {
 /// A rule that a header breaks.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderProblem {
-    /// A rule of consensus.
+    /// A rule of consensus is broken.
     #[error(transparent)]
     Consensus(#[from] NativeError),
-    /// Block 0 is another chain's.
+    /// Block 0 belongs to another chain.
     #[error("block 0 is not this network's, which has hash {0}")]
     OtherGenesis(B256),
 }

@@ -187,7 +187,8 @@ fn the_entry_in_use_is_the_first_until_an_epoch_begins_in_this_process() {
     assert_eq!(queries.parameters().unwrap().current, 360, "block 640 opened an epoch since");
 }
 
-/// The cached path finds the same as the full one, once that has filled the cache; engine v1 always uses the full one.
+/// The cached path returns the same as the full one, once the full one has filled the cache. Engine v1 always uses the
+/// full one.
 #[test]
 fn cached_answers_equal_computed_ones() {
     for name in ["local", "v1switch"] {

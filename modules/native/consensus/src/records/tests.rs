@@ -26,7 +26,7 @@ impl EngineRecords for MemoryRecords {
     }
 }
 
-/// A recorded chain as seen by a node at a height that keeps only the states of the head and its parent.
+/// A recorded chain as seen by a node that is at a given height and keeps only the states of the head and its parent.
 struct Standing<'a> {
     chain: &'a ModelledChain,
     head: u64,

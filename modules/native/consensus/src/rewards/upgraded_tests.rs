@@ -176,7 +176,8 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
 
     let roles = upgraded(&rewards);
     assert_eq!(members(&rewards.signers), [1, 2, 3]);
-    // 5 has more, but is penalised; of the equal 7 and 8 the one that the contract lists first is chosen.
+    // Node 5 has a larger stake, but is penalised; 7 and 8 have equal stakes, and the one that the contract lists first
+    // is chosen.
     assert_eq!(members(&roles.protectors.signers), [4, 8]);
     assert_eq!(members(&roles.observers.signers), [7]);
     let [masternode, protector, observer] =

@@ -1,5 +1,5 @@
-//! The numbers of second signers in a checkpoint, drawn from what the masternodes stored in the randomize contract
-//! (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
+//! The numbers of second signers in a checkpoint, drawn from the secrets that the masternodes stored in the randomize
+//! contract (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
 
 use aes::{
     Aes256,

@@ -115,7 +115,7 @@ fn every_item_under_the_seal_is_bound_to_its_creator() {
     }
 }
 
-/// The seal does not cover `Validators` and `Penalties`, and v1 checks them only in checkpoints: in other headers they
+/// The seal does not cover `Validators` and `Penalties`, and v1 checks them only in checkpoints. In other headers they
 /// affect only the block hash, as in the reference.
 #[test]
 fn ordinary_headers_leave_two_items_free() {

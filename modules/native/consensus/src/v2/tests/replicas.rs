@@ -83,7 +83,7 @@ impl Simulation {
             }
             let mut actions = Vec::new();
             let node = &mut self.nodes[to].1;
-            // Late votes and timeouts are refused by name; that is not a failure.
+            // Late votes and timeouts are refused with an error; that is not a failure.
             let _late = match message {
                 Message::Vote(vote) => node.on_vote(vote, &*self.network, &mut actions),
                 Message::Timeout(timeout) => node.on_timeout(timeout, &*self.network, &mut actions),

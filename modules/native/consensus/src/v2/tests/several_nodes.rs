@@ -1,6 +1,6 @@
-//! Networks of voting nodes with a simulated clock: messages that are late, duplicated or lost, partitions, nodes that
-//! are killed and restart with their kept state, and a masternode that votes and proposes twice. No two nodes ever
-//! commit different blocks; the chain continues once the network is quiet; double votes are proven.
+//! Networks of voting nodes with a simulated clock. Messages are late, duplicated or lost; the network splits; nodes
+//! are killed and restart with their stored state; a masternode votes and proposes twice. No two nodes ever commit
+//! different blocks; the chain continues once the disturbances end; double votes are proven.
 //!
 //! `TENON_SEED=<number>` repeats one network, `TENON_NETWORKS` is the number of networks of each kind.
 
@@ -255,7 +255,7 @@ impl World {
             Event::Arrives(Message::Block(block)) => self.insert(who, &block, true),
             Event::Arrives(message) => self.hear(who, message),
             Event::CountdownEnds(countdown) if countdown == self.nodes[who].countdown => {
-                // Repeated, because nodes that reconnected meanwhile have not received it.
+                // Repeated, because a node that has reconnected since then has not received it.
                 self.nodes[who].repeats = true;
                 self.with_replica(who, |replica, chain, actions| drop(replica.on_countdown(chain, actions)));
                 self.nodes[who].repeats = false;
@@ -293,7 +293,7 @@ impl World {
         if self.nodes[who].seen.contains(&hash) {
             return;
         }
-        // Messages that are late, or precede their block, are refused by name; that is not a failure.
+        // Messages that are late, or that precede their block, are refused with an error; that is not a failure.
         self.with_replica(who, |replica, chain, actions| match message {
             Message::Vote(vote) => drop(replica.on_vote(vote, chain, actions)),
             Message::Timeout(timeout) => drop(replica.on_timeout(timeout, chain, actions)),
