@@ -320,6 +320,7 @@ impl Replica {
     }
 
     /// A peer's highest certificates were received (5.6). Both must be valid.
+    ///
     /// A node that has seen no failed round sends an empty timeout certificate, and the reference then refuses the
     /// quorum certificate sent with it (pitfall 27). That can halt a network permanently before its first timeout: some
     /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
