@@ -48,7 +48,7 @@ def test_stopped_there_are_no_blocks_and_started_again_there_are(node):
         assert ask("miner_getHashrate") == 0
 
 
-def test_blocks_are_made_with_what_is_set(node):
+def test_blocks_are_made_with_the_values_that_were_set(node):
     with Socket(node) as ask:
         assert ask("miner_setEtherbase", OTHER) is True
         assert ask("miner_setExtra", "tenon") is True
