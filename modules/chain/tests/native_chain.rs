@@ -132,7 +132,7 @@ fn a_real_proof_leads_from_the_headers_roots_to_the_transaction_and_its_receipt(
         assert!(nodes.iter().all(|(hash, node)| keccak256(node) == *hash));
         assert_eq!(proof[format!("{list}Root")], root.to_string());
         let (value, used) = prove_key(&ProofNodes(nodes.clone()), root, &key).unwrap();
-        assert_eq!(used.len(), nodes.len(), "every node of the proof is on the way");
+        assert_eq!(used.len(), nodes.len(), "every node of the proof is on the path");
         value.unwrap()
     };
 
@@ -404,7 +404,7 @@ fn a_file_can_bring_forks_forward_but_not_postpone_them() {
     let early = heights(4243);
     assert_eq!((early.berlin, early.london, early.merge, early.shanghai), (10, 20, 30, 40));
     assert_eq!((early.eip1559, early.cancun, early.petersburg, early.istanbul), (50, 60, 7, 8));
-    assert_eq!(early.tip_signing, 3_000_000, "no member of the file names it");
+    assert_eq!(early.tip_signing, 3_000_000, "no member of the file sets it");
     let local = heights(5151);
     assert_eq!((local.berlin, local.eip1559, local.cancun, local.petersburg), (0, 0, 0, 0));
 }

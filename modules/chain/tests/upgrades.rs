@@ -90,7 +90,7 @@ const ALL: &str = r#""cancunBlock":0,"eip1559Block":0,"pragueBlock":10,"dynamicG
     "tipUpgradePenaltyBlock":40,"tipEpochHalvingBlock":50,"#;
 
 #[test]
-fn a_private_genesis_sets_the_rules_whatever_its_chain_id() {
+fn a_private_genesis_sets_the_rules_regardless_of_its_chain_id() {
     for id in [50, 51, 551, 4243, 5151, 5551] {
         let native = settings(id, ALL, "");
         let wanted = [Some(10), None, Some(20), Some(30), Some(40), Some(50)];
@@ -181,7 +181,7 @@ fn a_rule_that_is_unknown_or_not_implemented_is_refused_by_name() {
 }
 
 #[test]
-fn a_null_rule_and_a_member_that_is_no_rule_are_passed_over() {
+fn a_null_rule_and_a_member_that_is_not_a_rule_are_ignored() {
     let native = settings(4243, r#""fusakaBlock":null,"pragueBlock":null,"comment":"ours","eip150Hash":"0x00","#, "");
     assert_eq!(upgrades(&native.heights), [None; 6]);
 }
@@ -212,7 +212,7 @@ fn rules_in_another_order_are_refused() {
 }
 
 #[test]
-fn a_new_rule_is_taken_over_by_a_chain_that_has_not_reached_it() {
+fn a_chain_that_has_not_reached_a_new_rule_adopts_it() {
     let spec = |members: &str| Genesis::from_json(file(5151, members, "").as_bytes()).unwrap().spec;
 
     let changes = spec(r#""pragueBlock":50,"#).rules().changed_since(&spec("").rules());

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_header_that_breaks_a_rule_is_named_whatever_comes_after_it() {
+    fn the_first_header_that_breaks_a_rule_is_named_regardless_of_later_ones() {
         let chain = RecordedChain::local();
         let mut all = headers(&chain);
         let mut broken = all[77].header().clone();

@@ -24,7 +24,7 @@ use super::{
 /// The orders in the input of a transaction to the exchange; `None` if it does not have the form written by miners.
 pub fn orders_in(input: &[u8]) -> Option<Vec<Bytes>> {
     let orders = batch::orders_in(input).ok()?;
-    assert!(orders.is_empty() || batch::may_hold_orders(input), "orders are where orders may be");
+    assert!(orders.is_empty() || batch::may_hold_orders(input), "orders in a batch that cannot contain any");
     Some(orders)
 }
 
@@ -86,10 +86,10 @@ pub fn market(input: &[u8]) {
                 return;
             }
         }
-        let update = market.trading.finish().expect("a whole state");
+        let update = market.trading.finish().expect("a complete state");
         root = update.root;
         assert!(nodes.apply(update), "a superseded node is missing");
-        let report = verify_trading_state(&nodes, root, &mut |_| true).expect("a whole state");
+        let report = verify_trading_state(&nodes, root, &mut |_| true).expect("a complete state");
         assert_eq!(report.nodes, nodes.count() as u64, "a stored node is not reachable from the root");
         let now: Vec<Wide> = TOKENS.iter().map(|token| held_of(&memory, *token)).collect();
         assert_eq!(now, held, "tokens were created or lost");

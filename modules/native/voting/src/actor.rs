@@ -237,7 +237,7 @@ impl VotingActor {
                 }
                 Action::RoundBegan(round) => self.begin_round(round),
                 Action::Committed(block) => self.ports.engine.protect(block),
-                Action::Report(proof) => tracing::debug!(?proof, "a masternode has signed two blocks of a round"),
+                Action::Report(proof) => tracing::debug!(?proof, "a masternode has voted for two blocks of a round"),
             }
         }
     }
@@ -302,7 +302,7 @@ impl VotingActor {
             RoundMessageKind::Timeout => Timeout::decode(&mut payload).map(|timeout| self.take_timeout(timeout)),
             RoundMessageKind::SyncInfo => SyncInfo::decode(&mut payload).map(|info| self.take_sync_info(info)),
         }
-        .unwrap_or_else(|error| tracing::debug!(%error, "a message of the voting does not decode"));
+        .unwrap_or_else(|error| tracing::debug!(%error, "a voting message cannot be decoded"));
     }
 
     /// The replica's voting state; `None` while there is no replica.
@@ -450,7 +450,7 @@ impl VotingActor {
                     Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
                 }
             }
-            Err(error) => tracing::debug!(%error, "whose turn it is is not known"),
+            Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
         }
     }
 

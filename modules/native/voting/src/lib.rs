@@ -94,7 +94,7 @@ impl Voting {
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make)?;
-        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting runs already"))?;
+        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));
         Ok(())
@@ -113,7 +113,7 @@ impl Voting {
         let Some(mailbox) = self.mailbox.get() else { return Ok(VotingPool::default()) };
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Show(answer))?;
-        answered.await.map_err(|_| Failure::server("the voting has failed; ask again"))
+        answered.await.map_err(|_| Failure::server("the voting has failed; try again"))
     }
 
     fn send(&self, input: Input) {

@@ -92,7 +92,7 @@ impl Proposer {
         let block = ports.builder.build(parent, draft, transactions, &|header| seal(header, &*signer))?;
         match ports.blocks.insert(block.clone()) {
             BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => {}
-            verdict => return Err(Failure::server(format!("this node's own block is not taken: {verdict:?}"))),
+            verdict => return Err(Failure::server(format!("this node refuses its own block: {verdict:?}"))),
         }
         Ok(block)
     }

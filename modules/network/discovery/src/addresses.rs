@@ -191,7 +191,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.4.
     #[test]
-    fn classes_of_addresses_are_the_specifications() {
+    fn classes_of_addresses_match_the_specification() {
         let lan = [
             "0.0.0.0",
             "0.2.0.8",

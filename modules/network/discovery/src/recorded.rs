@@ -108,7 +108,7 @@ fn key_b() -> NodeKey {
 }
 
 #[test]
-fn packets_of_the_specification_are_read_with_further_elements_and_bytes() {
+fn packets_of_the_specification_with_further_elements_and_bytes_are_decoded() {
     let packets = specification();
     assert_eq!(packets.len(), 12);
     for packet in &packets[..6] {

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_answer_gives_its_place_to_a_replacement() {
+    fn a_replacement_takes_the_place_of_a_node_that_does_not_answer() {
         let settings = TableSettings { bucket_size: 1, buckets: 1, ..TableSettings::default() };
         let mut table = Table::new(id(0), settings);
         assert!(table.add(id(1), at([10, 0, 0, 1]), Duration::ZERO));

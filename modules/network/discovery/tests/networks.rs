@@ -117,7 +117,7 @@ fn twenty_nodes_that_know_one_bootnode_find_each_other() {
 
     for (port, node) in &world.nodes {
         assert_eq!(node.table().len(), 19, "node {port}");
-        assert_eq!(world.found[port].len(), 19, "each node is told once");
+        assert_eq!(world.found[port].len(), 19, "each node is reported once");
     }
     assert!(world.done >= 20);
 }

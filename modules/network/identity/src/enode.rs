@@ -291,7 +291,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.4.
     #[test]
-    fn urls_are_read_like_the_specifications_table() {
+    fn urls_are_parsed_as_in_the_specifications_table() {
         let cases = [
             ("@127.0.0.1:52150", "127.0.0.1", 52150, 52150),
             ("@[::]:52150", "::", 52150, 52150),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_usable_only_with_two_ports_an_address_of_its_own_and_a_key() {
+    fn a_node_is_usable_only_with_two_ports_a_host_address_and_a_key() {
         let key = "ca634cae0d49acb401d8a4c6b6fe8c55b70d115bf400769cc1400f3258cd31387574077f301b421bc84df7266c44e9e6d569fc56be00812904767bf5ccd1fc7f";
         let usable = |rest: &str| format!("enode://{key}@{rest}").parse::<Enode>().unwrap().usable();
 

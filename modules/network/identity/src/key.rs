@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_leads_back_to_its_key_and_a_changed_one_does_not() {
+    fn a_signature_recovers_its_key_and_a_changed_one_does_not() {
         let key = key("b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291");
         let hash = B256::repeat_byte(7);
         let mut signature = key.sign(hash).unwrap();

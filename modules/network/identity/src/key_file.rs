@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused_and_left_alone() {
+    fn a_file_that_others_can_read_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodekey");
         load_or_create(&path).unwrap();

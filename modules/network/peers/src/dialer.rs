@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn found_nodes_fill_the_free_slots_and_more_are_searched_for_every_4_seconds() {
+    fn found_nodes_fill_the_free_slots_and_a_search_for_more_runs_every_4_seconds() {
         let (mut dialer, slots) = (dialer(), slots());
         dialer.found([node(1), node(2), node(1), node(0)]);
         assert_eq!(dialer.schedule(&slots, second(1)), [connect(1), connect(2), Dial::Search]);

@@ -108,7 +108,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.1.
     #[test]
-    fn the_specifications_packet_is_made_and_read() {
+    fn the_specifications_packet_is_encrypted_and_decrypted() {
         let ephemeral = parse_key("869d6ecf5211f1cc60418a13b9d870b22959d0c16f02bec714c960dd2298a32d").unwrap();
         let iv: [u8; 16] = std::array::from_fn(|index| index as u8);
 

@@ -292,7 +292,7 @@ fn hello_is_encoded_as_recorded() {
 /// `docs/spec/p2p.md` 26.2: packets of an older set of vectors, in both formats, with further elements and other
 /// versions.
 #[test]
-fn packets_of_the_specification_are_read() {
+fn packets_of_the_specification_are_decoded() {
     let text = include_str!("../../../../docs/spec/p2p.md");
     let section = text.split("### 26.2").nth(1).unwrap().split("### 26.3").next().unwrap();
     let packets: Vec<Vec<u8>> = section

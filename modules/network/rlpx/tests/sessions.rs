@@ -174,7 +174,7 @@ fn messages_outside_the_agreed_codes_are_not_sent() {
 }
 
 #[test]
-fn packets_that_are_too_short_or_wrong_end_the_handshake_without_a_byte() {
+fn short_or_invalid_packets_end_the_handshake_without_an_answer() {
     for first in [[0, 0], [1, 0x32], [1, 0x33], [0xff, 0xff]] {
         let (_, mut other) = pair();
         let mut packet = first.to_vec();

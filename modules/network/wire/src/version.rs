@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_lies_within_its_versions_length_and_no_row_twice() {
+    fn every_row_is_within_its_versions_length_and_unique() {
         for version in &VERSIONS {
             for (index, (code, kind)) in version.rows.iter().enumerate() {
                 assert!(*code < version.length, "{} {kind:?}", version.number);

@@ -74,7 +74,7 @@ async fn the_answer_comes_when_the_block_is_the_head() {
 }
 
 #[tokio::test]
-async fn many_wait_for_one_block() {
+async fn many_senders_wait_for_one_block() {
     let (running, let_go) = Running::start_held();
     running.network.pool.lock().unwrap().extend((1..9).map(transaction));
     let waiting: Vec<_> = (0..9).map(|nonce| running.wait(nonce)).collect();

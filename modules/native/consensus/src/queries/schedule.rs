@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_height_itself_has_its_rules_and_the_one_before_does_not() {
+    fn a_rule_applies_at_its_height_and_not_one_block_before() {
         let (before, at) = (schedule(98_801_999), schedule(98_802_000));
         let has_cancun = |rules: &NativeRules| rules.forks.iter().any(|fork| fork == "Cancun");
 

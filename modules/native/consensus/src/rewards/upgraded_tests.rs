@@ -204,7 +204,7 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
 }
 
 #[test]
-fn pays_only_those_that_signed_a_counted_block_and_nobody_takes_their_place() {
+fn pays_only_members_that_signed_a_counted_block_and_no_replacements() {
     let (genesis, settings) = network(0, 0, RATES);
     let chain = chain(&genesis, 60, &[2, 7, 8, 9]);
 

@@ -116,7 +116,7 @@ const CERTIFICATES: [(&str, CertificateChange, &str); 22] = [
 ];
 
 #[test]
-fn every_certificate_must_be_true_and_signed_by_a_quorum() {
+fn every_certificate_must_be_correct_and_signed_by_a_quorum() {
     let certified = kinds()
         .into_iter()
         .filter(|kind| !kind.is_v1() && !extra_of(kind.header()).unwrap().quorum.signatures.is_empty());

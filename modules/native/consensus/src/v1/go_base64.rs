@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_was_decoded_before_an_error() {
+    fn returns_the_bytes_decoded_before_an_error() {
         let cases: [(&str, &[u8]); 16] = [
             ("", b""),
             ("QUJD", b"ABC"),

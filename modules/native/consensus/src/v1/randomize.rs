@@ -139,7 +139,7 @@ mod tests {
         let revelation = Revelation { secrets: vec![word(2), word(0), B256::ZERO, B256::repeat_byte(0x41)], opening };
 
         assert_eq!(revelation.number(), 427);
-        assert_eq!(Revelation { opening: B256::ZERO, ..revelation }.number(), 0, "another key opens nothing");
+        assert_eq!(Revelation { opening: B256::ZERO, ..revelation }.number(), 0, "another key decrypts no secret");
         assert_eq!(Revelation::default().number(), 0);
     }
 

@@ -134,7 +134,7 @@ mod tests {
             assert_eq!(pairs.moves(number, 3), turned, "{number}");
         }
         assert_eq!(second_signer(pairs, list[0], 3_463_999), Ok(list[2]));
-        assert_eq!(second_signer(pairs, list[0], 3_464_103), Ok(list[0]), "one place on");
+        assert_eq!(second_signer(pairs, list[0], 3_464_103), Ok(list[0]), "rotated by one place");
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn signing_call(hash: B256) -> Transaction {
 
 /// A masternode that is silent for an epoch is excluded from the next five, and then returns only if it has signed.
 #[test]
-fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
+fn a_silent_masternode_is_excluded_for_five_epochs_and_must_sign_to_return() {
     // (block with the signing transaction, signed block, whether it counts at 1260)
     let cases = [
         (None, false),

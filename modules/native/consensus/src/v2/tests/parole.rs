@@ -100,14 +100,14 @@ fn sorted(list: &[Address]) -> Vec<u8> {
 // Node 3 made too few blocks; 4 made none, since the epoch switch does not count; 6 signed too few; 7 has not served
 // two epochs and is no longer a candidate; 5 has served and signed.
 #[test]
-fn too_few_blocks_no_blocks_and_an_unfinished_sentence_are_penalised() {
+fn too_few_blocks_no_blocks_and_an_unserved_penalty_are_penalised() {
     let lists = lists(60, 2);
     assert_eq!(sorted(&lists.penalties), [3, 4, 6, 7]);
     assert_eq!(lists.masternodes, [1, 2, 8].map(node));
 }
 
 #[test]
-fn one_epoch_and_none_are_the_same_sentence() {
+fn a_penalty_of_no_epochs_lasts_as_long_as_one_of_one_epoch() {
     // Node 7 has served one epoch and has signed.
     assert_eq!(sorted(&lists(60, 1).penalties), [3, 4, 6]);
     assert_eq!(sorted(&lists(60, 0).penalties), [3, 4, 6]);

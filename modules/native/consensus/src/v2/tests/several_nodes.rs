@@ -484,11 +484,11 @@ fn four_nodes_commit_one_chain_and_continue_once_the_network_is_quiet() {
 }
 
 #[test]
-fn one_of_four_that_votes_and_proposes_twice_splits_nothing_and_is_proven() {
+fn one_dishonest_node_of_four_causes_no_conflict_and_is_proven() {
     play(4, 1);
 }
 
 #[test]
-fn two_of_seven_that_vote_and_propose_twice_split_nothing_and_are_proven() {
+fn two_dishonest_nodes_of_seven_cause_no_conflict_and_are_proven() {
     play(7, 2);
 }
