@@ -129,7 +129,7 @@ def test_nothing_is_served_without_a_token_under_any_name_or_request(closed, tra
 
 
 @pytest.mark.parametrize("transport", TCP, ids=lambda transport: transport.name)
-def test_everything_answers_with_one(closed, transport):
+def test_everything_answers_with_a_token(closed, transport):
     with transport(closed, token=token(closed)) as connection:
         for name in HARMLESS.values():
             assert wire.code_of(wire.ask(connection, wire.request(name))) == (0, ""), name

@@ -27,7 +27,7 @@ BUDGET = 512 if LONG else 96
 """MiB of `rpc.memory`."""
 SHARE = BUDGET // 4
 """MiB of one client."""
-MOST = CACHE + BUDGET + 256
+MAX_PROCESS_MEMORY = CACHE + BUDGET + 256
 """MB that the process may take."""
 SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES = (500, 1_000, 2_000, 10_000, 16) if LONG else (60, 24, 400, 1_000, 6)
 PADDING = 4 * MB if LONG else MB
@@ -108,8 +108,8 @@ def watched(node, what, count):
         other.join()
     peak = watch.peak_memory(node.process.pid)
     assert not failures, f"another client was not served: {failures}"
-    assert peak < MOST, f"{what}: {peak:.0f} MB"
-    tell("memory", what, count, f"{peak:.0f} MB at most, others served", f"{MOST} MB")
+    assert peak < MAX_PROCESS_MEMORY, f"{what}: {peak:.0f} MB"
+    tell("memory", what, count, f"{peak:.0f} MB at most, others served", f"{MAX_PROCESS_MEMORY} MB")
 
 
 def settle(node):

@@ -212,7 +212,7 @@ def raw(service, data, account=OTHER):
 
 
 AUTHORIZATION = {"chainId": "0x32", "address": STRANGER, "nonce": "0x0", "yParity": "0x0", "r": "0x1", "s": "0x1"}
-MOST = 2**256 - 1
+MAX_UINT256 = 2**256 - 1
 SIGN = "eth_signTransaction"
 TYPED = "eth_signTypedData_v4"
 
@@ -222,12 +222,12 @@ ATTEMPTS = {
     "mainnet of others": ("payroll", SIGN, transaction(chainId=1, nonce=9)),
     "chain 0": ("payroll", SIGN, transaction(chainId=0, nonce=9)),
     "one wei more": ("payroll", SIGN, transaction(value=ETHER + 1, nonce=9)),
-    "all wei": ("payroll", SIGN, transaction(value=MOST, nonce=9)),
+    "all wei": ("payroll", SIGN, transaction(value=MAX_UINT256, nonce=9)),
     "fee by gas": ("payroll", SIGN, transaction(gas=10**6 + 1, nonce=9)),
     "fee by price": ("payroll", SIGN, transaction(gasPrice=10**12, nonce=9)),
     "fee by price of type 2": ("payroll", SIGN, fees(10**12)),
     "fee by price of type 1": ("payroll", SIGN, transaction(gasPrice=10**12, nonce=9, accessList=[])),
-    "fee beyond 256 bits": ("payroll", SIGN, transaction(gas=2**63, gasPrice=MOST, nonce=9)),
+    "fee beyond 256 bits": ("payroll", SIGN, transaction(gas=2**63, gasPrice=MAX_UINT256, nonce=9)),
     "fee just beyond 256 bits": ("payroll", SIGN, transaction(gas=2, gasPrice=2**255, nonce=9)),
     "another recipient": ("payroll", SIGN, transaction(to=STRANGER, nonce=9)),
     "a similar recipient": ("payroll", SIGN, transaction(to=FRIEND[:-1] + "7", nonce=9)),
@@ -251,27 +251,27 @@ ATTEMPTS = {
     "what the window has left and a wei": ("payroll", SIGN, transaction(value=ETHER + 1, nonce=3)),
     # Calls of the token contract.
     "one token more": ("payroll", SIGN, tokens(FRIEND, 101)),
-    "all tokens": ("payroll", SIGN, tokens(FRIEND, MOST)),
+    "all tokens": ("payroll", SIGN, tokens(FRIEND, MAX_UINT256)),
     "tokens to a stranger": ("payroll", SIGN, tokens(STRANGER, 1)),
     "tokens on another chain": ("payroll", SIGN, tokens(FRIEND, 1, chainId=51)),
     "tokens of another contract": ("payroll", SIGN, tokens(FRIEND, 1, to=STRANGER)),
     "value with the call": ("payroll", SIGN, tokens(FRIEND, 1, value=1)),
     "a byte after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, rest="00"))),
-    "a word after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, MOST))),
+    "a word after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, MAX_UINT256))),
     "a byte too few": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1)[:-2])),
     "dirty high bits": ("payroll", SIGN, to_token(call("a9059cbb", "0x" + "01" + FRIEND[2:].rjust(62, "0"), 1))),
     "the selector alone": ("payroll", SIGN, to_token("0xa9059cbb")),
     "half a selector": ("payroll", SIGN, to_token("0xa905")),
     "no call": ("payroll", SIGN, to_token("0x")),
-    "an approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MOST))),
+    "an approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256))),
     "a small approval": ("payroll", SIGN, to_token(call("095ea7b3", FRIEND, 1))),
-    "a malformed approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MOST, rest="00"))),
+    "a malformed approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256, rest="00"))),
     "the selector of an approval": ("payroll", SIGN, to_token("0x095ea7b3")),
-    "a raised allowance": ("payroll", SIGN, to_token(call("39509351", STRANGER, MOST))),
+    "a raised allowance": ("payroll", SIGN, to_token(call("39509351", STRANGER, MAX_UINT256))),
     "an operator for all": ("payroll", SIGN, to_token(call("a22cb465", STRANGER, 1))),
     "a transfer from another": ("payroll", SIGN, to_token(call("23b872dd", OWN, STRANGER, 1))),
     "a call inside a call": ("payroll", SIGN, to_token(call("ac9650d8", 32, 1, 32, 68, rest=call("a9059cbb", FRIEND, 1)[2:]))),
-    "an approval by an unknown client": ("node", SIGN, to_token(call("095ea7b3", STRANGER, MOST))),
+    "an approval by an unknown client": ("node", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256))),
     # Messages.
     "another message": ("payroll", "eth_sign", OWN, text("pay 5")),
     "capital letters": ("payroll", "eth_sign", OWN, text("Login:1")),

@@ -74,7 +74,7 @@ def test_requests_that_arrive_together_are_answered_in_order(start):
     assert [int.from_bytes(header[8], "big") for [header] in answers] == list(range(50))
 
 
-def test_operators_see_peers_come_and_go(start):
+def test_operators_see_peers_connect_and_disconnect(start):
     node = start("one")
     assert node.call("net_peerCount") == "0x0" and node.call("net_listening") is True
     assert node.call("eth_protocolVersion") == "0x64"

@@ -52,7 +52,7 @@ def test_the_reference_syncs_a_chain_from_this_node_and_another_node_from_it_wit
     assert shown["protocols"]["eth"]["head"] == best["hash"]
 
 
-def test_both_find_each_other_by_discovery_alone(start, reference):
+def test_both_clients_find_each_other_by_discovery_alone(start, reference):
     other = reference("--bootnodes", "", "--maxpeers", "20")
     node = start("one", "--bootnodes", other.enode(), with_blocks=False)
     identifier = enode(node).removeprefix("enode://").split("@")[0]
