@@ -29,9 +29,9 @@ pub enum RecoverError {
     /// It was signed for another chain.
     #[error("invalid chain id for signer: have {found} want {wanted}")]
     WrongChain {
-        /// The transaction's.
+        /// The transaction's chain id.
         found: u64,
-        /// This chain's.
+        /// This chain's id.
         wanted: u64,
     },
     /// Its type is not active at this height.

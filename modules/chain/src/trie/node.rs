@@ -14,7 +14,7 @@ pub(super) const HASHED_FROM: usize = 32;
 /// A part of a trie. Untouched parts stay [`Node::Stored`], unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Nothing.
+    /// An empty trie.
     #[default]
     Empty,
     /// A node in the store, by its hash.

@@ -49,17 +49,17 @@ pub enum NativeError {
     /// The uncles do not match the header (`docs/spec/chain.md` 1.6).
     #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
     UnclesRoot {
-        /// Of the body.
+        /// Computed from the body.
         found: B256,
-        /// Of the header.
+        /// Stated in the header.
         wanted: B256,
     },
     /// The transactions do not match the header (`docs/spec/chain.md` 1.6).
     #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
     TransactionsRoot {
-        /// Of the body.
+        /// Computed from the body.
         found: B256,
-        /// Of the header.
+        /// Stated in the header.
         wanted: B256,
     },
     /// Native blocks have no withdrawals.

@@ -148,7 +148,7 @@ impl<'a> TradingState<'a> {
         Ok(self.known(book)?.map_or((Wide::ZERO, Wide::ZERO), |book| (book.record.price, book.record.quantity)))
     }
 
-    /// Sets them.
+    /// Sets the average price and quantity of the trades of this epoch.
     pub(super) fn set_average(&mut self, book: B256, price: Wide, quantity: Wide) -> Result<(), ExchangeError> {
         let before = self.average(book)?;
         self.store_average(book, price, quantity)?;
@@ -167,7 +167,7 @@ impl<'a> TradingState<'a> {
         Ok(self.known(book)?.map_or(Wide::ZERO, |book| book.record.price_before_epoch))
     }
 
-    /// Sets it; not revertible.
+    /// Sets the average price of the previous epoch; not revertible.
     pub(super) fn set_price_before_epoch(&mut self, book: B256, price: Wide) -> Result<(), ExchangeError> {
         self.changed(book)?.record.price_before_epoch = price;
         Ok(())

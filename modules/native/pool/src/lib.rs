@@ -38,7 +38,7 @@ fn is_special(transaction: &Transaction) -> bool {
     transaction.to.is_some_and(|receiver| special.contains(&receiver))
 }
 
-/// What each token can pay, wei.
+/// The amount that each token can pay, wei.
 type Capacities = Arc<BTreeMap<Address, U256>>;
 
 /// The rules of one native chain.
@@ -46,7 +46,7 @@ pub struct NativePolicy {
     spec: Arc<ChainSpec>,
     settings: NativeSettings,
     masternodes: Masternodes,
-    /// What tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
+    /// The amounts that tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
     capacities: Mutex<Option<(B256, Capacities)>>,
 }
 
@@ -216,7 +216,7 @@ impl NativePolicy {
         Ok(terms)
     }
 
-    /// What every registered token can pay after a block.
+    /// The amount that every registered token can pay after a block.
     fn capacities(&self, head: B256, state: &dyn StateReader) -> Result<Capacities, StoreError> {
         if let Some((_, capacities)) = self.capacities.lock().as_ref().filter(|(hash, _)| *hash == head) {
             return Ok(Arc::clone(capacities));

@@ -203,7 +203,7 @@ fn the_masternodes_are_those_of_the_heads_epoch() {
     }
     let pool = open(&chain);
     assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
-    // Another epoch, another masternode.
+    // The next epoch has another masternode.
     advance_empty(&chain, &address(8)[..]);
     assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "transaction underpriced");
     assert_eq!(answer(&pool, &signed(8, signing(0, 0)), Source::Peer), "taken");

@@ -23,7 +23,7 @@ pub struct TableSettings {
     pub buckets: usize,
     /// Maximum number of nodes of one /24 network (IPv6: /64) in a bucket. Private addresses do not count.
     pub subnet_in_bucket: usize,
-    /// The same in the whole table.
+    /// Maximum number of nodes of one such network in the whole table.
     pub subnet_in_table: usize,
 }
 

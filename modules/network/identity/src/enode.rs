@@ -73,13 +73,13 @@ pub enum EnodeError {
         /// The problem.
         cause: &'static str,
     },
-    /// Not a literal address.
+    /// The address is not an IP address.
     #[error("invalid IP address")]
     Address,
-    /// Not a number up to 65,535.
+    /// The port is not a number up to 65,535.
     #[error("invalid port")]
     Port,
-    /// Not a number up to 65,535.
+    /// `discport` is not a number up to 65,535.
     #[error("invalid discport in query")]
     DiscoveryPort,
 }

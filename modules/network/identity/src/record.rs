@@ -31,7 +31,7 @@ pub struct NodeRecord {
 /// Why bytes or a text are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// More than [`MAX_RECORD_BYTES`].
+    /// The record has more than [`MAX_RECORD_BYTES`] bytes.
     #[error("record has more than 300 bytes")]
     TooLong,
     /// The bytes are not the RLP of a record.

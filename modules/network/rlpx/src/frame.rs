@@ -22,7 +22,7 @@ struct Direction {
     mac: RunningMac,
 }
 
-/// Both directions.
+/// Encodes and decodes the frames of a connection.
 pub(crate) struct FrameCodec {
     out: Direction,
     into: Direction,

@@ -119,7 +119,7 @@ pub struct Session {
     /// Number of processed bytes at the start of `received`. They are removed together.
     read: usize,
     outputs: VecDeque<Output>,
-    /// When the limit of the current state, or of silence, is reached.
+    /// When the current state times out. In an open session, every frame postpones it.
     deadline: Duration,
     next_ping: Duration,
 }

@@ -68,7 +68,7 @@ pub enum StatusMismatch {
     Genesis {
         /// The peer's genesis.
         theirs: B256,
-        /// This node's.
+        /// This node's genesis.
         ours: B256,
     },
     /// The peer is on another network.
@@ -76,7 +76,7 @@ pub enum StatusMismatch {
     Network {
         /// The peer's network.
         theirs: u64,
-        /// This node's.
+        /// This node's network.
         ours: u64,
     },
     /// The version is not the agreed one.

@@ -53,8 +53,8 @@ pub(super) fn of_block(
     Ok(EpochRewards { signers, shares, upgraded: Some(UpgradedRewards { protectors, observers, record }) })
 }
 
-/// The same amount for each member that signed a counted block of the epoch, regardless of the number of signed blocks
-/// (3.1 step 5, 3.2).
+/// Pays the same amount to each member that signed a counted block of the epoch, regardless of the number of signed
+/// blocks (3.1 step 5, 3.2).
 fn rewards_of_role(
     settings: &NativeSettings,
     window: &Window,

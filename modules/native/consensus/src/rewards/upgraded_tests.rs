@@ -185,7 +185,7 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
     for (signers, reward) in
         [(&rewards.signers, masternode), (&roles.protectors.signers, protector), (&roles.observers.signers, observer)]
     {
-        // One counted block: 30.
+        // Block 30 is the only counted block.
         assert!(signers.values().all(|earned| *earned == SignerReward { signed: 1, reward }), "{signers:?}");
     }
     let split = |shares: &BTreeMap<Address, BTreeMap<Address, U256>>, n| {

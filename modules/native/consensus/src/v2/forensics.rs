@@ -32,7 +32,7 @@ pub enum ForensicsError {
     Json(String),
 }
 
-/// What a proof shows.
+/// The kind of misbehaviour that a proof shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ForensicsType {
     /// Two certificates on diverging branches.

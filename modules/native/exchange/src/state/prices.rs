@@ -15,9 +15,9 @@ use crate::{ExchangeError, QUIET_UNTIL, Wide, opening::roots_of, order::book_of}
 /// Prices of an order book, in units of its quote token; zero if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BookPrices {
-    /// Of the last trade.
+    /// The price of the last trade.
     pub last: Wide,
-    /// The average of the previous epoch.
+    /// The average price of the previous epoch.
     pub before_epoch: Wide,
 }
 

@@ -1,4 +1,5 @@
-//! Penalties from `tipUpgradePenalty` on, by hand (`docs/spec/upgrades.md` 5): epochs of 20 rounds, a block in each.
+//! Penalties from `tipUpgradePenalty` on, computed by hand (`docs/spec/upgrades.md` 5): epochs of 20 rounds, a block in
+//! each round.
 
 use std::sync::Arc;
 

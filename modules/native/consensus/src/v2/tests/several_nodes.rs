@@ -40,7 +40,7 @@ enum Message {
 
 enum Event {
     Arrives(Message),
-    /// With the number of the countdown: events of an earlier, restarted one are ignored.
+    /// The countdown with this number ends. Events of an earlier countdown that was restarted are ignored.
     CountdownEnds(u64),
     MayPropose(u64),
     CatchesUp,
