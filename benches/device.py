@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what a hardware wallet costs the node, on the project's simulator.
+"""Measures what a hardware wallet costs the node, with the project's simulator.
 
-  growth    p99 of a read over HTTP while the wallet signs without a pause, while a person thinks at the wallet, and while
-            signers leave at every step, less its p99 on the quiet node; in turns, the median round counts
-  exchange  an exchange with the wallet, both sides of it and the system's datagrams: what a signing takes for each kilobyte
-            of data beyond the first, which is one exchange
+  growth    how much p99 of a read over HTTP grows while the wallet signs without a pause, while a person thinks at the
+            wallet, and while signers leave at every step; alternating, the median round counts
+  exchange  an exchange with the wallet, including both sides and the system's datagrams: the time that a signing takes
+            for each kilobyte of data beyond the first, which is one exchange
   decision  the signing service's decision with 10,000 rules (criterion)
 
   benches/device.py [--seconds 2] [--rounds 5]
@@ -33,14 +33,14 @@ NAMESPACES = ["--http.api", "eth,personal", "--auth.namespaces", ""]
 
 @contextlib.contextmanager
 def simulated(*arguments):
-    """A simulated wallet; gives its UDP address."""
+    """Starts a simulated wallet; yields its UDP address."""
     command = [str(servers.TENON), "device", "simulate", "--model", "t-later", "--port", "0", *arguments]
     with servers.running(command, core=None) as process:
         yield re.search(r"udp:(\S+)", process.stdout.readline())[1]
 
 
 def opened(server, address):
-    """Waits until the wallet is open, and gives its first account."""
+    """Waits until the wallet is open, and returns its first account."""
     url, deadline = f"trezor://udp:{address}", time.monotonic() + 60
     while not any(wallet["url"] == url and wallet["status"].endswith("online") for wallet in server.call("personal_listWallets")):
         if time.monotonic() > deadline:
@@ -61,7 +61,7 @@ def sign(server, account, data=b""):
 
 
 def leave(server, account, seconds):
-    """Asks for a signature of four kilobytes, and leaves after so many seconds."""
+    """Requests a signature of four kilobytes, and disconnects after this many seconds."""
     connection = http.client.HTTPConnection(server.endpoints["HTTP"][1], timeout=max(seconds, 0.001))
     body = {"jsonrpc": "2.0", "id": 1, "method": "eth_signTransaction", "params": [transaction(account, bytes(4 * CHUNK))]}
     with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ def leave(server, account, seconds):
 
 @contextlib.contextmanager
 def repeating(what):
-    """Does something again and again on a thread of its own."""
+    """Repeats something on a thread of its own."""
     stopped = threading.Event()
 
     def run():
@@ -89,13 +89,13 @@ def repeating(what):
 
 
 def p99(server, seconds):
-    """Milliseconds of the slowest hundredth of reads on eight connections."""
+    """The 99th percentile of reads on eight connections, in milliseconds."""
     read = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": ["latest", False]}
     return servers.load(server, "HTTP", read, 8, seconds)["p99_micros"] / 1_000
 
 
 def growth(arguments, folder):
-    """Milliseconds that p99 grows by, for each use of a wallet."""
+    """The growth of p99 in milliseconds, for each use of a wallet."""
     steps = iter(range(1_000_000_000))
     ready = {
         "signs": lambda server, account: sign(server, account, bytes(4 * CHUNK)),
@@ -118,7 +118,7 @@ def grown(arguments, folder, uses, *how):
 
 
 def exchange(folder):
-    """Milliseconds of an exchange."""
+    """Milliseconds per exchange."""
     with simulated() as address, servers.tenon(folder / "exchange", "--device.enabled", "--device.udp", address, *NAMESPACES) as server:
         account = opened(server, address)
         short, long = [], []

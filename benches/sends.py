@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures transactions a second that 64 clients send for one unlocked account without giving nonces, beside the reference
-client. Nobody makes blocks, so that only filling, signing and the pool are measured.
+"""Measures the transactions per second that 64 clients send for one unlocked account without nonces, beside the
+reference client. No blocks are made, so that only filling, signing and the pool are measured.
 
-TENON_REFERENCE=PATH names the reference's binary. The nodes take turns, each round with an account of its own.
+TENON_REFERENCE=PATH names the reference's binary. The nodes take turns; each round uses an account of its own.
 
   benches/sends.py [--seconds 1] [--rounds 3]
 """
@@ -26,7 +26,7 @@ POOL = ["--txpool-globalslots=1000000", "--txpool-accountslots=1000000"]
 
 
 def measure(arguments, folder):
-    """Sends a second of each round, by server."""
+    """Transactions per second of each round, by server."""
     keys = load_chain.keys()
     senders = [keys[FIRST_SENDER + number] for number in range(arguments.rounds)]
     source = load_chain.unpacked(folder)
@@ -45,7 +45,7 @@ def measure(arguments, folder):
 def unlocking(folder, senders):
     """Arguments that unlock the senders at the start; their key files are written by the reference."""
     keystore, password, key_file = folder / "keystore", folder / "password", folder / "key"
-    # The reference wants a line for each account.
+    # The reference requires one line for each account.
     password.write_text("measured\n" * len(senders))
     binary = os.environ["TENON_REFERENCE"]
     for _, key in senders:
@@ -70,7 +70,7 @@ def wait_until_unlocked(server, senders, within=30):
 
 
 def sends(server, address, seconds):
-    """Sends a second of an account; its pending nonce must have grown by as many."""
+    """Transactions per second of an account; checks that its pending nonce has grown by as many."""
     nonce = lambda: int(server.call("eth_getTransactionCount", address, "pending"), 16)
     before = nonce()
     transaction = {"from": address, "to": "0x" + "77" * 20, "value": "0x1", "gas": "0x5208"}

@@ -45,7 +45,8 @@ class Server:
         return cpu_seconds(self.process.pid)
 
     def settle(self, within=20):
-        """Waits until its work for clients that have gone is over: the core belongs to the next server measured."""
+        """Waits until the server has finished its work for clients that have left: the core belongs to the next server
+        measured."""
         deadline = time.monotonic() + within
         used = self.cpu_seconds()
         while time.monotonic() < deadline:

@@ -60,7 +60,7 @@ LEFT_OUT = {
 
 
 class Chain:
-    """What the requests name: accounts, contracts, and a full block with its transactions."""
+    """The values that requests name: accounts, contracts, and a full block with its transactions."""
 
     def __init__(self, server, account, token, number, old, masternode=None):
         self.server, self.account, self.token, self.number = server, account, token, number
@@ -70,7 +70,7 @@ class Chain:
         transactions = self.block["transactions"]
         self.index = hex(len(transactions) // 2)
         self.transaction = transactions[len(transactions) // 2]["hash"]
-        # A transaction that calls a contract, in the last quarter: a trace repeats those before it.
+        # A transaction that calls a contract, in the last quarter of the block: tracing it repeats those before it.
         late = transactions[len(transactions) * 3 // 4 :]
         self.call_index, self.called = next((hex(int(one["transactionIndex"], 16)), one["hash"]) for one in late if one["input"] != "0x")
 
@@ -79,7 +79,7 @@ class Chain:
 
 
 def rows(chain):
-    """Method, what is special about the row, and the parameters."""
+    """Method, special property of the row, and parameters."""
     call = {"from": chain.account, "to": chain.token, "data": "0x70a08231" + chain.account[2:].rjust(64, "0")}
     move = {"from": chain.account, "to": chain.token, "data": "0xa9059cbb" + "77".rjust(64, "0") + f"{1:064x}"}
     logs = {"fromBlock": chain.number, "toBlock": chain.number, "address": chain.token}
@@ -234,7 +234,7 @@ def say(text):
 
 
 def answered(server, bodies):
-    """Asks each request once: its answers, without those that are errors or take too long."""
+    """Sends each request once; returns the answers, without errors and without requests that take too long."""
     answers = {}
     for name, body in bodies.items():
         try:
@@ -343,9 +343,9 @@ def targets(results):
 
 
 def measure(options, folder):
-    """Both comparisons, as far as the rivals are there."""
+    """Both comparisons, as far as the other servers are available."""
     results = {}
-    # `rpc_table.measure` chooses rows too: here `bodies_of` has done that.
+    # `rpc_table.measure` can select rows too, but `bodies_of` has already done that.
     table = argparse.Namespace(seconds=options.seconds, rounds=options.rounds, connections=[CONNECTIONS], only=None)
     if "reference" in options.beside and not os.environ.get("TENON_REFERENCE"):
         say("TENON_REFERENCE is not set: measured without the reference client")

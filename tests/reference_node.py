@@ -20,7 +20,7 @@ def free_port():
 
 
 def wait_for(what, is_wanted, seconds=60):
-    """Asks again and again until the answer is wanted, and returns it."""
+    """Polls until the answer is the expected one, and returns it."""
     deadline = time.monotonic() + seconds
     while True:
         answer = what()
@@ -31,7 +31,8 @@ def wait_for(what, is_wanted, seconds=60):
 
 
 class Reference:
-    """A running reference node. Its folder's path must be short: it asks itself over its Unix socket while it imports."""
+    """A running reference node. Its folder's path must be short, because it calls itself over its Unix socket while it
+    imports."""
 
     def __init__(self, path, genesis, *arguments, namespaces="admin,eth,net"):
         self.port, self.http = free_port(), free_port()
@@ -47,7 +48,7 @@ class Reference:
         wait_for(self.is_up, bool)
 
     def again(self):
-        """The same node, started once more after its end, on other ports."""
+        """Starts the same node again after its end, on other ports."""
         self.end()
         return Reference(*self.begun_with)
 

@@ -11,7 +11,7 @@ import time
 
 from tenon_node import BINARY, run
 
-# The first three accounts of the words that development networks share.
+# The first three accounts of the mnemonic that development networks share.
 KEYS = {
     "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
     "0x70997970C51812dc3A010C7d01b50e0d17dc79C8": "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class Connection:
-    """A client of a socket."""
+    """A connection to a socket of the service."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -117,7 +117,7 @@ class SigningService:
             return connection.call(method, *params)
 
     def in_background(self, client, method, *params):
-        """Asks on a thread; the function that is returned waits for the answer or raises the refusal."""
+        """Sends the request on a thread. Returns a function that waits for the answer, or raises the refusal."""
         outcome = []
 
         def ask():
@@ -146,7 +146,7 @@ class SigningService:
         return waiting[0]
 
     def steps(self):
-        """The entries of the log, once it was checked."""
+        """The entries of the log, after verifying it."""
         lines = run("signer", "audit", "export", self.place / "log").stdout.splitlines()
         return [json.loads(line)["entry"] for line in lines]
 

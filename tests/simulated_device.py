@@ -17,7 +17,7 @@ DECISION, GET_STATE, STATE = 100, 101, 102
 
 @contextlib.contextmanager
 def simulated(model, *arguments, port=0):
-    """A simulated device, on free ports unless told otherwise; gives its UDP address."""
+    """A simulated device, on free ports by default; yields its UDP address."""
     command = [str(BINARY), "device", "simulate", "--model", model, "--port", str(port), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -51,7 +51,7 @@ def fields(body):
 
 
 class DebugLink:
-    """Buttons, and what is on the screen."""
+    """The buttons and the screen of a simulated device."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -70,7 +70,7 @@ class DebugLink:
         self.socket.send(packet.ljust(64, b"\0"))
 
     def press(self, is_confirmed=True):
-        """Presses a button; it counts while the device asks for one."""
+        """Presses a button, which has an effect only while the device asks for one."""
         self.send(DECISION, bytes([8, int(is_confirmed)]))
 
     def state(self):
@@ -85,6 +85,6 @@ class DebugLink:
         return fields(body[:length])
 
     def positions(self, pin):
-        """Where the digits of a PIN stand on the keypad."""
+        """The positions of a PIN's digits on the keypad."""
         matrix = self.state()[3].decode()
         return "".join(str(matrix.index(digit) + 1) for digit in pin)

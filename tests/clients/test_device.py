@@ -94,7 +94,7 @@ def test_a_passphrase_from_a_file(tmp_path):
             assert listed[0].startswith(HIDDEN), model
 
 
-def test_what_goes_wrong_is_said(tmp_path):
+def test_failures_are_reported(tmp_path):
     path = tmp_path / "transaction.json"
     with simulated("one") as address:
         members = {key: value for key, value in legacy(551, 0).items() if key != "gasPrice"}

@@ -1,4 +1,4 @@
-"""Accounts of hardware wallets in the node: simulated devices over UDP, asked by JSON-RPC."""
+"""Accounts of hardware wallets in the node: simulated devices over UDP, used through JSON-RPC."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ def node_with(address, *arguments):
 
 
 def until(question, wanted=lambda answer: answer, seconds=60):
-    """Asks until the answer is as wanted."""
+    """Polls until the answer is the expected one."""
     end = time.monotonic() + seconds
     while not wanted(answer := question()):
         assert time.monotonic() < end, answer
@@ -37,7 +37,7 @@ def status(ask, url):
 
 
 def online(ask, address):
-    """Waits until the device is open, and keeps its first account; gives the wallet's URL."""
+    """Waits until the device is open and its first account is derived; returns the wallet's URL."""
     url = f"trezor://udp:{address}"
     until(lambda: status(ask, url), lambda text: text and text.endswith("online"))
     assert ask("personal_deriveAccount", url, PATH, True)["address"] == ADDRESS.lower()
@@ -74,7 +74,7 @@ def test_every_model_signs_by_rpc(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_sent_has_a_type_that_the_device_signs(model):
+def test_sent_transactions_have_a_type_that_the_device_signs(model):
     with simulated(model) as address, node_with(address) as node, Socket(node) as ask:
         url = online(ask, address)
         rich = ask("eth_accounts")[0]
@@ -92,13 +92,13 @@ def test_what_is_sent_has_a_type_that_the_device_signs(model):
             assert "not supported" in refused(ask, "eth_signTypedData_v4", *typed)
             fees = {"gasPrice": None, "maxFeePerGas": hex(10**10), "maxPriorityFeePerGas": "0x1"}
             assert refused(ask, "eth_signTransaction", legacy(**fees)) == "transaction type not supported"
-        # The first account was used, so that the next is looked for, too.
+        # The first account has been used, so the node also derives the next one.
         wallet = lambda: next(wallet for wallet in ask("personal_listWallets") if wallet["url"] == url)
         accounts = until(lambda: wallet()["accounts"], lambda accounts: len(accounts) > 1)
         assert [account["url"] for account in accounts] == [f"{url}/m/44'/60'/0'/0/{index}" for index in (0, 1)]
 
 
-def test_pin_and_passphrase_are_brought_by_calls():
+def test_pin_and_passphrase_are_given_by_calls():
     settings = ["--pin", "1234", "--passphrase", "--label", "mine", "--time-scale", "0"]
     with simulated("one", *settings) as address, node_with(address) as node, Socket(node) as ask, DebugLink(address) as debug:
         url = f"trezor://udp:{address}"
@@ -132,7 +132,7 @@ def test_a_client_that_is_killed_cancels_and_others_are_answered(model):
                 connection.request("POST", "/", json.dumps(call), {"Content-Type": "application/json"})
                 for _ in range(20):
                     assert int(ask("eth_chainId"), 16) == 31337 and ask("personal_listWallets")
-                # What a person presses now is for a client that left a moment ago, or for nobody.
+                # A button pressed now answers a request whose client has just left, or no request at all.
                 connection.sock.close()
                 connection.close()
                 time.sleep(0.3)
@@ -146,13 +146,14 @@ def test_a_client_that_is_killed_cancels_and_others_are_answered(model):
             signing = threading.Thread(target=sign)
             signing.start()
             while signing.is_alive():
-                # Pressed out of turn, a Model One complains on the main interface; once it asks, a press counts.
+                # A press out of turn makes a Model One complain on the main interface; the press counts once the device
+                # asks.
                 signing.join(3)
                 debug.press()
             assert answers == ["0x" + HELLO]
 
 
-def test_the_module_is_off_unless_asked_for_and_is_switched_while_the_node_runs():
+def test_the_module_is_off_by_default_and_can_be_switched_while_the_node_runs():
     with simulated("t") as address:
         with Node("dev", "--device.udp", address) as node, Socket(node) as ask:
             assert [wallet["url"] for wallet in ask("personal_listWallets")] == ["development://mnemonic"]
@@ -171,7 +172,7 @@ def test_the_module_is_off_unless_asked_for_and_is_switched_while_the_node_runs(
     assert wrong.returncode == 2 and "device.udp" in wrong.stderr
 
 
-def test_a_device_that_is_pulled_comes_back():
+def test_a_device_that_is_unplugged_can_be_connected_again():
     with contextlib.ExitStack() as outer:
         with simulated("t-later") as address:
             node = outer.enter_context(node_with(address))

@@ -25,7 +25,7 @@ def node():
 
 @pytest.fixture
 def admin(node):
-    """Calls over the Unix socket, one after another; every answer ends its line."""
+    """Calls over the Unix socket, one after another; every answer is one line."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(60)
         line.connect(str(node.ipc_path))
@@ -145,7 +145,7 @@ def test_a_used_port_is_an_error_and_the_front_end_can_be_started_on_another(nod
     assert is_open(endpoints(node)["ws"])
 
 
-def test_websockets_end_with_1001_after_the_answer_to_what_closes_them(node):
+def test_websockets_end_with_1001_after_the_answer_to_the_call_that_closes_them(node):
     async def close_its_own():
         everything = ["--ws.api", "eth,admin", "--auth.namespaces", ""]
         with Node("dev", *everything) as open_node:
@@ -170,7 +170,7 @@ def test_http_answers_the_call_that_closes_it():
         assert not is_open(node.http_url)
 
 
-def test_a_shared_port_is_left_by_one_and_kept_by_the_other():
+def test_one_front_end_leaves_a_shared_port_and_the_other_keeps_it():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -196,7 +196,7 @@ def test_a_shared_port_is_left_by_one_and_kept_by_the_other():
             log.close()
 
 
-def test_choices_outlast_the_node_and_addresses_given_by_request_do_not():
+def test_states_survive_a_restart_and_requested_addresses_do_not():
     with folder() as path:
         with Node("dev", datadir=path / "data") as node:
             run("module", "disable", "websocket", "--datadir", node.datadir)
@@ -216,7 +216,7 @@ def test_choices_outlast_the_node_and_addresses_given_by_request_do_not():
                 assert process.wait(30) == 0
 
 
-def test_without_the_socket_one_front_end_stays():
+def test_without_the_socket_http_cannot_be_stopped():
     with folder() as path:
         with open(path / "log", "wb") as log:
             process = subprocess.Popen(

@@ -134,7 +134,7 @@ def test_figures_of_the_process_are_those_of_the_system(node):
     assert value(samples, "process_open_fds") == pytest.approx(len(list((process / "fd").iterdir())), abs=20)
 
 
-def test_the_module_is_stopped_and_started_and_counts_meanwhile(node):
+def test_requests_are_counted_while_the_module_is_stopped(node):
     url = endpoints(node)["metrics"]
     before = scrape(node)
     report = json.loads(module(node, "disable", "metrics", "--json").stdout)

@@ -33,7 +33,7 @@ def block_of(ask, transaction, timeout=30):
     raise AssertionError("no block within the time")
 
 
-def test_stopped_there_are_no_blocks_and_started_again_there_are(node):
+def test_blocks_are_made_only_while_the_miner_is_started(node):
     with Socket(node) as ask:
         assert ask("miner_stop") is True
         assert ask("admin_moduleInfo", "sealing")["state"] == "disabled"
@@ -48,7 +48,7 @@ def test_stopped_there_are_no_blocks_and_started_again_there_are(node):
         assert ask("miner_getHashrate") == 0
 
 
-def test_blocks_are_made_with_what_is_set(node):
+def test_blocks_are_made_with_the_values_that_were_set(node):
     with Socket(node) as ask:
         assert ask("miner_setEtherbase", OTHER) is True
         assert ask("miner_setExtra", "tenon") is True

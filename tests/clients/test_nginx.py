@@ -72,7 +72,7 @@ access_log off;
 
 @contextlib.contextmanager
 def proxied(*arguments):
-    """A node that believes its proxy, and nginx in front of it; gives both and the port."""
+    """A node that trusts its proxy, and nginx in front of it; yields both and the port."""
     with folder() as path, Node("dev", "--http.proxies", "127.0.0.1", "--http.requesttimeout", "30s", *arguments) as node:
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
         subprocess.run([*command, "-keyout", path / "key.pem", "-out", path / "certificate.pem"], check=True, capture_output=True)

@@ -135,8 +135,8 @@ def until(question, seconds=30):
 
 
 @pytest.mark.parametrize("over", ["socket", "http"])
-def test_a_node_signs_through_it_and_says_when_it_is_gone(over):
-    # A pool of a client alone: the account has no other key in the node.
+def test_a_node_signs_through_it_and_reports_when_it_is_gone(over):
+    # An account for this client only: the node has no other key for it.
     account = Account.create()
     with folder() as place, service_in(place, keys={account.address: account.key.hex().removeprefix("0x")}) as service:
         url = {
@@ -164,7 +164,7 @@ def test_a_node_signs_through_it_and_says_when_it_is_gone(over):
             assert account.address.lower() in node.call("eth_accounts")
             service.write_policy(POLICY)
             if over == "socket":
-                # On the same path; over HTTP the system chooses another port.
+                # The path is the same again; over HTTP the system chooses another port.
                 service.start()
                 assert until(lambda: signs(node, account.address))
         finally:
@@ -186,10 +186,10 @@ def test_a_hardware_wallet_signs_behind_it(model):
             transaction = {"from": ADDRESS, "to": TO, "gas": "0x5208", "gasPrice": "0x1", "value": "0x1", "nonce": "0x0"}
             signed = service.call("client", "eth_signTransaction", transaction | {"chainId": "0x32"})
             assert Account.recover_transaction(signed["raw"]) == ADDRESS
-            # Another transaction for the nonce was shown on the device, perhaps; it does not leave.
+            # The device may have shown another transaction for the same nonce, but it is not signed.
             with pytest.raises(Refused, match="no rule allows it"):
                 service.call("client", "eth_signTransaction", transaction | {"chainId": "0x32", "value": "0x2"})
-            # A person first approves at the service, then at the device.
+            # A person first approves at the service, and then at the device.
             answer = service.in_background("careful", "eth_sign", ADDRESS, "0x" + b"hello".hex())
             waiting = service.waiting("owner")
             service.approver("owner", "approvals_approve", waiting["number"], waiting["hash"])
@@ -198,13 +198,13 @@ def test_a_hardware_wallet_signs_behind_it(model):
         assert steps.count("signed") == 2 and steps.count("signed-transaction") == 1
 
 
-def test_what_the_person_at_the_device_refuses_is_not_signed():
+def test_a_request_refused_at_the_device_is_not_signed():
     with simulated("t-later", "--approve", "asked") as address, folder() as place:
         with service_in(place, udp=[address]) as service, DebugLink(address) as debug:
             until(lambda: ADDRESS.lower() in service.call("client", "eth_accounts"), 60)
             answer = service.in_background("client", "eth_sign", ADDRESS, "0x00")
             with pytest.raises(Refused):
-                # Pressed until the device asks.
+                # Repeated until the device asks for a button.
                 until(lambda: debug.press(False) or time.sleep(0.2) or answered(answer), 30)
                 answer()
             until(lambda: service.steps()[-1]["step"] == "failed")

@@ -168,7 +168,7 @@ def test_a_person_reads_approves_and_denies_in_a_browser(service, browser):
 
 
 def test_another_page_approves_nothing(service, browser):
-    """The browser is logged in, and shows a page of somebody else that tries everything a page can."""
+    """The logged-in browser opens a foreign page that tries everything a page can."""
     answer = service.in_background("shop", "eth_sign", OWN, "0x00")
     waiting = service.waiting("alice")
     browser.open(login(service))
@@ -198,7 +198,7 @@ def test_another_page_approves_nothing(service, browser):
     session = browser.evaluate("location.href")
     assert session.startswith(own + "/s/") and session.endswith("/")
     try:
-        # The second one is of the page's own host: only the port differs, which cookies do not know.
+        # The second address has the same host as the approvals page: only the port differs, which cookies ignore.
         for host in ("localhost", "127.0.0.1"):
             browser.open(f"http://{host}:{server.server_address[1]}/")
             browser.until("document.getElementById('form') !== null")
@@ -210,12 +210,12 @@ def test_another_page_approves_nothing(service, browser):
             browser.evaluate("fetch('/s/').then(() => 1)")
             browser.evaluate("document.getElementById('form').submit()")
             time.sleep(1)
-            # A frame of the page shows nothing to the page around it.
+            # The foreign page cannot read the content of a frame that shows the approvals page.
             assert browser.evaluate("document.getElementById('inside').contentDocument") is None
             assert browser.evaluate("document.cookie") == ""
         assert {path for path, *_ in seen} >= {"/", "/s/"}
         assert not [headers for headers in seen if headers[1] is not None or session in (headers[2] or "")], seen
-        # The same from the address of the page itself, by another name of this machine.
+        # The approvals page itself, opened under another name of this machine.
         browser.open(own.replace("127.0.0.1", "localhost") + "/")
         assert "another address" in browser.text()
         assert service.approver("alice", "approvals_list")[0]["approvedBy"] == []
@@ -228,7 +228,7 @@ def test_another_page_approves_nothing(service, browser):
 
 
 def ask(service, method, path, body=None, **headers):
-    """Status, headers and text."""
+    """Status, headers and text of an answer."""
     host = service.urls["page"].removeprefix("http://")
     connection = http.client.HTTPConnection(host, timeout=30)
     try:
@@ -250,7 +250,7 @@ def test_forms_count_with_session_token_and_origin_only(service):
     assert ask(service, "GET", path)[0] == 403
     key = cookie.split(";")[0]
     own = service.urls["page"]
-    # The cookie is for the session's folder, whose name is random.
+    # The cookie is valid only for the session's path, whose name is random.
     folder = headers["location"]
     assert re.fullmatch("/s/[0-9a-f]{32}/", folder) and f"Path={folder.rstrip('/')}" in cookie.split("; ")
     status, headers, text = ask(service, "GET", folder, Cookie=key)

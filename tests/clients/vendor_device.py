@@ -29,7 +29,7 @@ MAIL = {
 
 
 def pin_positions(*_, **__):
-    """The positions of the PIN's digits, by the arrangement that the debug link tells."""
+    """The positions of the PIN's digits, from the arrangement that the debug link reports."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as debug:
         debug.settimeout(10)
         debug.sendto(b"?##" + struct.pack(">HI", 101, 0) + bytes(55), ("127.0.0.1", PORT + 1))
@@ -55,7 +55,7 @@ def pin_positions(*_, **__):
 
 
 class Interface:
-    """What earlier versions ask the person with."""
+    """The user interface that earlier versions of the library require."""
 
     def button_request(self, *_):
         pass

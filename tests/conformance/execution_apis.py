@@ -56,7 +56,7 @@ class Case:
 
     @property
     def left_out(self):
-        """Why the case is not run, by the methods that it calls; none if it is run."""
+        """The reason for not running the case, derived from the methods that it calls; `None` if it is run."""
         methods = map(method_of, self.requests)
         return next((f"{method}: {OUT_OF_SCOPE[method]}" for method in methods if method in OUT_OF_SCOPE), None)
 

@@ -5,8 +5,8 @@ import sys
 
 from tenon_node import BINARY
 
-# The system includes a process's memory before `exec` in its peak: a process started by the tests directly would have
-# at least theirs. So a small process starts it, and reports its child's peak.
+# The system counts a process's memory before `exec` in its peak, so a process started directly by the tests would have
+# at least theirs. Therefore a small process starts it, and reports the peak of its child.
 STARTER = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -15,7 +15,7 @@ print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 class Ended:
-    """How `tenon COMMAND` ended, what it said on standard error, and the most memory that it had, MB."""
+    """The exit code of `tenon COMMAND`, its standard error, and its peak memory in MB."""
 
     def __init__(self, command):
         starter = [sys.executable, "-I", "-S", "-c", STARTER, str(BINARY), *map(str, command)]

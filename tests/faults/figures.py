@@ -39,8 +39,8 @@ HELD, MISSED, MEASURED, LEFT_OUT = "held", "MISSED", "measured", "skipped"
 
 
 def tell(clause, what, count, figure, bound, *, in_time=None, left_out=False):
-    """A figure whose limit has been asserted. `in_time`: whether a time limit was kept, which only the long form
-    requires. Returns whether the figure is acceptable."""
+    """Reports a figure whose limit has been asserted. `in_time` says whether a time limit was kept, which only the long
+    form requires. Returns whether the figure is acceptable."""
     assert clause in CLAUSES, clause
     verdict = LEFT_OUT if left_out else HELD if in_time is None or in_time else MISSED if LONG else MEASURED
     row = {"clause": clause, "what": what, "count": count, "figure": figure, "bound": bound, "verdict": verdict}
@@ -52,7 +52,7 @@ def tell(clause, what, count, figure, bound, *, in_time=None, left_out=False):
 
 
 def missing(rows):
-    """Kinds of abuse that were not done, or not often enough."""
+    """Kinds of abuse that were not exercised, or not often enough."""
     counts = collections.Counter()
     for row in rows:
         counts[row["clause"]] += row["count"]

@@ -27,8 +27,8 @@ MORE_MILLISECONDS, MORE_MEBIBYTES = 50, 600
 
 @pytest.fixture(scope="module")
 def node():
-    """With an account in a key file, unlocked and funded. Deriving keys has the lowest priority: on a busy machine a call
-    with a password outlasts the usual grace of a plugin that is replaced."""
+    """A node with an account in a key file, unlocked and funded. Deriving keys has the lowest priority: on a busy
+    machine, a call with a password takes longer than the usual grace period of a plugin that is replaced."""
     with Node("dev", "--lightkdf", "--plugins.grace", "1m", "--http.api", "eth,net,personal", "--auth.namespaces", "") as running:
         rich = over_socket(running, "eth_accounts")[0]
         running.owner = over_socket(running, "personal_importRawKey", "4c" * 32, PASSWORD)
@@ -39,7 +39,7 @@ def node():
 
 
 def in_threads(count, work):
-    """Runs `work(number)` that often at the same time; returns what went wrong."""
+    """Runs `work(number)` this many times at once; returns the problems."""
     problems = []
 
     def guarded(number):
@@ -62,7 +62,7 @@ def test_nonces_have_no_gap_and_no_double_while_plugins_are_replaced(node):
         transaction = {"from": owner, "to": "0x" + "77" * 20, "value": "0x1", "gas": "0x5208"}
         with wire.UnixSocket(node, timeout=300) as connection:
             for turn in range(each):
-                # Most by the unlocked account, some with the password.
+                # Most are sent by the unlocked account, some with the password.
                 by_password = (number + turn) % 16 == 0
                 request = ("personal_sendTransaction", transaction, PASSWORD) if by_password else ("eth_sendTransaction", transaction)
                 answer = wire.ask(connection, wire.request(*request))
@@ -99,7 +99,7 @@ def balances(node, until):
     return durations
 
 
-def test_clients_that_try_passwords_hold_up_no_others(node):
+def test_clients_that_try_passwords_delay_no_others(node):
     # The standard cost, which a client cannot choose to avoid.
     with Node("dev") as guarded:
         guarded.owner = over_socket(guarded, "personal_newAccount", PASSWORD)

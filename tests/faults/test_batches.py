@@ -45,7 +45,7 @@ def asked_about(sent):
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 @pytest.mark.parametrize("profile", ["ethereum", "native"])
-def test_a_batch_finds_what_it_has_sent_in_a_block(profile, transport):
+def test_a_batch_finds_its_own_transaction_in_a_block(profile, transport):
     with Node("dev", "--profile", profile) as node, transport(node) as connection:
         for sent in transfers(node, BATCHES):
             nonce, identity, _ = sent
@@ -58,7 +58,7 @@ def test_a_batch_finds_what_it_has_sent_in_a_block(profile, transport):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
+def test_a_batch_finds_its_own_transaction_in_the_pool(transport):
     with Node("dev", "--block-time", "1h") as node, transport(node) as connection:
         sends = transfers(node, BATCHES)
         for sent in sends[:50]:

@@ -1,5 +1,5 @@
-"""`tenon import --chaindata`: the reference's data folder (tests/data/native/chaindata) gives its chain, stays as it is, and says
-what is wrong with it when it is not whole. TENON_KILLS: kills (default 4; the full run is 100)."""
+"""`tenon import --chaindata`: the reference's data folder (tests/data/native/chaindata) is imported and not changed,
+and a damaged one is reported with its problem. TENON_KILLS: number of kills (default 4; the full run is 100)."""
 
 import contextlib
 import fcntl
@@ -37,7 +37,7 @@ def command(path, source="reference"):
 
 
 def state_of(path):
-    """Name, times and hash of everything in a folder."""
+    """Name, time and hash of every file and folder in a folder."""
     found = {}
     for file in sorted(path.rglob("*")):
         content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
@@ -46,14 +46,14 @@ def state_of(path):
 
 
 def head_of(path):
-    """The height of the data folder's chain; 0 if it was killed before it had a database."""
+    """The height of the data folder's chain; 0 if the import was killed before it created a database."""
     if not (path / "data" / "db" / "CURRENT").exists():
         return 0
     return json.loads(run("db", "stats", "--json", "--datadir", path / "data").stdout)["head"]["number"]
 
 
 def refused(path, code, *words, source="reference"):
-    """The import is refused with these words; a new data folder is gone again, and the reference's is as it was."""
+    """Checks that the import is refused with these words and does not change the reference's folder."""
     before = state_of(path / "reference")
     done = run(*command(path, source), check=False)
     assert done.returncode == code, done.stderr
@@ -62,7 +62,7 @@ def refused(path, code, *words, source="reference"):
     return done
 
 
-def test_a_folder_of_the_reference_gives_its_head_and_stays_as_it_is():
+def test_a_folder_of_the_reference_is_imported_and_not_changed():
     for chain, (number, head) in HEADS.items():
         with reference_folder(chain) as path:
             before = state_of(path / "reference")
@@ -74,14 +74,14 @@ def test_a_folder_of_the_reference_gives_its_head_and_stays_as_it_is():
             assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
 
 
-def test_an_import_goes_on_with_what_the_folder_has_beyond_the_chain():
+def test_an_import_continues_with_the_blocks_that_the_chain_lacks():
     with reference_folder("local") as path:
         run(*command(path))
         run("db", "unwind", "400", "--datadir", path / "data")
         assert "imported 273 blocks" in run(*command(path)).stdout
 
 
-def test_a_folder_in_use_is_refused_and_nothing_is_made():
+def test_a_folder_in_use_is_refused_and_nothing_is_created():
     with reference_folder("reorg-a") as path, open(path / "reference" / "XDC" / "chaindata" / "LOCK", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         refused(path, 3, "a node has it open; stop that node first", "XDC/chaindata")
@@ -95,13 +95,13 @@ def test_a_folder_of_another_network_is_refused_by_both_genesis_hashes():
         assert not (path / "data").exists()
 
 
-def test_a_place_without_a_chain_is_refused():
+def test_a_folder_without_a_chain_is_refused():
     with reference_folder("reorg-a") as path:
         refused(path, 3, "no chain of a reference node", source="nowhere")
         assert not (path / "data").exists()
 
 
-def test_a_table_that_is_cut_short_is_named_with_the_byte():
+def test_a_truncated_table_is_named():
     with reference_folder("reorg-a") as path:
         for table in (path / "reference" / "XDC" / "chaindata").glob("*.ldb"):
             os.truncate(table, table.stat().st_size // 2)
@@ -109,7 +109,7 @@ def test_a_table_that_is_cut_short_is_named_with_the_byte():
         assert not (path / "data").exists()
 
 
-def test_what_a_log_has_lost_is_a_shorter_chain_or_a_block_that_is_missing():
+def test_a_truncated_log_shortens_the_chain_or_names_the_missing_block():
     with reference_folder("local") as path:
         log = next((path / "reference" / "XDC" / "chaindata").glob("*.log"))
         os.truncate(log, log.stat().st_size // 2)
@@ -118,7 +118,7 @@ def test_what_a_log_has_lost_is_a_shorter_chain_or_a_block_that_is_missing():
         run("db", "verify", "--datadir", path / "data")
 
 
-def test_an_import_killed_at_any_moment_goes_on_to_the_head():
+def test_an_import_killed_at_any_moment_can_continue_to_the_head():
     dice = random.Random(SEED)
     print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
     with reference_folder("local") as path:

@@ -32,7 +32,7 @@ NATIVE = DATA / "native" / "chains" / "local.rlp.gz"
 
 
 def send(node, **transaction):
-    """Sends a transaction and gives its receipt."""
+    """Sends a transaction and returns its receipt."""
     sent = node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[0], "gas": "0xffffff", **transaction})
     deadline = time.monotonic() + 60
     while (receipt := node.call("eth_getTransactionReceipt", sent)) is None:
@@ -42,7 +42,7 @@ def send(node, **transaction):
 
 
 def deploy(node, code):
-    """A contract of this code."""
+    """Deploys a contract with this code."""
     size = len(code) // 2
     # PUSH size bytes of code, MSTORE at 0, RETURN the last size bytes of the word.
     text = f"0x{0x5F + size:02x}{code}5f5260{size:02x}60{32 - size:02x}f3"
@@ -52,7 +52,7 @@ def deploy(node, code):
 
 
 def endless(call):
-    """Requests with an endless call, and the errors that end them."""
+    """Requests with an endless call, and the errors that stop them."""
     aborted, traced = "execution aborted (timeout = 1s)", "execution timeout"
     return {
         "eth_call": (wire.request("eth_call", call, "latest"), aborted),
@@ -64,7 +64,7 @@ def endless(call):
 
 
 def endless_on_a_development_network(node):
-    """Calls of a contract. An estimate is not included: it tries as much gas as a transaction may have."""
+    """Calls of a contract. Estimates are excluded: they try as much gas as a transaction may have."""
     other = "0x" + "ee" * 20
     override = wire.request("eth_call", {"to": other, "gas": ENDLESS}, "latest", {other: {"code": "0x" + LOOP}})
     return {
@@ -74,7 +74,7 @@ def endless_on_a_development_network(node):
 
 
 def endless_on_a_native_chain():
-    """Calls of code installed by an override, so that nothing must be deployed; transactions may have a block's gas."""
+    """Calls of code installed by an override, so that nothing must be deployed. Transactions may use a block's gas."""
     call = {"data": "0x" + LOOP, "gas": ENDLESS}
     estimate = wire.request("eth_estimateGas", call, "latest")
     return {**endless(call), "eth_estimateGas": (estimate, "execution aborted (timeout = 1s)")}
@@ -105,8 +105,8 @@ KINDS_OF_CHAIN = (development_network, native_chain)
 
 @pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
 def hasty_node(request):
-    """A node that allows a second. A trace of every step has a shorter limit, and its client more memory: a release
-    fills the usual share within 50 ms, and ends with that limit's error."""
+    """A node with a time limit of one second. A trace of every step has a shorter limit, and its client has more memory
+    than usual: a release build fills the usual share within 50 ms and would end with that limit's error."""
     with request.param(*LIMIT, "--rpc.memory", "4GiB") as running:
         text, message = running.endless.pop("debug_traceCall, structured")
         asked = json.loads(text)
@@ -117,7 +117,7 @@ def hasty_node(request):
 
 @pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
 def patient_node(request):
-    """A node without limits, so that only the client's leaving ends its work."""
+    """A node without time limits, so that work ends only when its client leaves."""
     with request.param(*NO_LIMIT) as running:
         yield running
 
@@ -147,7 +147,7 @@ def test_endless_requests_are_stopped_at_their_limit_on_every_transport(hasty_no
 
 
 def test_many_endless_calls_release_their_threads(hasty_node):
-    # Many more than there are threads, and meanwhile another client with a small request.
+    # Many more calls than there are threads, while another client sends a small request.
     answers = []
     text, message = hasty_node.endless["eth_call"]
 
@@ -216,15 +216,15 @@ the request itself would use at least seconds."""
 
 
 def left_alone(node, requests, transport):
-    """Sends each request, leaves while the node works on it, and returns how long it continues, and the processor
-    time of that, in ms."""
+    """Sends each request, disconnects while the node works on it, and returns how long the work continues and the
+    processor time that it uses, in ms."""
     pid, rests = node.process.pid, {}
     for name, text in requests.items():
         connection = transport(node)
         connection.send_message(text)
         assert watch.busy_within(pid, 20), f"{name} does not run"
         connection.close()
-        # The node's work before its client leaves does not count, however long the test itself is delayed.
+        # Work before the client disconnects does not count, however long the test itself is delayed.
         used = watch.processor_milliseconds(pid)
         idle = watch.idle_after(pid, 10)
         used = watch.processor_milliseconds(pid) - used
@@ -259,7 +259,7 @@ def heavy_node():
         sender, noisy = running.call("eth_accounts")[0], deploy(running, LOGS)
         for address in (noisy, running.loop):
             sending = {"from": sender, "to": address, "gas": "0xffffff"}
-            # With the sealer running each would get a block of its own.
+            # With the sealer running, each transaction would get a block of its own.
             with wire.UnixSocket(running, timeout=60) as administration:
                 assert "result" in wire.ask(administration, wire.request("admin_disableModule", "sealing"))
                 hashes = [running.call("eth_sendTransaction", sending) for _ in range(6)]
@@ -295,7 +295,7 @@ def test_traces_and_estimates_stop_when_their_client_has_gone(heavy_node, transp
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 def test_a_search_stops_when_its_client_has_gone(heavy_node, transport):
-    """Everything matches, up to the maximum number of results; many at once, so that it takes long."""
+    """Everything matches, up to the maximum number of results. Many searches run at once, so that they take long."""
     everything = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"}))
     batch = json.dumps([{**everything, "id": number} for number in range(400)]).encode()
     told(transport, left_alone(heavy_node, {"eth_getLogs over everything, 400 in a batch": batch}, transport))
@@ -331,7 +331,7 @@ def test_work_stops_at_any_point_when_its_client_has_gone(heavy_node, transport)
 
 
 def cost(node, text, transport):
-    """Processor time of a request, ms: the lower of two, because caches are full then."""
+    """Processor time of a request, ms: the lower of two measurements, because caches are full in the second."""
     found = []
     for _ in range(2):
         with transport(node, timeout=120) as connection:
@@ -343,13 +343,13 @@ def cost(node, text, transport):
 
 
 def left_at(node, text, transport, when):
-    """Leaves when the node has used this much processor time for the request; returns what it uses afterwards, and
-    how long until it is idle, ms."""
+    """Disconnects when the node has used this much processor time for the request. Returns the processor time that it
+    uses afterwards, and the time until it is idle, ms."""
     pid = node.process.pid
     connection = transport(node)
     begun = watch.processor_milliseconds(pid)
     connection.send_message(text)
-    # A run that is cheaper than the measured one answers before.
+    # A run that needs less than the measured time answers earlier.
     while watch.processor_milliseconds(pid) - begun < when and not connection.has_answer():
         time.sleep(0.0005)
     connection.close()

@@ -83,7 +83,7 @@ def unknown(method):
 
 
 def refused_in_every_way(connection, methods, kinds):
-    """Requests everything in more than five ways, and expects to be told that nothing of it exists."""
+    """Requests everything in more than five ways, and checks that the answers say that nothing of it exists."""
     for name in methods:
         assert wire.code_of(wire.ask(connection, wire.request(name))) == unknown(name), name
         # The envelope decodes names before they are checked.
@@ -110,7 +110,7 @@ def closed(request):
     with folder() as path:
         plugins = libraries(path)
         served = "eth,net,web3,txpool,debug,admin,Consensus,personal,miner,hello"
-        # By the reference's name if ours is served, and the other way round.
+        # By the reference's name if ours is served, and vice versa.
         bound = "eth,net,web3,txpool,debug,admin,XDPoS,personal,miner,hello,rpc" if request.param == "each by name" else "*"
         arguments = ("--profile", "native", "--http.api", served, "--ws.api", served.replace("Consensus", "XDPoS"))
         with Node("dev", *arguments, "--auth.namespaces", bound, "--plugins", plugins, datadir=path / "data") as node:
@@ -129,7 +129,7 @@ def test_nothing_is_served_without_a_token_under_any_name_or_request(closed, tra
 
 
 @pytest.mark.parametrize("transport", TCP, ids=lambda transport: transport.name)
-def test_everything_answers_with_one(closed, transport):
+def test_everything_answers_with_a_token(closed, transport):
     with transport(closed, token=token(closed)) as connection:
         for name in HARMLESS.values():
             assert wire.code_of(wire.ask(connection, wire.request(name))) == (0, ""), name
@@ -237,7 +237,7 @@ def test_an_admin_method_changes_the_exposure_for_a_time_and_ends_subscriptions(
 
 
 def wait_until(condition):
-    """Repeats until it holds; only the test's own time-out ends it."""
+    """Repeats until the condition holds; only the test's own time-out ends the wait."""
     while not condition():
         time.sleep(0.02)
 
@@ -274,7 +274,7 @@ def test_a_websocket_ends_exactly_when_its_token_expires(closed):
         with pytest.raises(wire.Hung):
             ends.receive()
         assert ends.close_code == 1008
-        # By now its `iat` is more than a minute old.
+        # By now the token's `iat` is more than a minute old.
         assert wire.code_of(wire.ask(stays, wire.request("eth_chainId")))[0] == 0
 
 
@@ -366,7 +366,7 @@ def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
         both = run("dev", "--mnemonic-file", path / "words", "--mnemonic", words, check=False)
         assert both.returncode == 2 and "exclude each other" in both.stderr and "sausage" not in both.stderr
     with Node("dev") as node:
-        # The endpoints are written down before the accounts are printed.
+        # The endpoints are written before the accounts are printed.
         deadline = time.monotonic() + 30
         while "Unix socket" not in (shown := node.log_path.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)

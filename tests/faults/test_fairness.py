@@ -44,7 +44,7 @@ def batch(count, gas=GAS):
 
 
 def small_call():
-    """A call that is one short job of the pool, because calls with overrides are never attempted at once."""
+    """A call that is one short job of the pool: calls with overrides always run there."""
     return json.dumps(loop(gas=100_000, method="eth_call")).encode()
 
 
@@ -109,13 +109,13 @@ def test_a_full_queue_refuses_the_client_with_most_jobs():
 
 
 def test_a_plugins_slow_methods_take_no_place_of_another(node):
-    # Slow calls of `debug`, the maximum number at a time, and one of `eth`.
+    # The maximum number of concurrent slow calls of `debug`, and one call of `eth`.
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "debug_traceCall", "params": [{"data": "0x" + LOOP, "gas": hex(GAS)}, "latest", {"tracer": "callTracer"}]}).encode()
     with contextlib.ExitStack() as stack:
         tracers = [stack.enter_context(wire.UnixSocket(node, timeout=300)) for _ in range(80)]
         for tracer in tracers:
             tracer.send_message(text)
-        # From the same client, so that they differ only in the plugin.
+        # Sent by the same client, so that the calls differ only in the plugin.
         estimate = json.dumps(loop(gas=100_000)).encode()
         with wire.UnixSocket(node, timeout=120) as other:
             code = wire.code_of(wire.ask(other, estimate))[0]
@@ -145,7 +145,7 @@ def test_a_full_table_of_connections_closes_the_longest_idle_one_of_the_address_
 
 @contextlib.contextmanager
 def flooding(node, headers):
-    """Keeps the maximum number of a client's jobs waiting."""
+    """Keeps the maximum number of a client's jobs queued."""
     stop = threading.Event()
 
     def flood():
@@ -166,8 +166,9 @@ def flooding(node, headers):
 def test_a_client_behind_a_trusted_proxy_has_the_address_given_by_the_proxy():
     limits = ["--rpc.queue", "4", "--rpc.threads", "1", "--http.requesttimeout", "5m", "--rpc.computingtime", "0s"]
     named = lambda address: {"X-Forwarded-For": address}
-    # The client address given by a proxy, trusted or not, for the flood and for another caller, and whether they are
-    # two clients then. A client has two places in this queue, which the flood occupies most of the time.
+    # The client address given by a trusted or untrusted proxy, for the flood and for another caller, and whether the
+    # node then treats them as two clients. A client has two places in this queue, which the flood occupies most of the
+    # time.
     for proxies, cases in [
         (
             "127.0.0.0/8",
@@ -277,7 +278,7 @@ def p99(times):
 def test_a_flood_of_slow_batches_over_all_transports_blocks_no_other_client(node):
     quiet = notice(node, SECONDS / 4)
     with Flood(node) as flood:
-        # Until the queue is full.
+        # Waits until the queue is full.
         time.sleep(1)
         flooded = notice(node, SECONDS)
         batches = flood.sent.value

@@ -142,7 +142,7 @@ def still_serves(node):
 
 
 class Costs:
-    """Memory and files of a node before and after, and the effects on other clients meanwhile."""
+    """Memory and open files of a node before and after, and the effects on other clients in between."""
 
     def __init__(self, node):
         still_serves(node)
@@ -153,7 +153,7 @@ class Costs:
         watch.forget_peak(self.pid)
 
     def memory_back(self, most, within=30):
-        """The memory after the node has released what it does not use; its allocator takes some seconds for that."""
+        """The memory after the node has released unused memory, for which its allocator needs some seconds."""
         deadline = time.monotonic() + within
         while (memory := watch.memory(self.pid)) > most and time.monotonic() < deadline:
             still_serves(self.node)
@@ -219,16 +219,17 @@ def test_malformed_requests_get_exact_errors_and_use_no_memory(node, transport):
 
 
 def fate(transport, node, text):
-    """The answer to a text on a connection of its own: its error's code, `none` if there is no answer, or `closed`."""
+    """Sends a text on a connection of its own. Returns the error code of the answer, `none` if there is no answer, or
+    `closed`."""
     code = "none"
     with transport(node) as connection:
         try:
             connection.send_message(text)
             if transport is wire.UnixSocket:
-                # The node would wait for the end of an incomplete request.
+                # Otherwise the node would wait for the end of an incomplete request.
                 connection.socket.shutdown(1)
             elif transport is wire.WebSocket:
-                # A notification is not answered; this request is, after the previous ones.
+                # A notification is not answered, but this request is, after the previous ones.
                 connection.send_message(b'{"id":"end","method":"eth_chainId"}')
             while True:
                 answer = connection.receive()
@@ -330,7 +331,7 @@ def test_huge_messages_are_refused_without_being_buffered(node):
 
 
 def said(node, text):
-    """A connection on which this has been sent."""
+    """Opens a connection and sends this text."""
     connection = wire.Http(node)
     connection.send(text)
     return connection
@@ -341,7 +342,8 @@ def test_slow_and_half_open_clients_lose_only_their_own_connections():
     with Node("dev", "--http.requesttimeout", "2s", "--http.idletimeout", "3s") as node:
         costs = Costs(node)
         with watch.other_clients(node) as figures:
-            # All send their part at once: a slow machine takes longer for all of them than one of them may wait.
+            # All send their part at the same time: on a slow machine, sending to all one after the other would exceed
+            # the time limit of a single connection.
             half_body, half_head = ([said(node, text) for _ in range(50)] for text in (head + b'\r\n{"id":1,', head))
             loris, silent = ([wire.Http(node) for _ in range(count)] for count in (100, 50))
             begun, alive, lived = time.monotonic(), list(loris), []
@@ -443,7 +445,7 @@ def test_a_flood_of_small_frames_is_bounded(node, kind):
     costs.report(f"a flood of small frames: {kind}", others, 96, sent)
 
 
-def test_a_subscriber_that_never_reads_is_disconnected_and_the_others_get_everything(node):
+def test_a_subscriber_that_never_reads_is_disconnected_and_the_others_receive_everything(node):
     costs = Costs(node)
     senders = node.call("eth_accounts")
     with watch.other_clients(node) as figures, wire.WebSocket(node) as reader:

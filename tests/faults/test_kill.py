@@ -89,7 +89,7 @@ def test_an_import_killed_at_any_instant_is_at_a_whole_block_and_continues(dice)
             verify(path / "data")
             heights.append(head(path / "data"))
             in_the_middle += 0 < heights[-1] < length
-            # A complete run was faster than the measured one, or reached its end long before its exit.
+            # A complete run was faster than the measured one, or reached its end long before it exited.
             longest = lived if heights[-1] == length else whole
         run(*command)
         verify(path / "data")

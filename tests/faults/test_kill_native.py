@@ -24,7 +24,7 @@ SWITCHES = {
     "staged": [450, 900, 901],
     "v1switch": [450, 900, 1350, 1800, 1801, 2700],
 }
-# Blocks that are imported in one group, so that none waits for the next.
+# Blocks that are imported in one group, so that no block waits for the next.
 TOGETHER = 32
 
 
@@ -111,8 +111,8 @@ def test_a_native_chain_can_be_unwound_across_its_switches_and_continued(name):
         print(f"{name}: back to {heights} and on, every root as recorded")
 
 
-# Of the development network: rounds per epoch, and blocks of state that are kept, the minimum for a chain with this
-# gap. The gap block is half an epoch back.
+# For the development network: rounds per epoch, and number of blocks whose state is kept, which is the minimum for a
+# chain with this gap. The gap block is half an epoch before the epoch switch.
 EPOCH, HISTORY = 6, 4
 DEVELOPMENT = ["dev", "--profile", "native", "--epoch", EPOCH, "--block-time", "1s", "--gcmode", "pruned"]
 
@@ -154,7 +154,7 @@ def test_a_native_development_network_killed_around_an_epoch_switch_continues_an
         blocks = [rlp.decode(block)[0] for block in items((path / "chain.rlp").read_bytes())]
         rounds = [int.from_bytes(rlp.decode(header[12][1:])[0], "big") for header in blocks if header[12][:1] == b"\x02"]
         assert rounds == list(range(1, len(rounds) + 1)), "a round was used twice, or left out"
-        # Another node checks the chain by all rules, from the blocks alone. Restarts made some of them early.
+        # Another node verifies the chain by all rules, from the blocks alone. Restarts made some of the blocks early.
         time.sleep(max(0, int.from_bytes(blocks[-1][11], "big") + 1 - time.time()))
         run("import", "--genesis", datadir / "genesis.json", "--datadir", path / "other", path / "chain.rlp")
         assert head(path / "other") == head(datadir)

@@ -22,7 +22,7 @@ from tenon_node import Node, folder, run
 
 KILLS = int(os.environ.get("TENON_KILLS", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
-LONGEST = 100
+MAX_DEPTH = 100
 DEPTHS = 4
 """Number of lengths of the old branch in a run, besides 1 and 100: each has a folder, which every kill copies."""
 MAX_MORE = 60
@@ -40,16 +40,16 @@ class Branch:
             shutil.copy(genesis, datadir / "genesis.json")
         with Node("dev", datadir=datadir) as node:
             sender = node.call("eth_accounts")[0]
-            for _ in range(LONGEST + 1):
+            for _ in range(MAX_DEPTH + 1):
                 node.call("eth_sendTransaction", {"from": sender, "to": OTHER, "value": hex(value), "gas": "0x5208"})
                 while node.call("txpool_status")["pending"] != "0x0":
                     time.sleep(0.002)
             assert node.stop() == 0
         self.genesis = datadir / "genesis.json"
         file = path / f"branch-{value}.rlp"
-        run("export", "--datadir", datadir, file, "1", str(LONGEST + 1))
+        run("export", "--datadir", datadir, file, "1", str(MAX_DEPTH + 1))
         self.blocks = list(items(file.read_bytes()))
-        assert len(self.blocks) == LONGEST + 1
+        assert len(self.blocks) == MAX_DEPTH + 1
 
     def write(self, path, first, last):
         """The blocks of these heights as a file."""
@@ -121,7 +121,7 @@ def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):
     with folder() as path:
         old = Branch(path, None, 1)
         new = Branch(path, old.genesis, 2)
-        depths = [1, LONGEST, *(dice.randrange(2, LONGEST) for _ in range(DEPTHS))]
+        depths = [1, MAX_DEPTH, *(dice.randrange(2, MAX_DEPTH) for _ in range(DEPTHS))]
         prepared = [Prepared(path, old, new, depth) for depth in dict.fromkeys(depths)]
 
         datadir, found, acknowledged, between = path / "data", [], 0, 0
@@ -162,6 +162,6 @@ def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):
             assert head(datadir) == chosen.new
         assert between == 0
         print(f"blocks:head {' '.join(found)}")
-        tell("kill", f"reorganisations of 1 to {LONGEST} blocks", len(found),
+        tell("kill", f"reorganisations of 1 to {MAX_DEPTH} blocks", len(found),
              f"{sum(entry.endswith('new') for entry in found)} at the new head, the others at the old one, {acknowledged} after the "
              f"answer; half 0, wrong 0, in between 0, seen in between {between}; gone on to the new head", "0, 0, 0, 0")

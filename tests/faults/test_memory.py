@@ -27,7 +27,7 @@ BUDGET = 512 if LONG else 96
 """MiB of `rpc.memory`."""
 SHARE = BUDGET // 4
 """MiB of one client."""
-MOST = CACHE + BUDGET + 256
+MAX_PROCESS_MEMORY = CACHE + BUDGET + 256
 """MB that the process may take."""
 SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES = (500, 1_000, 2_000, 10_000, 16) if LONG else (60, 24, 400, 1_000, 6)
 PADDING = 4 * MB if LONG else MB
@@ -108,8 +108,8 @@ def watched(node, what, count):
         other.join()
     peak = watch.peak_memory(node.process.pid)
     assert not failures, f"another client was not served: {failures}"
-    assert peak < MOST, f"{what}: {peak:.0f} MB"
-    tell("memory", what, count, f"{peak:.0f} MB at most, others served", f"{MOST} MB")
+    assert peak < MAX_PROCESS_MEMORY, f"{what}: {peak:.0f} MB"
+    tell("memory", what, count, f"{peak:.0f} MB at most, others served", f"{MAX_PROCESS_MEMORY} MB")
 
 
 def settle(node):
@@ -163,7 +163,7 @@ def test_large_waiting_parameters_are_refused_beyond_the_share_and_running_calls
 
 
 def test_clients_that_stop_reading(node):
-    # RETURN of this many bytes of memory: the answer is twice as long.
+    # RETURN of this many bytes of memory; the answer is twice as long.
     code = "0x62" + f"{ANSWER // 2:06x}" + "5ff3"
     ask = wire.request("eth_call", {"to": OTHER, "gas": hex(10**9)}, "latest", {OTHER: {"code": code}})
     with watched(node, "clients that do not read their answers", READERS), contextlib.ExitStack() as stack:
@@ -173,7 +173,7 @@ def test_clients_that_stop_reading(node):
             try:
                 connection = stack.enter_context(kind(node, timeout=60))
             except (wire.Hung, OSError):
-                # The maximum number is open.
+                # The maximum number of connections is open.
                 continue
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connections.append(connection)
@@ -183,7 +183,7 @@ def test_clients_that_stop_reading(node):
         while refused(node, "answers") == 0 and time.monotonic() < deadline:
             time.sleep(0.2)
         assert refused(node, "answers") > 0, "not all answers fit"
-        # Most of the share is in use: a body must wait until some of it is read.
+        # Most of the share is in use, so a body must wait until some of it is read.
         large = wire.request("eth_chainId")[:-1] + b" " * (4 * MB) + b"}"
         statuses = []
         for _ in range(40):
@@ -194,7 +194,7 @@ def test_clients_that_stop_reading(node):
                 if statuses[-1] == 503:
                     assert "retry-after: 1" in head.lower(), head
                     break
-        # Connections are bounded by their number, and not refused when the share is used up before they come.
+        # Connections are limited by their number, and are not refused when the share is already used up.
         assert held(node) <= SHARE + held(node, "connections") + 1, "one client holds more than its share"
         tell("memory", "bodies while answers wait", len(statuses), f"status {statuses[-1]}", "200, or 503 with Retry-After")
     settle(node)
@@ -236,7 +236,7 @@ def test_filters_and_subscriptions_of_the_largest_kind(node):
             answers += [wire.ask(connection, subscribe) for _ in range(min(250, SUBSCRIPTIONS - len(answers)))]
         assert codes(answers) == {0, LIMIT}, "more than a client's share"
         assert held(node, "subscriptions") > 1
-    # Only the other client's remains.
+    # Only the other client's subscription remains.
     assert held(node, "subscriptions") < 1
 
 
@@ -271,7 +271,7 @@ LOGS, LISTENERS = (20_000, 2_000) if LONG else (6_000, 500)
 
 
 def read_on(connection):
-    """Reads until the other side or the test closes the connection; gives how many bytes came."""
+    """Reads until the other side or the test closes the connection; returns the number of bytes."""
     count = 0
     with contextlib.suppress(OSError):
         while data := connection.socket.recv(1 << 16):
@@ -297,14 +297,14 @@ def test_subscriptions_to_a_block_that_is_full_of_logs():
         threads = stack.enter_context(concurrent.futures.ThreadPoolExecutor(len(greedy)))
         reading = [threads.submit(read_on, connection) for connection in greedy]
         with watched(node, "subscriptions to a block that is full of logs", LISTENERS * LOGS // 32) as seen:
-            # JUMPDEST, LOG1(0, 0, GAS & 31), and again while there are 20,000 of gas: 783 of gas a log.
+            # JUMPDEST, LOG1(0, 0, GAS & 31), repeated while 20,000 gas is left: 783 gas per log.
             code = "0x5b601f5a165f5fa162004e205a115f5700"
             gas = hex(75_000 + 783 * LOGS)
             hash = node.call("eth_sendTransaction", {"from": sender, "data": code, "gas": gas})
             logs = node.call("eth_getTransactionReceipt", hash)["logs"]
             assert len(logs) >= LOGS * 0.9, len(logs)
             told = [json.loads(honest.receive())["params"]["result"] for _ in logs]
-            # Others' reads go on while the rest is told.
+            # Reads by other clients continue while the rest is sent.
             time.sleep(5)
         for connection in greedy:
             connection.socket.shutdown(socket.SHUT_RDWR)
@@ -427,7 +427,7 @@ def test_traces_of_the_largest_block(largest_block):
             answers = list(threads.map(trace, options * count))
     found = codes(answers)
     assert found <= {0, LIMIT, -32000, -32003}, found
-    # One that is too large fails by itself within its block's answer.
+    # A trace that is too large fails by itself within the answer for its block.
     small = trace({"tracer": "callTracer"})["result"]
     assert all("result" in one for one in small), "a trace that fits is answered"
     settle(node)

@@ -26,12 +26,12 @@ FEW, TOO_FEW = 256, 64
 
 
 def files(soft, hard):
-    """A limit of open files, for `preexec_fn`."""
+    """Sets a limit of open files, for `preexec_fn`."""
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def in_a_block(node, **transaction):
-    """Sends a transaction; the number of its block."""
+    """Sends a transaction and returns the number of its block."""
     sent = node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[0], "to": OTHER, "gas": hex(5_000_000), **transaction})
     deadline = time.monotonic() + 60
     while (receipt := node.call("eth_getTransactionReceipt", sent)) is None:
@@ -46,15 +46,15 @@ def test_clients_that_use_all_open_files_take_none_from_the_database():
         assert node.call("eth_blockNumber") == "0x0"
         idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
         for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
-            # Surplus connections are closed at once, a WebSocket within its handshake.
+            # Surplus connections are closed at once, a WebSocket during its handshake.
             with contextlib.suppress(OSError, wire.Hung):
                 idle.append(transport(node, timeout=2))
         most = wire.open_files(node.process.pid)
         alive = sum(not connection.is_closed(within=0.001) for connection in idle)
-        # More than fits into one log and one table of the database, so that others are needed.
+        # More than one log and one table of the database can contain, so that further files are needed.
         for _ in range(120):
             height = in_a_block(node, data="0x" + "ab" * 120_000)
-        # This client never answers a WebSocket's ping, whose time-out a slow machine reaches meanwhile; idle
+        # This client never answers a WebSocket's ping, so on a slow machine its WebSockets time out; and idle
         # connections were closed for later ones of the same client.
         kept = [connection for connection in idle if not isinstance(connection, wire.WebSocket) and not connection.is_closed(within=0.001)]
         assert kept
@@ -120,7 +120,7 @@ def test_an_import_from_a_silent_pipe_can_be_stopped():
             with open(pipe, "wb") as writer:
                 writer.write(whole[: len(whole) // 2])
                 writer.flush()
-                # It waits for more after it has made a folder and read the available input.
+                # The import waits for more input after it has created a folder and read the available input.
                 deadline = time.monotonic() + 60
                 while not (path / "data" / "db" / "CURRENT").exists():
                     assert time.monotonic() < deadline, "the import has not begun"
@@ -151,7 +151,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_an_endless_file_is_refused_within_its_memory_bound(kind):
-    # The longest genesis that is read, once more while its buffer grows, and the program.
+    # The longest accepted genesis, a second time while its buffer grows, and the program itself.
     most = 2 * 256 + 128
     with folder() as path:
         folders = () if kind in ("settings", "a genesis to check") else ("--datadir", str(path / "data"))
@@ -195,7 +195,7 @@ def test_a_changed_clock_stops_no_chain(profile):
         subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
 
         def move(seconds):
-            # Replaced whole: a clock that finds an empty file would not be moved.
+            # Replaced as a whole: an empty file would not move the clock.
             (path / "next").write_text(str(seconds))
             (path / "next").rename(moved_by)
 

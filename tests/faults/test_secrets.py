@@ -32,7 +32,7 @@ def writable_memory(pid):
                     break
                 if not piece:
                     break
-                # Text across the border of two pieces is found too.
+                # A text across the boundary of two pieces is found too.
                 yield kept + piece
                 kept, at = piece[-256:], at + len(piece)
 
@@ -78,7 +78,8 @@ class Secrets:
             over_socket(node, "personal_lockAccount", owner)
 
     def use_http(self, owner):
-        """A body in one piece, in two, in chunks, in a batch beside much else, without UTF-8, and of a closed connection."""
+        """A body in one piece, in two, in chunks, in a batch with many other calls, with invalid UTF-8, and on a
+        connection that is closed."""
         unlock = wire.request("personal_unlockAccount", owner, self.password)
         wrong = wire.request("personal_unlockAccount", owner, self.wrong)
         without_utf8 = wire.request("personal_unlockAccount", owner, self.password)[:-2] + b',60,"\xff"]}'
@@ -95,7 +96,7 @@ class Secrets:
             assert wire.ask(closed, unlock)["result"] is True
 
     def over_http(self, body, **options):
-        """Asks over the connection that stays open, or over a new one if the node has closed it."""
+        """Sends a request over the connection that stays open, or over a new one if the node has closed it."""
         if isinstance(body, bytes):
             self.kept.send_message(body)
         else:
@@ -114,7 +115,7 @@ def processes_of(node):
 
 
 def scanned(node, needles):
-    """What remains after finished calls have been dropped."""
+    """Returns the secrets that remain after finished calls have been dropped."""
     for _ in range(20):
         found = [found_in(pid, needles) for pid in processes_of(node)]
         if not any(found):
@@ -156,7 +157,7 @@ def test_no_process_of_the_node_writes_a_core_file(options):
         for pid in processes_of(node):
             limits = dict(line.split("  ", 1) for line in open(f"/proc/{pid}/limits") if line.startswith("Max core"))
             assert [value.split()[:2] for value in limits.values()] == [["0", "0"]]
-            # Of a process that can't be dumped the files in /proc belong to root.
+            # The files in /proc of a process that cannot be dumped belong to root.
             assert os.stat(f"/proc/{pid}/mem").st_uid == 0
 
 
@@ -202,12 +203,12 @@ def test_memory_and_logs_hold_no_pin_and_no_passphrase_of_a_device(options):
             assert not any(scanned(node, own.needles()))
             log = node.log_path.read_bytes()
             assert not [name for name, needle in own.needles().items() if needle in log]
-            # The scan finds what is there: the wallet's URL is no secret.
+            # Proves that the scan works: it finds the wallet's URL, which is not secret.
             assert found_in(node.process.pid, {"url": f"trezor://udp:{address}".encode()})
 
 
 def test_memory_and_logs_of_the_signing_service_hold_no_password_pin_or_passphrase():
-    """The key of an opened key file stays, once; nothing else does."""
+    """The key of an opened key file remains in memory, once; nothing else does."""
     own = DeviceSecrets()
     password, bearer, key = secrets.token_hex(12), secrets.token_hex(20), secrets.token_bytes(32)
     needles = {"password": password.encode(), "key as text": key.hex().encode()}
@@ -244,7 +245,7 @@ def test_memory_and_logs_of_the_signing_service_hold_no_password_pin_or_passphra
                     break
                 time.sleep(0.1)
             assert not found
-            # The scan finds what is there.
+            # Proves that the scan works.
             assert found_in(pid, {"key": key, "url": url.encode()}) == {"key", "url"}
             assert os.stat(f"/proc/{pid}/mem").st_uid == 0
             logs = [service.errors().encode(), *(path.read_bytes() for path in (place / "log").iterdir())]

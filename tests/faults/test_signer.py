@@ -27,12 +27,12 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "signer.md"
 
 
 def page_policy():
-    """The policy of the page."""
+    """The policy of the documentation page."""
     return re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.S)[1]
 
 
 def signer(*arguments):
-    """Exit code, output and errors."""
+    """Exit code, standard output and standard error."""
     done = subprocess.run([BINARY, "signer", *map(str, arguments)], capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
@@ -58,7 +58,7 @@ def explained(place, *what, client="payroll"):
     return text
 
 
-def test_the_policy_of_the_page_decides_as_it_says(place):
+def test_the_documented_policy_decides_as_documented(place):
     code, text, _ = signer("policy", "check", place / "policy.toml")
     assert code == 0 and re.fullmatch(r"3 rules, hash 0x[0-9a-f]{64}\n", text)
 
@@ -75,7 +75,7 @@ def test_the_policy_of_the_page_decides_as_it_says(place):
     assert "! this lets another account take tokens without a limit" in approval
 
 
-def test_what_is_shown_moves_no_cursor(place):
+def test_shown_text_contains_no_control_characters(place):
     shown = explained(place, "--message", "pay \u202e0001\u202c\x1b[2J\nand more")
     assert "\x1b" not in shown and "\u202e" not in shown
     assert "! characters that mislead were removed" in shown
@@ -91,14 +91,14 @@ def test_what_is_shown_moves_no_cursor(place):
         ("\xff\x00", "TOML"),
     ],
 )
-def test_a_policy_that_is_none_is_refused_with_its_place(place, policy, words):
+def test_an_invalid_policy_is_refused_with_the_position_of_the_error(place, policy, words):
     (place / "policy.toml").write_bytes(policy.encode("latin-1") if "\xff" in policy else policy.encode())
     code, text, errors = signer("policy", "check", place / "policy.toml")
     assert (code, text) == (2, "") and errors.startswith("tenon: ")
     assert words in errors or "UTF-8" in errors
 
 
-def test_files_that_are_missing_or_wrong_are_named(place):
+def test_missing_or_invalid_files_are_named(place):
     for arguments, words in [
         (("policy", "check", place / "none.toml"), "none.toml"),
         (("policy", "check", place), str(place)),

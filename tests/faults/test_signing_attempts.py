@@ -1,4 +1,4 @@
-"""Attempts to get round a policy of the signing service: each is denied, and has its lines in the log."""
+"""Attempts to circumvent a policy of the signing service: each is denied, and recorded in the log."""
 
 import http.client
 import json
@@ -123,7 +123,8 @@ def service():
         token.write_text(WEB_TOKEN)
         token.chmod(0o600)
         with SigningService(place, POLICY, SETTINGS) as service:
-            # What is allowed, so that the attempts begin with a nonce and half a window used, and rounds signed for.
+            # Allowed requests, so that the attempts begin with one nonce and half a window used, and with signed
+            # rounds.
             service.call("payroll", "eth_signTransaction", transaction(value=ETHER))
             service.call("payroll", "eth_signTransaction", tokens(FRIEND, 100, nonce=1))
             service.call("payroll", "eth_sign", OWN, text("login:1"))
@@ -199,7 +200,7 @@ def sync_info(round_, gap=450):
 
 
 def raw(service, data, account=OTHER):
-    """Status and text of a signature of bytes over HTTP."""
+    """Status and text of the answer to a request over HTTP to sign bytes."""
     connection = http.client.HTTPConnection(service.urls["http"].removeprefix("http://"), timeout=60)
     try:
         body = json.dumps({"data": "0x" + data.hex()})
@@ -211,22 +212,22 @@ def raw(service, data, account=OTHER):
 
 
 AUTHORIZATION = {"chainId": "0x32", "address": STRANGER, "nonce": "0x0", "yParity": "0x0", "r": "0x1", "s": "0x1"}
-MOST = 2**256 - 1
+MAX_UINT256 = 2**256 - 1
 SIGN = "eth_signTransaction"
 TYPED = "eth_signTypedData_v4"
 
 ATTEMPTS = {
-    # A salary that is none.
+    # Transfers that differ from the allowed salary.
     "another chain": ("payroll", SIGN, transaction(chainId=51, nonce=9)),
     "mainnet of others": ("payroll", SIGN, transaction(chainId=1, nonce=9)),
     "chain 0": ("payroll", SIGN, transaction(chainId=0, nonce=9)),
     "one wei more": ("payroll", SIGN, transaction(value=ETHER + 1, nonce=9)),
-    "all wei": ("payroll", SIGN, transaction(value=MOST, nonce=9)),
+    "all wei": ("payroll", SIGN, transaction(value=MAX_UINT256, nonce=9)),
     "fee by gas": ("payroll", SIGN, transaction(gas=10**6 + 1, nonce=9)),
     "fee by price": ("payroll", SIGN, transaction(gasPrice=10**12, nonce=9)),
     "fee by price of type 2": ("payroll", SIGN, fees(10**12)),
     "fee by price of type 1": ("payroll", SIGN, transaction(gasPrice=10**12, nonce=9, accessList=[])),
-    "fee beyond 256 bits": ("payroll", SIGN, transaction(gas=2**63, gasPrice=MOST, nonce=9)),
+    "fee beyond 256 bits": ("payroll", SIGN, transaction(gas=2**63, gasPrice=MAX_UINT256, nonce=9)),
     "fee just beyond 256 bits": ("payroll", SIGN, transaction(gas=2, gasPrice=2**255, nonce=9)),
     "another recipient": ("payroll", SIGN, transaction(to=STRANGER, nonce=9)),
     "a similar recipient": ("payroll", SIGN, transaction(to=FRIEND[:-1] + "7", nonce=9)),
@@ -239,7 +240,7 @@ ATTEMPTS = {
     "another client": ("node", SIGN, transaction(nonce=9)),
     "an account that is not there": ("payroll", SIGN, transaction(**{"from": STRANGER})),
     "the other method": ("payroll", "account_signTransaction", transaction(value=ETHER + 1, nonce=9)),
-    # What was used up.
+    # Nonces and windows that are used up.
     "the nonce again, less value": ("payroll", SIGN, transaction(value=1)),
     "the nonce again, more fee": ("payroll", SIGN, transaction(value=ETHER, gasPrice=2 * 10**9)),
     "the nonce again, type 2": ("payroll", SIGN, fees(10**9, value=ETHER) | {"nonce": "0x0"}),
@@ -248,29 +249,29 @@ ATTEMPTS = {
     "the nonce of the token again": ("payroll", SIGN, tokens(FRIEND, 99, nonce=1)),
     "a nonce that no chain takes": ("payroll", SIGN, transaction(nonce=2**64 - 1)),
     "what the window has left and a wei": ("payroll", SIGN, transaction(value=ETHER + 1, nonce=3)),
-    # Calls of the token.
+    # Calls of the token contract.
     "one token more": ("payroll", SIGN, tokens(FRIEND, 101)),
-    "all tokens": ("payroll", SIGN, tokens(FRIEND, MOST)),
+    "all tokens": ("payroll", SIGN, tokens(FRIEND, MAX_UINT256)),
     "tokens to a stranger": ("payroll", SIGN, tokens(STRANGER, 1)),
     "tokens on another chain": ("payroll", SIGN, tokens(FRIEND, 1, chainId=51)),
     "tokens of another contract": ("payroll", SIGN, tokens(FRIEND, 1, to=STRANGER)),
     "value with the call": ("payroll", SIGN, tokens(FRIEND, 1, value=1)),
     "a byte after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, rest="00"))),
-    "a word after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, MOST))),
+    "a word after the call": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1, MAX_UINT256))),
     "a byte too few": ("payroll", SIGN, to_token(call("a9059cbb", FRIEND, 1)[:-2])),
     "dirty high bits": ("payroll", SIGN, to_token(call("a9059cbb", "0x" + "01" + FRIEND[2:].rjust(62, "0"), 1))),
     "the selector alone": ("payroll", SIGN, to_token("0xa9059cbb")),
     "half a selector": ("payroll", SIGN, to_token("0xa905")),
     "no call": ("payroll", SIGN, to_token("0x")),
-    "an approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MOST))),
+    "an approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256))),
     "a small approval": ("payroll", SIGN, to_token(call("095ea7b3", FRIEND, 1))),
-    "a malformed approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MOST, rest="00"))),
+    "a malformed approval": ("payroll", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256, rest="00"))),
     "the selector of an approval": ("payroll", SIGN, to_token("0x095ea7b3")),
-    "a raised allowance": ("payroll", SIGN, to_token(call("39509351", STRANGER, MOST))),
+    "a raised allowance": ("payroll", SIGN, to_token(call("39509351", STRANGER, MAX_UINT256))),
     "an operator for all": ("payroll", SIGN, to_token(call("a22cb465", STRANGER, 1))),
     "a transfer from another": ("payroll", SIGN, to_token(call("23b872dd", OWN, STRANGER, 1))),
     "a call inside a call": ("payroll", SIGN, to_token(call("ac9650d8", 32, 1, 32, 68, rest=call("a9059cbb", FRIEND, 1)[2:]))),
-    "an approval by an unknown client": ("node", SIGN, to_token(call("095ea7b3", STRANGER, MOST))),
+    "an approval by an unknown client": ("node", SIGN, to_token(call("095ea7b3", STRANGER, MAX_UINT256))),
     # Messages.
     "another message": ("payroll", "eth_sign", OWN, text("pay 5")),
     "capital letters": ("payroll", "eth_sign", OWN, text("Login:1")),
@@ -346,14 +347,14 @@ def rlp_list(*items):
     ],
     ids=["transaction", "transaction for all chains", "transaction of type 2", "message", "typed data", "authorization"],
 )
-def test_bytes_that_mean_something_are_not_signed_as_bytes_that_mean_nothing(service, data, status):
+def test_encoded_transactions_and_messages_are_not_signed_as_plain_bytes(service, data, status):
     before = len(service.steps())
     assert raw(service, data)[0] == status
-    # What has no meaning that a policy could judge is refused before it is asked.
+    # Data without a meaning that a policy could judge is refused before it is logged as a request.
     assert len(service.steps()) - before == (2 if status == 403 else 0)
 
 
-def test_the_account_of_bytes_is_named_by_its_public_key_too(service):
+def test_the_account_that_signs_bytes_can_be_given_by_its_public_key(service):
     connection = http.client.HTTPConnection(service.urls["http"].removeprefix("http://"), timeout=60)
     connection.request("GET", "/api/v1/eth1/publicKeys", headers={"Authorization": f"Bearer {WEB_TOKEN}"})
     keys = json.loads(connection.getresponse().read())
@@ -364,7 +365,7 @@ def test_the_account_of_bytes_is_named_by_its_public_key_too(service):
     other = next(key for key in keys if "0x" + keccak(hexstr=key)[-20:].hex() == OTHER.lower())
     assert raw(service, b"any", other)[0] == 200
     assert raw(service, b"any", "0x1234")[0] == 400
-    # Of this one no rule signs bytes.
+    # No rule allows this account to sign bytes.
     assert raw(service, b"any", OWN)[0] == 403
 
 
@@ -398,14 +399,14 @@ def test_the_account_of_bytes_is_named_by_its_public_key_too(service):
         ("approvals_approve", [1, "0x" + "00" * 32], "does not exist"),
     ],
 )
-def test_what_is_no_request_is_refused_in_words(service, method, params, words):
+def test_invalid_requests_are_refused_with_a_reason(service, method, params, words):
     before = len(service.steps())
     with pytest.raises(Refused, match=words):
         service.call("payroll", method, *params)
     assert len(service.steps()) == before
 
 
-def test_only_a_token_opens_http(service):
+def test_http_requires_a_token(service):
     def status(headers, path="/", method="POST"):
         connection = http.client.HTTPConnection(service.urls["http"].removeprefix("http://"), timeout=60)
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []})

@@ -1,4 +1,4 @@
-"""The signing service as a process: approvals, replacement of the policy, confinement, kills, a full disk, TLS."""
+"""The signing service as a process: approvals, policy changes, confinement, kills, a full disk, TLS."""
 
 import concurrent.futures
 import contextlib
@@ -85,7 +85,7 @@ def transfer(nonce, value=1):
     }
 
 
-def test_a_message_is_signed_after_a_person_looked_and_approved(place):
+def test_a_message_is_signed_after_a_person_has_seen_and_approved_it(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         answer = service.in_background("payroll", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
@@ -105,7 +105,7 @@ def test_a_message_is_signed_after_a_person_looked_and_approved(place):
     assert steps == ["started", "asked", "decided", "shown", "approved", "signed"]
 
 
-def test_nobody_approves_what_they_ask_and_anybody_refuses(place):
+def test_approvers_cannot_approve_their_own_requests_but_can_deny_any(place):
     with SigningService(place, POLICY, "approvals = 2\n" + SETTINGS) as service:
         answer = service.in_background("alice", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
@@ -128,7 +128,7 @@ def test_nobody_approves_what_they_ask_and_anybody_refuses(place):
         assert not [step for step in service.steps() if step["step"] == "signed"]
 
 
-def test_a_client_that_leaves_takes_its_request_along(place):
+def test_the_request_of_a_client_that_disconnects_is_removed(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         connection = service.connect("payroll")
         connection.send("eth_sign", OWN, HELLO)
@@ -147,7 +147,7 @@ def until(question, seconds=30):
         time.sleep(0.02)
 
 
-def test_another_policy_holds_for_what_waits_and_a_wrong_one_changes_nothing(place):
+def test_a_new_policy_applies_to_waiting_requests_and_an_invalid_one_changes_nothing(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         answer = service.in_background("payroll", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
@@ -177,7 +177,7 @@ def test_another_policy_holds_for_what_waits_and_a_wrong_one_changes_nothing(pla
         assert not list(place.glob(".policy-*"))
 
 
-def test_the_service_keeps_nothing_that_it_does_not_need(place):
+def test_the_service_has_no_access_that_it_does_not_need(place):
     listener = socket.create_server(("127.0.0.1", 0))
     address = "{}:{}".format(*listener.getsockname())
     with SigningService(place, POLICY, SETTINGS, TENON_TEST_SIGNER_INTRUDES=address) as service:
@@ -206,7 +206,7 @@ def test_two_services_do_not_share_a_folder_and_a_changed_log_is_not_used(place)
     assert changed.returncode == 3 and ", line 4: " in changed.stderr
 
 
-def test_its_files_are_its_owners(place):
+def test_its_files_are_accessible_only_to_the_owner(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         service.call("payroll", "eth_signTransaction", transfer(0))
         modes = {path: path.stat().st_mode for path in [place / "log", *place.glob("log/*"), *place.glob("*.sock")]}
@@ -215,7 +215,7 @@ def test_its_files_are_its_owners(place):
     assert len(modes) >= 8
 
 
-def test_a_file_that_can_not_grow_ends_signing(place):
+def test_a_log_that_cannot_grow_ends_signing(place):
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)}
     with SigningService(place, POLICY, SETTINGS, options=ignoring) as service:
         service.call("payroll", "eth_signTransaction", transfer(0))
@@ -225,7 +225,7 @@ def test_a_file_that_can_not_grow_ends_signing(place):
             with pytest.raises(Refused, match="nothing is signed without the log"):
                 service.call("payroll", "eth_signTransaction", transfer(nonce))
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        # What the file ends with is not known until it was read again.
+        # The end of the file is unknown until the service has read it again.
         with pytest.raises(Refused, match="start the service again"):
             service.call("payroll", "eth_signTransaction", transfer(3))
         service.stop()
@@ -237,13 +237,13 @@ def test_it_does_not_start_with_fewer_open_files_than_its_connections_may_use(pl
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))}
     with pytest.raises(AssertionError, match="may have 100 files open, and needs 192 with these settings; raise the limit"):
         SigningService(place, POLICY, SETTINGS, options=few)
-    # A lower limit that the process may raise itself is enough.
+    # A lower soft limit suffices if the process may raise it.
     raised = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 192))}
     with SigningService(place, POLICY, SETTINGS, options=raised) as service:
         service.call("payroll", "eth_signTransaction", transfer(0))
 
 
-def test_clients_that_flood_and_leave_take_bounded_places(place):
+def test_clients_that_flood_and_leave_use_bounded_resources(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         connections = []
         for _ in range(40):
@@ -253,7 +253,7 @@ def test_clients_that_flood_and_leave_take_bounded_places(place):
                     connection.send("eth_sign", OWN, HELLO)
                 connections.append(connection)
         until(lambda: len(service.approver("alice", "approvals_list")) == 16)
-        # Another client still has its turn, and an approver too.
+        # Another client and an approver are still served.
         answer = service.in_background("alice", "eth_sign", OWN, HELLO)
         until(lambda: any(waiting["client"] == "alice" for waiting in service.approver("bob", "approvals_list")))
         asked = next(waiting for waiting in service.approver("bob", "approvals_list") if waiting["client"] == "alice")
@@ -265,7 +265,7 @@ def test_clients_that_flood_and_leave_take_bounded_places(place):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"jsonrpc":"2.0"}', "\x00\xff" * 100, "[" * 5000, '"' + "x" * 3_000_000])
-def test_bytes_that_are_no_request_end_or_refuse_and_others_go_on(place_of_all, text):
+def test_invalid_bytes_are_refused_and_other_clients_are_served(place_of_all, text):
     with socket.socket(socket.AF_UNIX) as stream:
         stream.settimeout(20)
         stream.connect(place_of_all.urls["client payroll"])
@@ -294,7 +294,7 @@ def place_of_all():
         (('socket = "payroll.sock"', 'token = "token"'), "need `[http]`"),
     ],
 )
-def test_settings_that_can_not_be_used_are_named(place, change, words):
+def test_invalid_settings_are_named(place, change, words):
     with SigningService(place, POLICY, SETTINGS):
         pass
     path = place / "signer.toml"
@@ -314,12 +314,12 @@ def test_a_program_approves_and_refuses(place):
         assert Account.recover_message(encode_defunct(b"hello"), signature=signature) == OWN
         with pytest.raises(Refused, match="the program refused it"):
             service.call("payroll", "eth_sign", OWN, "0x00")
-        # With another exit code it says nothing, and a person is waited for.
+        # With another exit code the program decides nothing, and the request waits for a person.
         program.write_text("#!/bin/sh\nexit 3\n")
         answer = service.in_background("payroll", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
         time.sleep(0.5)
-        # The helper knows its program from the start; no request names one.
+        # The helper gets the program's command at the start; no request can name another one.
         children = pathlib.Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
         helper = pathlib.Path(f"/proc/{children[0]}/cmdline").read_text().split("\0")
         assert helper[-4:-1] == [str(program), "--first", "-x y"]
@@ -332,7 +332,7 @@ def test_a_program_approves_and_refuses(place):
 
 
 def certificates(place):
-    """An authority, and certificates of the service, of a client, and of a stranger by another authority."""
+    """An authority; certificates of the service and of a client; and a stranger's certificate by another authority."""
 
     def openssl(*arguments):
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, cwd=place)
@@ -348,7 +348,7 @@ def certificates(place):
                 "-days", "2", "-extfile", "names", "-out", f"{name}.pem")  # fmt: skip
 
 
-def test_https_knows_a_client_by_its_certificate(place):
+def test_https_identifies_a_client_by_its_certificate(place):
     certificates(place)
     settings = SETTINGS.replace('socket = "payroll.sock"', 'certificate = "client.pem"')
     settings += '[http]\naddress = "127.0.0.1:0"\ncertificate = "service.pem"\nkey = "service.key"\nauthority = "authority.pem"\n'
@@ -392,13 +392,13 @@ def test_silent_connections_over_http_do_not_keep_a_client_out(place):
             connection.request("POST", "/", body, {"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()
             assert answer.status == 200 and "raw" in json.loads(answer.read())["result"]
-        # What has proved nothing is closed beyond 256, the oldest first.
+        # Unauthenticated connections beyond 256 are closed, the oldest first.
         poller = select.poll()
         for stream in silent:
             poller.register(stream, select.POLLIN)
         while len(poller.poll(30_000)) < 400 - 256:
             time.sleep(0.05)
-        # A client has 32 connections.
+        # A client may have 32 connections.
         answers = []
         mine = [http.client.HTTPConnection(host, int(port), timeout=30) for _ in range(40)]
         for own in mine:
@@ -412,8 +412,8 @@ def test_silent_connections_over_http_do_not_keep_a_client_out(place):
 KILLS = int(os.environ.get("TENON_KILLS", "5"))
 
 
-def test_after_a_kill_no_signature_is_without_its_line_and_nothing_is_forgotten(place):
-    """Requests by several clients at once, and a kill at any moment."""
+def test_after_a_kill_every_signature_is_in_the_log_and_still_counts(place):
+    """Several clients send requests at once, and the service is killed at any moment."""
     seed = int(os.environ.get("TENON_SEED", random.randrange(2**32)))
     print(f"TENON_SEED={seed} TENON_KILLS={KILLS}")
     chance = random.Random(seed)
@@ -445,7 +445,7 @@ def test_after_a_kill_no_signature_is_without_its_line_and_nothing_is_forgotten(
         for nonce in chance.sample(sorted(logged), min(3, len(logged))):
             with pytest.raises(Refused, match="another transaction was signed|no rule allows"):
                 service.call("payroll", "eth_signTransaction", transfer(nonce, value=2))
-    # The window counts what was signed before every kill.
+    # The window counts everything that was signed before the kills.
     signed = sum(step["step"] == "signed-transaction" for step in service.steps())
     service.write_policy(POLICY.replace("max-requests-in-window = 40", f"max-requests-in-window = {signed + 1}"))
     service.approver("alice", "policy_reload")
@@ -455,7 +455,7 @@ def test_after_a_kill_no_signature_is_without_its_line_and_nothing_is_forgotten(
     assert service.stop() == 0
 
 
-def test_an_incomplete_line_is_not_exported_and_goes_at_the_next_start(place):
+def test_an_incomplete_line_is_not_exported_and_is_removed_at_the_next_start(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         service.call("payroll", "eth_signTransaction", transfer(0))
     log = next((place / "log").glob("audit-*.jsonl"))
@@ -470,7 +470,7 @@ def test_an_incomplete_line_is_not_exported_and_goes_at_the_next_start(place):
     assert "unchanged" in run("signer", "audit", "verify", place / "log").stdout
 
 
-def test_what_others_can_change_or_read_is_not_used(place):
+def test_files_that_others_can_change_or_read_are_not_used(place):
     (place / "interface.json").write_text("[]")
     with SigningService(place, POLICY + '[interfaces.none]\nfile = "interface.json"\n', SETTINGS):
         pass
@@ -497,7 +497,7 @@ def test_what_others_can_change_or_read_is_not_used(place):
         os.chown(place / path, 0, -1)
 
 
-def test_a_client_that_asks_the_program_and_leaves_holds_nobody_up(place):
+def test_a_client_that_asks_the_program_and_leaves_delays_no_other(place):
     program = place / "decide"
     program.write_text("#!/bin/sh\nread line\necho \"$line\" >> \"$0.seen\"\nsleep 1\nexit 0\n")
     program.chmod(0o700)
@@ -518,12 +518,12 @@ def test_a_client_that_asks_the_program_and_leaves_holds_nobody_up(place):
         service.call("payroll", "eth_signTransaction", transfer(0))
         assert service.call("bob", "eth_sign", OWN, HELLO)
         assert time.monotonic() - begun < 20
-        # Requests that had ended before their turn were never asked about.
+        # The program never received requests that had ended before their turn.
         asked = [json.loads(line) for line in (place / "decide.seen").read_text().splitlines()]
         assert len(asked) < 100 and asked[-1]["client"] == "bob"
 
 
-def test_only_who_may_has_the_policy_read_again_over_http(place):
+def test_only_permitted_clients_can_reload_the_policy_over_http(place):
     tokens = {name: f"token-of-{name}-with-32-characters-or-more" for name in ("web", "deploy")}
     settings = SETTINGS + '[http]\naddress = "127.0.0.1:0"\n'
     for name, token in tokens.items():
@@ -548,7 +548,7 @@ def test_only_who_may_has_the_policy_read_again_over_http(place):
             service.call("payroll", "eth_signTransaction", transfer(1))
 
 
-def test_a_log_that_is_removed_while_it_is_written_ends_signing(place):
+def test_removing_the_log_of_a_running_service_ends_signing(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         assert service.call("payroll", "eth_signTransaction", transfer(0))
         [log] = (place / "log").glob("audit-*.jsonl")
@@ -557,7 +557,7 @@ def test_a_log_that_is_removed_while_it_is_written_ends_signing(place):
             service.call("payroll", "eth_signTransaction", transfer(1))
 
 
-def test_an_answer_longer_than_its_request_is_given(place):
+def test_an_answer_may_be_longer_than_its_request(place):
     with SigningService(place, POLICY, SETTINGS) as service:
         transaction = transfer(0) | {"accessList": [{"address": FRIEND, "storageKeys": [f"0x{n:064x}" for n in range(8_000)]}]}
         transaction |= {"gas": hex(20_000_000)}

@@ -1,5 +1,6 @@
-"""`tenon snapshot`: made from a stopped and from a running node, as a folder and as one file; everything that is wrong with one is
-named; a kill or a full disk leaves what was there. TENON_KILLS: kills (default 4; the full run is 100)."""
+"""`tenon snapshot`: snapshots of a stopped and of a running node, as a folder and as one file. Every problem of a
+snapshot is named; a kill or a full disk loses nothing. TENON_KILLS: number of kills (default 4; the full run is
+100)."""
 
 import gzip
 import io
@@ -49,7 +50,7 @@ def state_of(path):
 
 
 def refused(snapshot, place, *words, code=1):
-    """Verifying and restoring say this, and leave no chain and the snapshot as it was."""
+    """Checks that verifying and restoring fail with these words, create no chain, and leave the snapshot unchanged."""
     before = state_of(snapshot) if snapshot.is_dir() else snapshot.read_bytes()
     for command in (("verify", snapshot), ("restore", snapshot, "--datadir", place / "restored")):
         done = run("snapshot", *command, check=False)
@@ -116,7 +117,7 @@ def test_a_changed_missing_or_extra_part_is_named(chain, place):
 
 
 def repacked(source, target, change):
-    """An archive whose members went through `change`."""
+    """An archive whose members were replaced by the result of `change`."""
     with tarfile.open(source) as old, tarfile.open(target, "w:gz", compresslevel=1) as new:
         for name, content in change({member.name: old.extractfile(member).read() for member in old}).items():
             header = tarfile.TarInfo(name)
@@ -159,7 +160,7 @@ def test_a_newer_format_and_other_rules_are_refused(chain, place):
     refused(snapshot, place, "its list says block 673")
 
 
-def test_a_place_that_holds_something_else_stays_as_it_is(chain, place):
+def test_a_place_with_other_content_is_not_changed(chain, place):
     (place / "folder").mkdir()
     (place / "folder" / "letter").write_text("dear")
     (place / "file.tar.gz").write_text("dear")
@@ -173,7 +174,7 @@ def test_a_place_that_holds_something_else_stays_as_it_is(chain, place):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_full_disk_is_named_and_the_same_command_goes_on(chain, place, form):
+def test_a_full_disk_is_named_and_the_same_command_continues(chain, place, form):
     largest = max(file.stat().st_size for file in (chain / "data" / "db").glob("*.sst"))
     shutil.copytree(chain / "data", place / "data")
     before = run("db", "stats", "--json", "--datadir", place / "data").stdout
@@ -194,7 +195,7 @@ def is_whole(snapshot):
 
 
 def killed(dice, longest, *arguments):
-    """Whether the command still ran when it was killed."""
+    """Kills a command at a random time; returns whether it was still running."""
     process = subprocess.Popen([str(BINARY), *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(dice.uniform(0, longest))
     is_running = process.poll() is None
@@ -204,7 +205,7 @@ def killed(dice, longest, *arguments):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_kills_while_a_snapshot_is_made_leave_one_that_is_gone_on_with(chain, place, form):
+def test_a_snapshot_killed_while_it_is_created_can_be_continued(chain, place, form):
     dice = random.Random(SEED)
     print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
     shutil.copytree(chain / "data", place / "data")
@@ -224,7 +225,7 @@ def test_kills_while_a_snapshot_is_made_leave_one_that_is_gone_on_with(chain, pl
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_kills_while_a_snapshot_is_restored_leave_nothing_or_the_whole_chain(chain, place, form):
+def test_a_restore_that_is_killed_leaves_nothing_or_the_whole_chain(chain, place, form):
     dice = random.Random(SEED)
     print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
     begun = time.monotonic()
@@ -242,7 +243,7 @@ def test_kills_while_a_snapshot_is_restored_leave_nothing_or_the_whole_chain(cha
     assert landed > 0, "no kill hit a running command"
 
 
-def test_a_chain_that_certifies_nothing_says_so_and_a_snapshot_is_a_backup(place):
+def test_a_chain_without_certificates_is_reported_and_a_snapshot_is_a_backup(place):
     data = DATA / "execution-apis"
     blocks = unpacked(data / "chain.rlp.gz", place / "chain.rlp")
     run("import", "--genesis", data / "genesis.json", "--datadir", place / "data", blocks)

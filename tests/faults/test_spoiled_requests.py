@@ -1,5 +1,5 @@
-"""Requests made from the node's own OpenRPC document, with one value of another type or form: none may end in an internal
-error, in a panic, or without an answer."""
+"""Requests built from the node's own OpenRPC document, with one value replaced by one of another type or form. None may
+result in an internal error, in a panic, or in no answer."""
 
 import json
 import os
@@ -13,24 +13,25 @@ import wire
 from figures import LONG, tell
 from tenon_node import Node, folder
 
-#: Requests for each profile; half of 100,000 in the long form.
+#: Number of requests for each profile; together 100,000 in the long form.
 COUNT = int(os.environ.get("TENON_SPOILED", 100_000 if LONG else 3_000)) // 2
 SEED = int(os.environ.get("TENON_SEED", random.randrange(1 << 32)))
 NAMESPACES = "eth,net,web3,txpool,debug,admin,miner,personal,rpc,Consensus,XDPoS"
 INTERNAL_ERROR = -32603
 
-#: Methods that would disable this test or change the chain below other requests: called with too many parameters only.
+#: Methods that would disable this test, or change the chain during other requests: they are called only with too many
+#: parameters.
 CLOSING = re.compile(
     r"admin_(start|stop)(RPC|WS|HTTP)|admin_.*Module.*|admin_setExposure|admin_reloadSettings|debug_setHead"
-    # They record for as long as they are asked to.
+    # These record for as long as their caller requests.
     r"|debug_(cpuProfile|blockProfile|mutexProfile|goTrace)"
-    # They wait for a block or a person.
+    # These wait for a block or a person.
     r"|eth_sendRawTransactionSync|personal_openWallet"
 )
 ADDRESS = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
-#: Values that are right in many places.
+#: Values that are valid in many places.
 KNOWN = [ADDRESS, "0x" + "11" * 20, "0x" + "22" * 32, "0x0", "0x1", "0x5208", "0x", "0x1234", "latest", "earliest", "pending", "safe", "finalized"]
-#: Values that are right nowhere, or only here and there.
+#: Values that are valid nowhere, or only in a few places.
 ODD = [
     None, True, False, 0, -1, 1, 2**53 + 1, 10**30, 1.5, 1e308, "", " ", "0", "-1", "0x-1", "0xg", "0X1", "0x123", "0x" + "f" * 65,
     "0x" + "f" * 3000, "xdc" + "11" * 20, "\u0000", "\u202e\U0001f600", "latest ", [], {}, [[]], [None], [[[[[[[[]]]]]]]], {"": None},
@@ -39,7 +40,7 @@ ODD = [
 
 
 def right(schema, generator, depth=0):
-    """A value that fits a schema, as far as that says."""
+    """A value that matches a schema, as far as the schema determines it."""
     if depth > 4:
         return None
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
@@ -63,7 +64,7 @@ def right(schema, generator, depth=0):
 
 
 def spoiled(value, generator):
-    """The value with one part of it replaced."""
+    """Returns the value with one part of it replaced."""
     if isinstance(value, list) and value and generator.random() < 0.8:
         at = generator.randrange(len(value))
         return value[:at] + [spoiled(value[at], generator)] + value[at + 1 :]
@@ -74,7 +75,7 @@ def spoiled(value, generator):
 
 
 def requests(document, generator):
-    """Requests without end."""
+    """Yields requests endlessly."""
     methods = sorted(document["methods"], key=lambda method: method["name"])
     while True:
         method = generator.choice(methods)
@@ -91,12 +92,12 @@ def requests(document, generator):
                 params = generator.choice([{}, None, "0x", 7, {"block": "latest"}])
             case _:
                 params = spoiled(params, generator) if params else params
-        # Not a list only where that was chosen.
+        # The parameters remain something other than a list only if that was chosen.
         yield method["name"], params if isinstance(params, list) or generator.random() < 0.5 else [params]
 
 
 def answer_to(connection, text):
-    """The answer to a request; notifications of subscriptions that earlier ones opened are passed over."""
+    """The answer to a request; skips notifications of subscriptions that earlier requests opened."""
     answer = wire.ask(connection, text)
     while answer is not None and "method" in answer:
         answer = json.loads(connection.receive())
@@ -116,7 +117,7 @@ def test_spoiled_requests_are_answered(profile):
             name, params = next(generated)
             text = json.dumps({"jsonrpc": "2.0", "id": number, "method": name, "params": params}).encode()
             begun = time.monotonic()
-            # A connection without an answer for 60 s, or one that is closed, fails the test.
+            # The test fails if a connection is closed, or does not answer within 60 s.
             answer = answer_to(connections[number % len(connections)], text)
             slowest = max(slowest, (time.monotonic() - begun, text[:200]))
             assert answer is not None and answer["id"] == number, (text, answer)

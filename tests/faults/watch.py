@@ -110,7 +110,7 @@ def other_clients(node):
     served, stop, results = context.Event(), context.Event(), context.SimpleQueue()
     process = context.Process(target=_probe, args=(Endpoints(node), served, stop, results), daemon=True)
     process.start()
-    # What follows may be over before a slow machine has started a process.
+    # The following work may be over before a slow machine has started a process.
     assert served.wait(60), "another client is not served at all"
     found = []
 
@@ -133,7 +133,7 @@ def other_clients(node):
 
 
 def quiet(node, seconds=1.0):
-    """The figures of such a client without other load."""
+    """The figures of such a client without any other load."""
     with other_clients(node) as figures:
         time.sleep(seconds)
         return figures()

@@ -17,7 +17,8 @@ class Connection:
     """A socket with its buffer of received data."""
 
     def __init__(self, node, timeout=30, token=None, source=None):
-        """`source` is the local address, for TCP: every address of 127.0.0.0/8 is another client to the node."""
+        """`source` is the local address of a TCP connection: to the node, every address of 127.0.0.0/8 is a different
+        client."""
         self.node, self.timeout, self.source, self.received = node, timeout, source, b""
         self.authorization = b"Authorization: Bearer %s\r\n" % token.encode() if token else b""
         self.socket = self.connect()
@@ -57,7 +58,8 @@ class Connection:
         return self.take(position + len(end))
 
     def is_closed(self, within):
-        """Returns whether the node closes the connection within this many seconds, whatever it sends before."""
+        """Returns whether the node closes the connection within this many seconds, regardless of what it sends
+        before."""
         self.socket.settimeout(within)
         try:
             while True:
@@ -109,7 +111,7 @@ class Http(Connection):
             self.send(b"0\r\n\r\n")
 
     def receive(self):
-        """The body of an answer. `status` has its status, `closes` whether the node closes the connection after it."""
+        """The body of an answer. `status` is its status, `closes` whether the node closes the connection afterwards."""
         head = self.take_until(b"\r\n\r\n").decode()
         self.status = int(head.split(" ", 2)[1])
         self.closes = "connection: close" in head.lower()

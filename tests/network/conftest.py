@@ -1,4 +1,4 @@
-"""Nodes of a recorded native chain with their network on."""
+"""Nodes of a recorded native chain, with networking enabled."""
 
 import contextlib
 import pathlib
@@ -26,7 +26,7 @@ def chain(tmp_path_factory):
 
 @pytest.fixture
 def start(chain, tmp_path):
-    """Starts nodes: with the chain, or with its genesis alone."""
+    """Starts nodes, either with the chain or with its genesis only."""
     with contextlib.ExitStack() as stack:
 
         def begin(name, *arguments, with_blocks=True):
@@ -44,7 +44,7 @@ def enode(node):
 
 
 def heads(node):
-    """Peers whose Status has come."""
+    """Peers whose Status has arrived."""
     return [peer for peer in node.call("admin_peers") if isinstance(peer["protocols"]["eth"], dict)]
 
 

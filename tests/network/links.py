@@ -1,4 +1,5 @@
-"""A link between two nodes of a test: forwards a connection with a delay, and can hold everything back or break."""
+"""A link between two nodes of a test. It forwards connections with a delay, and can hold back all data or close the
+connections."""
 
 import contextlib
 import queue
@@ -8,7 +9,7 @@ import time
 
 
 class Link:
-    """Listens on a port of its own, and connects whoever comes there with `target`, a port of this machine."""
+    """Listens on a port of its own, and forwards each connection to `target`, a port of this machine."""
 
     def __init__(self, target, delay=0.0):
         self.target, self.delay = target, delay
@@ -42,7 +43,7 @@ class Link:
                 threading.Thread(target=self._write, args=[source, sink, held], daemon=True).start()
 
     def _read(self, source, held):
-        """Takes what comes with the time at which it may leave."""
+        """Queues received data with the time at which it may be forwarded."""
         source.settimeout(None)
         content = b"begins"
         while content:
@@ -72,17 +73,17 @@ class Link:
             each.close()
 
     def hold(self):
-        """Nothing passes, and nobody learns of it."""
+        """Holds back all data without closing connections."""
         self.flows.clear()
 
     def drop(self):
-        """Every connection ends; others can be made."""
+        """Closes all connections; new ones can be opened."""
         with self.lock:
             sockets = list(self.sockets)
         self._close(*sockets)
 
     def cut(self):
-        """Every connection ends, and none can be made."""
+        """Closes all connections and refuses new ones."""
         self.is_broken = True
         self.drop()
 

@@ -1,4 +1,4 @@
-"""A peer of the eth protocol written from docs/spec/p2p.md 6 to 13, without any code of the node."""
+"""A peer of the eth protocol, written from docs/spec/p2p.md 6 to 13, without any code of the node."""
 
 import functools
 import hashlib
@@ -61,7 +61,7 @@ def _decrypt(private, packet, authenticated):
 
 
 def _compress(data):
-    """Snappy's block format without any back reference."""
+    """Compresses into Snappy's block format, without back references."""
     size, length = b"", len(data)
     while length >= 0x80:
         size, length = size + bytes([length & 0x7F | 0x80]), length >> 7
@@ -105,7 +105,7 @@ def _decompress(data):
 
 
 class Closed(Exception):
-    """The other side ended the connection: `reason` is that of its Disconnect, or None."""
+    """The other side ended the connection; `reason` is the reason of its Disconnect, or None."""
 
     def __init__(self, reason=None):
         super().__init__(f"closed, reason {reason}")
@@ -113,7 +113,7 @@ class Closed(Exception):
 
 
 class Peer:
-    """A connection that this side dials."""
+    """A connection dialed by this side."""
 
     def __init__(self, enode, source="127.0.0.1", key=None, timeout=60):
         rest = enode.removeprefix("enode://")
@@ -127,7 +127,7 @@ class Peer:
 
     @functools.cached_property
     def socket(self):
-        """Opened when it is first used: the node ends a connection that does not begin its handshake soon."""
+        """Opened on first use: the node closes a connection whose handshake does not begin soon."""
         return socket.create_connection(self.address, self.timeout, source_address=(self.source, 0))
 
     def __enter__(self):
@@ -150,7 +150,7 @@ class Peer:
         return bytes(data)
 
     def auth(self):
-        """The first packet."""
+        """The first packet of the handshake."""
         self.nonce, self.ephemeral = os.urandom(32), keys.PrivateKey(os.urandom(32))
         mixed = _xor(_shared_x(self.key.to_bytes(), self.remote), self.nonce)
         signature = self.ephemeral.sign_msg_hash(mixed).to_bytes()
@@ -223,7 +223,7 @@ class Peer:
         return rlp.decode(payload, strict=False)
 
     def message(self, wanted):
-        """The next message of one kind; Pings are answered, others passed over."""
+        """Returns the next message of one kind. Pings are answered, other messages are skipped."""
         while True:
             code, payload = self.receive()
             if code == PING:
@@ -232,7 +232,7 @@ class Peer:
                 return rlp.decode(payload)
 
     def status(self, network, genesis, head=None, difficulty=1, version=100):
-        """Says what it has to say, and hears what the node does."""
+        """Sends this side's Status, and receives the node's."""
         self.send(STATUS, rlp.encode([number(version), number(network), number(difficulty), head or genesis, genesis]))
         return self.message(STATUS)
 

@@ -1,4 +1,4 @@
-"""A scripted peer that has a recorded chain, serves it, and sends its newest blocks. It shares no code with the node."""
+"""A scripted peer that serves a recorded chain and sends its newest blocks. It shares no code with the node."""
 
 import gzip
 
@@ -9,7 +9,7 @@ NEW_BLOCK_HASHES, TRANSACTIONS, NEW_BLOCK = 0x11, 0x12, 0x17
 
 
 class RecordedChain:
-    """Blocks of a file, the first at height 0, with what is needed to serve them."""
+    """The blocks of a file, the first at height 0, with all data needed to serve them."""
 
     def __init__(self, path):
         with gzip.open(path, "rb") as file:
@@ -38,7 +38,7 @@ class RecordedChain:
 
 
 class Server(Peer):
-    """A peer with the blocks of a chain up to a height."""
+    """A peer that has the blocks of a chain up to a height."""
 
     def __init__(self, chain, height, enode, **options):
         super().__init__(enode, **options)
@@ -65,7 +65,7 @@ class Server(Peer):
         return [self.chain.bodies[height] for height in heights if height is not None and height <= self.limit]
 
     def serve_one(self):
-        """Deals with the next message: answers it, or keeps it."""
+        """Answers the next message, or stores it."""
         code, payload = self.receive()
         if code == PING:
             self.send(PONG, b"\xc0")
@@ -81,7 +81,7 @@ class Server(Peer):
             self.got.append((code, payload))
 
     def serve_until(self, is_over, seconds=60):
-        """Serves until the condition holds; it is looked at after each message and five times a second."""
+        """Serves until the condition holds, which is checked after each message and five times a second."""
         self.socket.settimeout(0.2)
         for _ in range(int(seconds * 5)):
             if is_over():
@@ -96,7 +96,7 @@ class Server(Peer):
         return False
 
     def _read(self, count):
-        """As in the parent, but a time-out in the middle of a message loses nothing."""
+        """Like the parent's method, but a time-out in the middle of a message loses no data."""
         data = getattr(self, "_part", bytearray())
         self._part = data
         while len(data) < count:
@@ -111,7 +111,7 @@ class Server(Peer):
         return bytes(data)
 
     def receive(self):
-        # A time-out may come between a frame's header and its body only while the body is on its way.
+        # A time-out can occur between a frame's header and its body only while the body is in transit.
         self.socket.settimeout(0.2)
         first = self._read(32)
         self.socket.settimeout(30)
@@ -119,7 +119,7 @@ class Server(Peer):
         return super().receive()
 
     def closed_with(self, seconds=30):
-        """Serves until the node ends the connection; the reason of its Disconnect."""
+        """Serves until the node ends the connection; returns the reason of its Disconnect."""
         try:
             self.serve_until(lambda: False, seconds)
         except Closed as closed:

@@ -1,5 +1,5 @@
-"""Votes, timeouts and certificates that nobody signed, for blocks and rounds that are far away, again and again: the network of
-masternodes goes on, and an honest peer is served (docs/spec/p2p.md 16.4, 17)."""
+"""Floods of forged votes, timeouts and certificates for blocks and rounds near and far: the network of masternodes
+continues, and an honest peer is served (docs/spec/p2p.md 16.4, 17)."""
 
 import contextlib
 import os
@@ -20,12 +20,12 @@ SECONDS = 15
 
 
 def signature():
-    """Of nobody: some key comes out of most of them."""
+    """A signature by no known key; some public key can be recovered from most of them."""
     return os.urandom(31) + b"\1" + b"\1" + os.urandom(31) + b"\1"
 
 
 class Flood:
-    """A peer that sends what nobody signed until it is stopped. It comes back where it is cut."""
+    """A peer that sends forged messages until it is stopped. It reconnects when it is disconnected."""
 
     def __init__(self, node, genesis, head):
         self.url, self.genesis, self.head = enode(node), genesis, head
@@ -46,7 +46,7 @@ class Flood:
             time.sleep(0.2)
 
     def _drain(self, peer):
-        """Reads what the node says, so that the node never waits for this peer."""
+        """Reads the node's messages, so that the node never waits for this peer."""
         with contextlib.suppress(OSError, Closed, AssertionError, ValueError):
             while True:
                 peer.receive()
@@ -72,7 +72,7 @@ class Flood:
         self.thread.join(30)
 
 
-def test_forged_votes_timeouts_and_certificates_stop_nobody(tmp_path):
+def test_forged_votes_timeouts_and_certificates_do_not_stop_the_network(tmp_path):
     accounts = masternodes()
     with contextlib.ExitStack() as stack:
         genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")

@@ -1,6 +1,8 @@
-"""Masternodes that are killed while they vote never sign two different things in a round (docs/spec/consensus.md 5, 7).
+"""Masternodes that are killed while they vote never sign two different messages of a kind in a round
+(docs/spec/consensus.md 5, 7).
 
-TENON_KILLS sets how often, TENON_SEED repeats when and which."""
+TENON_KILLS sets the number of kills; TENON_SEED repeats their times and nodes.
+"""
 
 import contextlib
 import os
@@ -24,7 +26,7 @@ VOTE, TIMEOUT, SYNC_INFO = 0xF0, 0xF1, 0xF2
 
 
 class Observer:
-    """Peers of all nodes that keep every signature which they hear of."""
+    """Peers of all nodes that record every signature they receive."""
 
     def __init__(self, genesis):
         self.genesis, self.is_over = genesis, threading.Event()
@@ -35,7 +37,7 @@ class Observer:
         self.threads[-1].start()
 
     def _watch(self, url):
-        """Listens until the node ends. A node that is starting may refuse the first connection."""
+        """Listens until the node ends. A node that is starting may refuse the first connections."""
         for _ in range(20):
             with contextlib.suppress(OSError, Closed), Peer(url, timeout=5) as peer:
                 peer.handshake()
@@ -50,7 +52,7 @@ class Observer:
             try:
                 code, payload = peer.receive()
             except TimeoutError:
-                # The node does not send anything: its others are down.
+                # The node sends nothing, because its other peers are down.
                 return
             if code == PING:
                 peer.send(PONG, b"\xc0")
@@ -68,7 +70,7 @@ class Observer:
 
 
 class Signatures:
-    """What was signed, by key, kind and round."""
+    """All signatures, by key, kind and round."""
 
     def __init__(self):
         self.signed, self.known, self.number = {}, set(), 0
@@ -166,7 +168,7 @@ def test_a_masternode_that_is_killed_signs_nothing_twice(tmp_path):
     kinds = {kind: [signer for signer, of, _ in signatures.signed if of == kind] for kind in ("vote", "timeout", "block")}
     print({kind: len(found) for kind, found in kinds.items()}, "signed, each once")
     assert set(kinds["vote"]) == set(kinds["block"]) == signers and set(kinds["timeout"]) <= signers
-    assert len(kinds["vote"]) > 2 * begun, "three votes make a block, and nearly all are heard"
+    assert len(kinds["vote"]) > 2 * begun, "three votes make a block, and nearly all are received"
 
 
 def test_a_second_vote_of_a_round_is_found():

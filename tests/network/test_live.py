@@ -1,6 +1,7 @@
-"""A node beside a running network of the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
+"""A node in a running network of the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
 
-Masternodes of the recorded chain `local` make blocks from genesis on; the node follows their head."""
+Masternodes of the recorded chain `local` make blocks from genesis on; the node follows their head.
+"""
 
 import contextlib
 import gzip
@@ -53,7 +54,7 @@ def test_a_node_stays_at_the_head_of_a_running_network(tmp_path):
         flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--p2p.static", nodes[0].enode()]
         follower = stack.enter_context(Node("run", *flags, datadir=tmp_path / "follower"))
         wait_for(lambda: number(follower), lambda height: height >= 5, seconds=60)
-        # An epoch has 60 blocks: over one switch, block by block.
+        # An epoch has 60 blocks: follows the head across one epoch switch, block by block.
         behind = []
         for height in range(number(nodes[0]) + 1, 66):
             wait_for(lambda: number(nodes[0]), lambda found: found >= height, seconds=60)
@@ -65,7 +66,8 @@ def test_a_node_stays_at_the_head_of_a_running_network(tmp_path):
 
 
 def running_with_own_key(stack, tmp_path):
-    """Three masternodes of the reference and one of this node; returns them, the flags to start it again, and its account."""
+    """Starts three masternodes of the reference and one of this node. Returns the nodes, the flags to start this node
+    again, and its account."""
     genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
     *theirs, own = masternodes()
     nodes = [start_masternode(stack, genesis, account) for account in theirs]
@@ -79,7 +81,7 @@ def running_with_own_key(stack, tmp_path):
     flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key]
     flags += ["--p2p.static", ",".join(node.enode() for node in nodes)]
     node = stack.enter_context(Node("run", *flags, datadir=tmp_path / "node"))
-    # The key has no record: the node listens first, and the rounds that it leads fail.
+    # The key has no record: the node first listens, and the rounds that it leads fail.
     wait_for(lambda: "this node votes" in node.log_path.read_text(errors="replace"), bool, seconds=60)
     return nodes, node, flags, own["address"].lower()
 
@@ -88,7 +90,7 @@ def test_a_masternode_of_a_running_network_moves_its_key_to_this_node(tmp_path):
     with contextlib.ExitStack() as stack:
         nodes, node, _, own = running_with_own_key(stack, tmp_path)
         begun = number(node)
-        # Over the switch of an epoch, which has 60 blocks.
+        # Long enough for one epoch switch: an epoch has 60 blocks.
         last = max(begun + 30, 66)
         wait_for(lambda: number(nodes[0]), lambda height: height >= last, seconds=180)
 
@@ -99,7 +101,7 @@ def test_a_masternode_of_a_running_network_moves_its_key_to_this_node(tmp_path):
         assert makers.count(own) >= len(blocks) // 5, makers
         times = [int(block["timestamp"], 16) for block in blocks]
         assert max(later - earlier for earlier, later in zip(times, times[1:])) <= 2, "no round fails"
-        # Its statements that it has seen a block are in blocks.
+        # The node's signing transactions are in blocks.
         sent = [transaction for block in blocks for transaction in block["transactions"]]
         signed = [sent for sent in sent if sent["to"] == "0x0000000000000000000000000000000000000089"]
         assert own in [transaction["from"].lower() for transaction in signed]
@@ -111,7 +113,8 @@ def test_with_one_of_four_masternodes_down_this_nodes_votes_and_timeouts_are_nee
         wait_for(lambda: number(nodes[0]), lambda height, begun=number(node): height >= begun + 4, seconds=60)
         nodes.pop().end()
         begun = number(nodes[0])
-        # Three of four are a quorum: without this node's votes there is no block, and without its timeouts no next round.
+        # Three of four are a quorum: without this node's votes there is no block, and without its timeouts no next
+        # round.
         wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 8, seconds=120)
 
         node.kill()

@@ -1,4 +1,4 @@
-"""A network of masternodes of this node alone: votes, timeouts, kills (docs/spec/consensus.md 5, 7)."""
+"""A network whose masternodes are all nodes of this program: votes, timeouts, kills (docs/spec/consensus.md 5, 7)."""
 
 import contextlib
 import gzip
@@ -25,7 +25,7 @@ def number(node):
 
 
 def metrics(node):
-    """The values of the node's metrics, by name and labels as they are written."""
+    """The values of the node's metrics, by name and labels as printed."""
     url = json.loads((node.datadir / "endpoints.json").read_text())["metrics"]
     with urllib.request.urlopen(url, timeout=30) as answer:
         lines = answer.read().decode().splitlines()
@@ -41,14 +41,14 @@ def finalized(node):
 
 
 def last_makers(node, count):
-    """Who has made the last blocks."""
+    """The makers of the last blocks."""
     head = number(node)
     blocks = [node.call("eth_getBlockByNumber", hex(height), False) for height in range(max(1, head - count + 1), head + 1)]
     return {block["miner"].lower() for block in blocks if block}
 
 
 def waiting_without(node, signer):
-    """A round's timeouts that wait, and this signer's is not among them; `None` if there are none."""
+    """The collected timeouts of a round without this signer's; `None` if there are none."""
     pools = node.call("XDPoS_getLatestPoolStatus")["timeout"].values()
     return next((pool for pool in pools if signer in [address.lower() for address in pool["MissingSigners"]]), None)
 
@@ -63,7 +63,7 @@ def key_file(path, account, mode=0o600):
     return path
 
 
-def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
+def test_four_masternodes_agree_lose_one_and_continue(tmp_path):
     accounts = masternodes()
     signers = {signer_of(account) for account in accounts}
     with contextlib.ExitStack() as stack:
@@ -76,9 +76,11 @@ def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
                 flags += ["--p2p.static", ",".join(known)]
             nodes.append(stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}")))
             known.append(enode(nodes[-1]))
-        # A node whose start took long joins some rounds later: all four have made one of the last eight blocks.
+        # A node that takes long to start joins some rounds later. Waits until all four have made one of the last eight
+        # blocks.
         wait_for(lambda: last_makers(nodes[0], 8), lambda found: found == signers, seconds=120)
-        # Three blocks of consecutive rounds commit the first; a machine that is busy may miss rounds for a while.
+        # Three blocks of consecutive rounds commit the first of them. On a busy machine some rounds may fail for a
+        # while.
         wait_for(lambda: number(nodes[0]) - finalized(nodes[0]), lambda distance: distance <= 4, seconds=60)
         committed = finalized(nodes[0])
         for node in nodes:
@@ -99,22 +101,22 @@ def test_four_masternodes_agree_lose_one_and_go_on(tmp_path):
         nodes[3].kill()
         begun = number(nodes[0])
         wait_for(lambda: number(nodes[0]), lambda height: height >= begun + 8, seconds=120)
-        # What it had made before may still be on its way.
+        # A block that the killed node made may still be in transit.
         wait_for(lambda: last_makers(nodes[0], 6), lambda found: found == signers - {signer_of(accounts[3])}, seconds=60)
         assert metrics(nodes[0])["tenon_voting_failed_rounds_total"] > counted["tenon_voting_failed_rounds_total"]
-        # Three of four are the quorum: with two left, the timeouts of a round wait, and are shown.
+        # Three of four are the quorum: with two left, the timeouts of a round are collected and shown.
         nodes[2].kill()
         members = wait_for(lambda: waiting_without(nodes[0], signer_of(accounts[2])), bool, seconds=60)
         assert members["CurrentNumber"] == len(members["CurrentSigners"]) > 0
         assert all("STOPS SIGNING" not in node.log_path.read_text(errors="replace") for node in nodes)
 
 
-def test_a_key_that_signs_elsewhere_stops_this_node_from_signing(tmp_path):
+def test_a_key_used_by_another_node_stops_this_node_from_signing(tmp_path):
     accounts = masternodes()
     with contextlib.ExitStack() as stack:
         genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
         nodes, known = [], []
-        # The first key is in two nodes: each sees the signatures of the other.
+        # Two nodes have the first key, and each sees the other's signatures.
         for index, account in enumerate([*accounts, accounts[0]]):
             key = key_file(tmp_path / f"key-{index}", account)
             flags = ["--genesis", genesis, *NETWORK, *NAMESPACES, "--masternode.key", key]
@@ -124,12 +126,12 @@ def test_a_key_that_signs_elsewhere_stops_this_node_from_signing(tmp_path):
         twice = [nodes[0], nodes[4]]
         logs = lambda: [node.log_path.read_text(errors="replace") for node in twice]  # noqa: E731
         wait_for(logs, lambda found: any("STOPS SIGNING" in log for log in found), seconds=90)
-        # The network goes on with those that are left.
+        # The network continues with the remaining masternodes.
         begun = number(nodes[1])
         wait_for(lambda: number(nodes[1]), lambda height: height >= begun + 5, seconds=90)
 
 
-def test_a_key_file_that_others_can_read_and_one_that_is_none_stop_the_start(tmp_path):
+def test_a_key_file_that_is_invalid_or_that_others_can_read_prevents_the_start(tmp_path):
     genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
     exposed = key_file(tmp_path / "exposed", masternodes()[0], 0o644)
     nothing = tmp_path / "nothing"
@@ -164,7 +166,7 @@ def test_a_key_in_the_keystore_votes_once_its_account_is_unlocked(tmp_path):
             flags += ["--p2p.static", ",".join(known)] if known else []
             nodes.append(stack.enter_context(Node("run", *flags, datadir=datadir)))
             known.append(enode(nodes[-1]))
-        # Three of four are the quorum: nothing goes on without it.
+        # Three of four are the quorum, so the network needs this node.
         signers = {signer_of(account) for account in accounts[:3]}
         wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
         wait_for(lambda: finalized(nodes[1]), bool, seconds=60)

@@ -1,7 +1,8 @@
-"""Networks of four masternodes, some of this node and some of the reference client (`TENON_REFERENCE=PATH`, v2.7.0), over links
-that delay, break and hold back (docs/spec/consensus.md 5, 7).
+"""Networks of four masternodes, some of this node and some of the reference client (`TENON_REFERENCE=PATH`, v2.7.0),
+over links that delay, hold back or close connections (docs/spec/consensus.md 5, 7).
 
-TENON_MIXED_SECONDS is how long faults go on in each network; TENON_SEED repeats which and when."""
+TENON_MIXED_SECONDS is the duration of the faults in each network; TENON_SEED repeats the faults and their times.
+"""
 
 import contextlib
 import os
@@ -23,7 +24,8 @@ needs_reference = pytest.mark.skipif(not REFERENCE, reason="TENON_REFERENCE name
 
 
 class Mixed:
-    """Four masternodes, of which the first `own` are of this node. Every pair has a link, over which the first one dials."""
+    """Four masternodes, of which the first `own` are nodes of this program. Every pair has a link, over which the node
+    with the lower index dials."""
 
     def __init__(self, stack, path, own):
         self.stack, self.path, self.own = stack, path, own
@@ -33,7 +35,7 @@ class Mixed:
         self.links = {(one, other): Link(self.ports[other], delay=0.02) for other in range(4) for one in range(other)}
         for link in self.links.values():
             stack.callback(link.end)
-        # The one that is dialed first: its identifier is part of the address.
+        # Dialed nodes start first, because their identifiers are part of their addresses.
         for index in reversed(range(4)):
             self.start(index)
 
@@ -86,7 +88,7 @@ class Mixed:
         return [link for (one, other), link in self.links.items() if (one in side) != (other in side)]
 
     def check(self, committed):
-        """All nodes have the same block at a committed height."""
+        """Checks that all nodes have the same block at a committed height."""
         for node in self.nodes:
             wait_for(lambda node=node: number(node), lambda height: height >= committed, seconds=60)
         hashes = {node.call("eth_getBlockByNumber", hex(committed), False)["hash"] for node in self.nodes}
@@ -95,20 +97,20 @@ class Mixed:
         assert not [log for log in logs if "STOPS SIGNING" in log]
 
     def goes_on(self, watched, blocks=4):
-        """Blocks are committed."""
+        """Waits until further blocks are committed."""
         begun = finalized(watched)
         wait_for(lambda: finalized(watched), lambda height: height >= begun + blocks, seconds=120)
         return finalized(watched)
 
 
 def disturb(network, chance):
-    """One fault, and its end."""
+    """Causes one fault, and ends it."""
     fault = chance.choice(["drop", "kill", "hold", "cut"])
     if fault == "drop":
         for link in network.links.values():
             link.drop()
     elif fault == "kill":
-        # Not the one that is asked.
+        # Node 0 is excluded because it is the one that is queried.
         index = chance.randrange(1, 4)
         network.kill(index)
         time.sleep(chance.uniform(0, 5))
@@ -124,7 +126,7 @@ def disturb(network, chance):
 
 
 @pytest.mark.parametrize("own", [1, 2, 3, 4])
-def test_a_network_of_both_clients_goes_on_after_faults(own, tmp_path):
+def test_a_network_of_both_clients_continues_after_faults(own, tmp_path):
     if own < 4 and not REFERENCE:
         pytest.skip("TENON_REFERENCE names no binary of the reference client")
     seed = int(os.environ.get("TENON_SEED", random.randrange(2**32)))
@@ -141,7 +143,7 @@ def test_a_network_of_both_clients_goes_on_after_faults(own, tmp_path):
 
 
 @needs_reference
-def test_a_stopped_reference_nodes_key_goes_on_in_this_node(tmp_path):
+def test_the_key_of_a_stopped_reference_node_continues_in_this_node(tmp_path):
     with contextlib.ExitStack() as stack:
         network = Mixed(stack, tmp_path, 1)
         watched, signers = network.nodes[0], {signer_of(account) for account in network.accounts}
@@ -151,7 +153,7 @@ def test_a_stopped_reference_nodes_key_goes_on_in_this_node(tmp_path):
         network.start_own(1, tmp_path / "taken-over")
         network.own = 2
         network.links[0, 1].target = network.ports[1]
-        # The node that dials it knows it by the identifier of the one before.
+        # The dialing node identifies it by the identifier of the previous node.
         watched.call("admin_addPeer", f"enode://{network.ids[1]}@127.0.0.1:{network.links[0, 1].port}")
         wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)
         network.check(network.goes_on(watched))

@@ -1,4 +1,4 @@
-"""The network of the real program against peers that share no code with it (docs/spec/p2p.md 6 to 15, 21, 23)."""
+"""The network of the real program, tested with peers that share no code with it (docs/spec/p2p.md 6 to 15, 21, 23)."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from peer import (
 )
 from tenon_node import RpcError, run
 
-# Hostile peers come from another address of the machine, so that what follows for them does not reach honest ones.
+# Hostile peers use another address of the machine, so that the consequences do not affect honest ones.
 HOSTILE = "127.0.0.2"
 
 
@@ -65,7 +65,7 @@ def test_a_scripted_peer_is_served_headers_bodies_receipts_and_code(start):
         assert peer.ask(GET_NODE_DATA, [keccak(code), bytes(32)], NODE_DATA) == [code]
 
 
-def test_questions_that_come_together_are_answered_in_their_order(start):
+def test_requests_that_arrive_together_are_answered_in_order(start):
     node = start("one")
     with connected(node) as peer:
         for height in range(50):
@@ -74,7 +74,7 @@ def test_questions_that_come_together_are_answered_in_their_order(start):
     assert [int.from_bytes(header[8], "big") for [header] in answers] == list(range(50))
 
 
-def test_operators_see_peers_come_and_go(start):
+def test_operators_see_peers_connect_and_disconnect(start):
     node = start("one")
     assert node.call("net_peerCount") == "0x0" and node.call("net_listening") is True
     assert node.call("eth_protocolVersion") == "0x64"
@@ -95,7 +95,7 @@ def test_operators_see_peers_come_and_go(start):
         node.call("admin_addPeer", "enode://abcd@1.2.3.4:5")
 
 
-def test_the_network_goes_and_comes_at_run_time(start):
+def test_the_network_can_be_stopped_and_started_at_run_time(start):
     node = start("one")
     url = enode(node)
     with connected(node) as peer:
@@ -112,13 +112,13 @@ def test_the_network_goes_and_comes_at_run_time(start):
     assert node.stop() == 0
 
 
-def test_the_network_is_off_unless_it_is_asked_for(start):
+def test_the_network_is_off_by_default(start):
     node = start("one", "--p2p=false")
     assert node.call("net_peerCount") == "0x0" and node.call("admin_peers") == []
     assert "enode" not in node.call("admin_nodeInfo")
 
 
-def test_two_nodes_meet_by_url_and_show_each_other(start):
+def test_two_nodes_connect_by_url_and_list_each_other(start):
     one, other = start("one"), start("other", with_blocks=False)
     assert other.call("admin_addPeer", enode(one)) is True
     [seen] = wait_for(lambda: heads(other), bool)
@@ -130,16 +130,16 @@ def test_two_nodes_meet_by_url_and_show_each_other(start):
     assert met["protocols"]["eth"]["head"] == f"0x{genesis_of(one).hex()}"
 
 
-def test_two_nodes_meet_by_discovery_alone(start):
+def test_two_nodes_find_each_other_by_discovery_alone(start):
     relay = start("relay", "--maxpeers", "1")
-    # The relay's one slot for those that dial it is taken: it only tells nodes of each other.
+    # The relay's only inbound slot is taken, so it only tells the nodes of each other.
     with connected(relay, source="127.0.0.3"):
         one, other = (start(name, "--bootnodes", enode(relay), with_blocks=False) for name in ("one", "other"))
         wanted = enode(other).removeprefix("enode://").split("@")[0]
         wait_for(lambda: [peer["id"] for peer in heads(one)], lambda ids: wanted in ids)
 
 
-def test_a_wrong_chain_version_or_first_message_is_told_so(start):
+def test_a_wrong_chain_version_or_first_message_gets_its_reason(start):
     node = start("one")
     genesis = genesis_of(node)
     for network, first, version in [(50, genesis, 100), (5151, bytes(32), 100), (5151, genesis, 63)]:
@@ -160,7 +160,7 @@ def test_a_wrong_chain_version_or_first_message_is_told_so(start):
         assert peer.wait_until_closed() == 3
 
 
-def test_a_second_connection_is_let_in_and_a_third_is_not(start):
+def test_a_second_connection_is_admitted_and_a_third_is_not(start):
     node = start("one")
     with connected(node) as first, connected(node, key=first.key) as second:
         assert wait_for(lambda: node.call("net_peerCount"), lambda count: count == "0x1")
@@ -182,7 +182,7 @@ def test_pings_are_answered_and_peers_without_compression_are_served(start):
         assert len(peer.headers(0, 2)) == 2
 
 
-# Each begins like an honest peer, and ends in its own way.
+# Each begins like an honest peer and ends in a way of its own.
 def silent(peer):
     peer.socket.settimeout(30)
 
@@ -268,13 +268,13 @@ def resident(node):
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) << 10
 
 
-def test_frames_that_never_end_hold_bounded_memory(start):
+def test_frames_that_never_end_use_bounded_memory(start):
     node = start("one", "--maxpeers", "50")
     before = resident(node)
     peers = []
     for index in range(12):
         peer = connected(node, source=f"127.0.1.{index + 1}")
-        # 9 MiB of a frame of 10 MiB, whose end never comes.
+        # 9 MiB of a frame of 10 MiB that is never completed.
         peer.socket.sendall(peer.frame_header(10 << 20))
         peers.append(peer)
     part = bytes(1 << 20)
@@ -284,17 +284,17 @@ def test_frames_that_never_end_hold_bounded_memory(start):
             try:
                 peer.socket.sendall(part)
             except (TimeoutError, OSError):
-                # The node has stopped reading, which is what is wanted.
+                # The node has stopped reading, as intended.
                 pass
     with connected(node) as honest:
         assert honest.headers(5, 1)
-    # 108 MiB were on their way; what is received and not yet handled is bounded by 64 MiB, in fact by 18 here.
+    # 108 MiB were in transit. The limit for received and unprocessed data is 64 MiB; here it is 18 MiB.
     assert resident(node) - before < 64 << 20
     for peer in peers:
         peer.socket.close()
 
 
-def test_a_banned_node_stays_out_over_a_restart(start):
+def test_a_ban_survives_a_restart(start):
     node = start("one")
     with connected(node, source=HOSTILE) as peer:
         key = peer.key

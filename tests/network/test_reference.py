@@ -1,6 +1,7 @@
-"""The network of the real program against the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
+"""The network of the real program with the reference client: `TENON_REFERENCE=PATH` names its binary (v2.7.0).
 
-It runs a private chain, and knows no nodes but those of the test."""
+The reference client runs a private chain, and knows only the nodes of the test.
+"""
 
 import contextlib
 import time
@@ -18,7 +19,7 @@ def reference(chain):
     with contextlib.ExitStack() as stack:
 
         def begin(*arguments):
-            # It asks itself over its Unix socket while it imports, whose path must be short.
+            # The reference calls itself over its Unix socket while it imports; the socket's path must be short.
             path = stack.enter_context(folder("reference-"))
             started = Reference(path, chain / "genesis.json", *arguments)
             stack.callback(started.end)
@@ -51,7 +52,7 @@ def test_the_reference_syncs_a_chain_from_this_node_and_another_node_from_it_wit
     assert shown["protocols"]["eth"]["head"] == best["hash"]
 
 
-def test_both_find_each_other_by_discovery_alone(start, reference):
+def test_both_clients_find_each_other_by_discovery_alone(start, reference):
     other = reference("--bootnodes", "", "--maxpeers", "20")
     node = start("one", "--bootnodes", other.enode(), with_blocks=False)
     identifier = enode(node).removeprefix("enode://").split("@")[0]
@@ -65,6 +66,6 @@ def test_the_connection_with_the_reference_lasts(start, reference):
     node, other = start("one", with_blocks=False), reference("--nodiscover", "--bootnodes", "")
     other.call("admin_addPeer", f"{enode(node)}")
     wait_for(lambda: heads(node), bool)
-    # Two rounds of Pings, and the silence after which a connection is cut.
+    # Longer than two Ping intervals and than the idle limit after which a connection is closed.
     time.sleep(65)
     assert heads(node) and other.call("net_peerCount") == "0x1"

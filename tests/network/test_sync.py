@@ -1,4 +1,5 @@
-"""How the real program follows the chain of its peers: nodes of its own kind, and scripted ones (docs/spec/p2p.md 16, 18, 19)."""
+"""Synchronisation of the real program with its peers: other nodes of the program, and scripted ones (docs/spec/p2p.md
+16, 18, 19)."""
 
 import contextlib
 import threading
@@ -13,7 +14,7 @@ from peer import GET_BODIES, GET_HEADERS, keccak, number
 from serving import NEW_BLOCK, NEW_BLOCK_HASHES, TRANSACTIONS, RecordedChain, Server
 from tenon_node import Node
 
-# Hostile peers come from another address of the machine, so that what follows for them does not reach honest ones.
+# Hostile peers use another address of the machine, so that the consequences do not affect honest ones.
 HOSTILE = "127.0.0.2"
 # An account of the recorded chain with a balance; its key is sha256("tenon-golden-0").
 KEY = "0x0d9f6b8ea80e1a29df77e391f6ae636b80eed10ac47dddce3ccfdff99f92069f"
@@ -29,12 +30,12 @@ def height(node):
 
 @pytest.fixture(scope="session")
 def recorded():
-    """The recorded chain `local` as a scripted peer serves it."""
+    """The recorded chain `local`, as served by a scripted peer."""
     return RecordedChain(chains.CHAINS / "local.rlp.gz")
 
 
 @pytest.mark.parametrize("name", ["staged", "v1switch"])
-def test_a_fresh_node_takes_the_chain_of_a_peer_and_goes_on_after_a_kill(name, tmp_path):
+def test_a_fresh_node_syncs_from_a_peer_and_continues_after_a_kill(name, tmp_path):
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(chains.prepared(name))
         flags = ["--genesis", path / "genesis.json", *NETWORK, *NAMESPACES]
@@ -53,7 +54,7 @@ def test_a_fresh_node_takes_the_chain_of_a_peer_and_goes_on_after_a_kill(name, t
         assert heads(again) and heads(full), "nobody was cut"
 
 
-def test_every_peer_serves_and_a_slow_a_silent_and_a_lying_one_cost_nothing_but_their_questions(start, recorded):
+def test_slow_silent_and_lying_peers_do_not_prevent_a_sync_from_the_others(start, recorded):
     node = start("fresh", with_blocks=False)
     best = recorded.hashes[-1].hex()
     is_over = threading.Event()
@@ -90,7 +91,7 @@ def test_every_peer_serves_and_a_slow_a_silent_and_a_lying_one_cost_nothing_but_
     assert all(any(code == GET_BODIES for code, _ in peer.asked) for peer in honest), "both served"
 
 
-def test_a_block_that_a_peer_sends_goes_on_to_others_and_becomes_the_head(start, recorded):
+def test_a_block_that_a_peer_sends_is_relayed_and_becomes_the_head(start, recorded):
     node = start("fresh", with_blocks=False)
     last = recorded.height
     with Server(recorded, last - 3, enode(node)) as sender, Server(recorded, last - 3, enode(node)) as hearer:
@@ -99,7 +100,7 @@ def test_a_block_that_a_peer_sends_goes_on_to_others_and_becomes_the_head(start,
         hearer.connect()
         assert hearer.serve_until(lambda: hearer.asked), "the node knows it"
         sender.limit = hearer.limit = last
-        # The second comes first: it waits for its parent.
+        # The second block is sent first; it waits for its parent.
         for block in (last - 1, last - 2):
             sender.send(NEW_BLOCK, recorded.new_block(block))
         sent = lambda: [rlp.decode(payload) for code, payload in hearer.got if code == NEW_BLOCK]  # noqa: E731
@@ -109,7 +110,7 @@ def test_a_block_that_a_peer_sends_goes_on_to_others_and_becomes_the_head(start,
         assert heights == [last - 2, last - 1]
         difficulties = [int.from_bytes(difficulty, "big") for _, difficulty in sent()]
         assert difficulties == recorded.difficulties[last - 2 : last]
-        assert not [code for code, _ in sender.got if code == NEW_BLOCK], "nobody gets back what he sent"
+        assert not [code for code, _ in sender.got if code == NEW_BLOCK], "a block is not sent back to its sender"
 
         announced = [[recorded.hashes[last], number(last)]]
         sender.send(NEW_BLOCK_HASHES, rlp.encode(announced))
@@ -119,7 +120,7 @@ def test_a_block_that_a_peer_sends_goes_on_to_others_and_becomes_the_head(start,
         assert head(node)["hash"][2:] == recorded.hashes[last].hex()
 
 
-def test_a_wrong_block_costs_its_sender_and_changes_nothing(start, recorded):
+def test_an_invalid_block_disconnects_its_sender_and_changes_nothing(start, recorded):
     node = start("fresh", with_blocks=False)
     last = recorded.height
     with Server(recorded, last - 1, enode(node)) as honest, Server(recorded, last - 1, enode(node), source=HOSTILE) as hostile:
@@ -138,7 +139,7 @@ def test_a_wrong_block_costs_its_sender_and_changes_nothing(start, recorded):
         assert not [code for code, payload in honest.got if code == NEW_BLOCK and wrong in payload.hex()]
 
 
-def test_transactions_go_from_peer_to_peer_once_the_node_is_synced(start, recorded):
+def test_transactions_are_relayed_once_the_node_is_synced(start, recorded):
     node = start("fresh", "--txpool.pricelimit", "0", with_blocks=False)
     last = recorded.height
     account = Account.from_key(KEY)
@@ -162,12 +163,12 @@ def test_transactions_go_from_peer_to_peer_once_the_node_is_synced(start, record
         ]
         assert hearer.serve_until(lambda: keccak(first) in told(hearer))
         assert node.call("eth_getTransactionByHash", "0x" + keccak(first).hex())["blockNumber"] is None
-        # One that comes over RPC goes to everybody.
+        # A transaction submitted over RPC is sent to all peers.
         node.call("eth_sendRawTransaction", "0x" + second.hex())
         assert sender.serve_until(lambda: keccak(second) in told(sender))
         assert hearer.serve_until(lambda: keccak(second) in told(hearer))
         assert keccak(first) not in told(sender)
-        # A peer that comes later hears of what waits.
+        # A peer that connects later learns of the pending transactions.
         with Server(recorded, last - 1, enode(node)) as late:
             late.connect()
             assert late.serve_until(lambda: {keccak(first), keccak(second)} <= set(told(late)))

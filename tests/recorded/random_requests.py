@@ -1,16 +1,17 @@
-"""Random requests about a chain, for a comparison of two nodes: spoiled ones from the OpenRPC document, calls of precompiled contracts,
-random programs, and spoiled transactions and blocks. The same chain and seed give the same requests."""
+"""Random requests about a chain, for comparing two nodes: spoiled requests from the OpenRPC document, calls of
+precompiled contracts, random programs, and spoiled transactions and blocks. The same chain and seed produce the same
+requests."""
 
 import random
 
-#: Fields' moduli and orders of groups, at which precompiled contracts change their answers.
+#: Moduli of fields and orders of groups, at which results of precompiled contracts change.
 BN254_FIELD = 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47
 BN254_ORDER = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 EDGES = [0, 1, 2, 3, 27, 28, 32, 2**64 - 1, 2**64, 2**255, 2**256 - 1, BN254_FIELD - 1, BN254_FIELD, BN254_ORDER, SECP256K1_ORDER, SECP256K1_ORDER // 2]
-#: Some tracers, as options of debug_trace*.
+#: Options of debug_trace* that select a tracer.
 TRACERS = [{}, {}, {"enableMemory": True, "enableReturnData": True}, {"tracer": "callTracer"}, {"tracer": "prestateTracer"}, {"tracer": "4byteTracer"}, {"disableStack": True, "disableStorage": True}]
-#: Instructions that a random program has often: pushes, calls, creations, jumps, storage, copies, logs, ends.
+#: Instructions that random programs contain often: pushes, calls, creations, jumps, storage, copies, logs, ends.
 FREQUENT = [0x5F, 0x60, 0x60, 0x60, 0x61, 0x73, 0x52, 0x51, 0x54, 0x55, 0x56, 0x57, 0x5B, 0x5B, 0xF0, 0xF1, 0xF2, 0xF4, 0xF5, 0xFA, 0xFD, 0xF3, 0xFF, 0xFE, 0x37, 0x39, 0x3C, 0x3E, 0x5E, 0x5C, 0x5D, 0xA0, 0xA4, 0x20, 0x31, 0x3B, 0x3F, 0x47, 0x40, 0x48, 0x49, 0x4A]
 
 
@@ -22,7 +23,8 @@ class RandomRequests:
     """Requests about a chain that both nodes know."""
 
     def __init__(self, call, document, seed, spoiled):
-        """`call` asks one of the nodes; `spoiled(document, generator)` makes requests without end from the OpenRPC document."""
+        """`call` sends a request to one of the nodes; `spoiled(document, generator)` yields requests from the OpenRPC
+        document endlessly."""
         self.random = random.Random(seed)
         self.head = int(call("eth_blockNumber"), 16)
         blocks = [call("eth_getBlockByNumber", hex(number), True) for number in range(max(1, self.head - 300), self.head + 1)]
@@ -53,7 +55,7 @@ class RandomRequests:
         return name, self.with_real_values(params)
 
     def with_real_values(self, value):
-        """The generator's placeholders, replaced by what the chain has."""
+        """Replaces the generator's placeholders by values of the chain."""
         if isinstance(value, list):
             return [self.with_real_values(item) for item in value]
         if isinstance(value, dict):
@@ -91,7 +93,7 @@ class RandomRequests:
         return self.asked(request)
 
     def asked(self, request):
-        """A call, an estimate, an access list or a trace of a request."""
+        """Returns a call, an estimate or a trace of a request."""
         match self.random.randrange(6):
             case 0:
                 return "eth_estimateGas", [request, self.tag()]
@@ -101,7 +103,7 @@ class RandomRequests:
                 return "eth_call", [request, self.tag()]
 
     def code(self):
-        """A random program, most of whose instructions find what they need on the stack."""
+        """A random program; most of its instructions find their operands on the stack."""
         code, depth = bytearray(), 0
         for _ in range(self.random.randrange(1, 60)):
             instruction = self.random.choice(FREQUENT) if self.random.random() < 0.8 else self.random.randrange(256)
@@ -148,7 +150,7 @@ class RandomRequests:
         return self.asked(request)
 
     def damaged(self, data):
-        """Some bytes with one defect."""
+        """Returns bytes with one defect."""
         data, at = bytearray(data), self.random.randrange(max(1, len(data)))
         match self.random.randrange(6):
             case 0:
@@ -174,7 +176,7 @@ class RandomRequests:
         return "debug_traceBlock", [hexadecimal(self.damaged(raw)), self.random.choice(TRACERS)]
 
     def place(self):
-        """Something by its place or hash."""
+        """A request for something by its position or hash."""
         number, index, block_hash = hex(self.random.randrange(self.head + 3)), hex(self.random.randrange(12)), self.random.choice(self.hashes)
         transaction = self.random.choice(self.transactions)["hash"]
         return self.pick(

@@ -31,8 +31,8 @@ def test_answers_are_the_recorded_ones(node, file, pytestconfig):
 
 
 def test_a_branch_that_never_was_canonical_is_answered_like_one_that_was(pytestconfig):
-    """The recorded node had the shorter branch first, and left it; this one gets the longer first, and never adopts
-    the shorter one."""
+    """The recorded node had the shorter branch first, and left it. This node gets the longer branch first, and never
+    adopts the shorter one."""
     tally = comparison.Tally("reorg/answers")
     with chains.node_of("reorg-backwards") as node:
         chains.ask_all(node, comparison.recorded(tally.file), RULES, tally)

@@ -87,7 +87,7 @@ def refusal(node, method, *params):
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("method", WITH_BLOCK)
 @pytest.mark.parametrize("profile", ["native", "ethereum"])
-def test_every_block_number_takes_every_tag(request, profile, method, tag):
+def test_every_block_number_accepts_every_tag(request, profile, method, tag):
     before, behind, has = WITH_BLOCK[method]
     if profile == "ethereum" and has == "native":
         return
@@ -127,7 +127,7 @@ def test_safe_is_the_finalized_block_for_logs_of_a_native_chain(native):
 
 
 @pytest.mark.parametrize("profile", ["native", "ethereum"])
-def test_a_filter_takes_every_range_of_a_search_and_no_block_hash(request, profile):
+def test_a_filter_accepts_every_range_of_a_search_and_no_block_hash(request, profile):
     node = request.getfixturevalue(profile)
     ranges = [{}, {"toBlock": "0x2"}, {"toBlock": "latest"}, {"fromBlock": "earliest", "toBlock": "latest"}]
     ranges += [{"fromBlock": "latest", "toBlock": "pending"}, {"fromBlock": "pending", "toBlock": "pending"}]

@@ -21,7 +21,7 @@ def with_usual_prefix(case):
     return {**case, "response": json.loads(answer)}
 
 
-def test_an_address_is_taken_with_either_prefix(pytestconfig):
+def test_an_address_is_accepted_with_either_prefix(pytestconfig):
     tally = comparison.Tally("local/xdc-prefix")
     with chains.node_of("local") as node:
         chains.ask_all(node, map(with_usual_prefix, comparison.recorded(tally.file)), RULES, tally)

@@ -1,5 +1,6 @@
-"""Random requests about a recorded chain, asked of this node and of the reference client (`TENON_REFERENCE=PATH`, v2.7.0). Each
-difference stands in `differences.toml`, with those of the recorded answers, or in `random_differences.toml`."""
+"""Random requests about a recorded chain, sent to this node and to the reference client (`TENON_REFERENCE=PATH`,
+v2.7.0). Each difference is listed in `differences.toml`, with those of the recorded answers, or in
+`random_differences.toml`."""
 
 import collections
 import fnmatch
@@ -26,7 +27,7 @@ COUNT = int(os.environ.get("TENON_RANDOM", 3_000))
 SEED = int(os.environ.get("TENON_SEED", random.randrange(1 << 32)))
 NAMESPACES = "admin,debug,eth,miner,net,personal,txpool,web3,XDPoS"
 LISTED = pathlib.Path(__file__).with_name("random_differences.toml")
-#: What changes or stops a node, belongs to one of them, or is not served by the reference.
+#: Methods that change or stop a node, whose results are specific to a node, or that the reference does not serve.
 NOT_COMPARED = (
     "admin_*", "miner_*", "personal_*", "rpc_*", "net_peerCount", "web3_clientVersion",
     "debug_set*", "debug_start*", "debug_stop*", "debug_write*", "debug_verbosity", "debug_vmodule", "debug_backtraceAt",
@@ -34,14 +35,14 @@ NOT_COMPARED = (
     "debug_chaindb*", "debug_db*", "debug_printBlock", "debug_standard*", "debug_traceBlockFromFile", "debug_traceBadBlock",
     "debug_getBadBlocks",
     "eth_new*", "*_subscribe", "*_unsubscribe", "eth_sign*", "eth_sendTransaction", "eth_fillTransaction",
-    # Their lists have no order, or need what the reference stores beside the chain.
+    # Their lists have no order, or they need data that the reference stores beside the chain.
     "eth_createAccessList", "eth_getReward*", "*ROI*",
     "Consensus_*",
 )
 
 
 class Explanations:
-    """The differences that have a reason."""
+    """The differences that have a listed reason."""
 
     def __init__(self):
         listed = comparison.Listed().differences + tomllib.loads(LISTED.read_text())["difference"]
@@ -63,7 +64,7 @@ class Explanations:
 
 
 def synchronised(node, path, genesis):
-    """A reference node that has the chain of this node, restarted as those whose answers are recorded were."""
+    """A reference node with the chain of this node, restarted like the nodes whose answers were recorded."""
     first = Reference(path, genesis, "--store-reward", "--nodiscover", "--bootnodes", "")
     try:
         head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
@@ -75,7 +76,7 @@ def synchronised(node, path, genesis):
 
 
 def outcome(text):
-    """An answer without its id, and without what depends on chance."""
+    """An answer without its id and protocol version."""
     answer = json.loads(text)
     answer.pop("id", None)
     answer.pop("jsonrpc", None)

@@ -1,4 +1,4 @@
-"""A node that was started from a snapshot, or from the reference's data folder, gives the recorded answers."""
+"""A node that was started from a snapshot, or from the reference's data folder, returns the recorded answers."""
 
 import tarfile
 

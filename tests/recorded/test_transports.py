@@ -115,7 +115,7 @@ def test_http_exchanges_are_the_recorded_ones(node, pytestconfig):
     tally = comparison.Tally("local/raw-http")
     for case in comparison.recorded(tally.file):
         found = exchange(node, case["http"])
-        # Whether the connection is kept where the reference keeps it is up to each server.
+        # Each server decides itself whether to keep a connection that the reference keeps.
         if "connection" not in case["response"].get("headers", {}):
             found["headers"].pop("connection", None)
         tally.add(case, found, RULES.differences(case, found))

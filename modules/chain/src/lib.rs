@@ -6,8 +6,8 @@
 //! [`TrieReader`](tenon_api::TrieReader).
 //!
 //! Invariants: every object has exactly one accepted encoding, so a hash of the input bytes equals the hash of the
-//! fields; no outside input makes it panic or allocate more than a small multiple of its length; it knows no database,
-//! executes nothing and makes no decision of a consensus engine.
+//! fields; no input from outside makes it panic or allocate more than a small multiple of its length; it knows no
+//! database, executes nothing and makes no decision of a consensus engine.
 //!
 //! ```
 //! use tenon_chain::{decode_block, encode_block};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_api::{BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader};
 
-/// Finds the header that `id` names, `None` if there is no such block (`docs/spec/rpc-eth.md` 5).
+/// Returns the header of the block that `id` names, or `None` if there is no such block (`docs/spec/rpc-eth.md` 5).
 ///
 /// `Pending` is the head. `Safe` falls back to the last final block, because a final block is safe.
 ///
@@ -37,7 +37,7 @@ pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<
 
 fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Option<Arc<SealedHeader>>, Failure> {
     let head = chain.head();
-    // No read needed; the head is requested far more often than any other block.
+    // This needs no read, and the head is requested far more often than any other block.
     if head.number() == number {
         return Ok(Some(head.header.clone()));
     }

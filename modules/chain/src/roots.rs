@@ -43,7 +43,7 @@ impl ListTrie {
     /// The trie of transactions.
     ///
     /// # Errors
-    /// Never in practice: the trie is built from nothing.
+    /// None in practice: the trie is built in memory.
     pub fn of_transactions<T: Borrow<Transaction>>(transactions: &[T]) -> Result<Self, TrieError> {
         Self::of(transactions.iter().map(|transaction| encode_transaction(transaction.borrow())))
     }
@@ -51,7 +51,7 @@ impl ListTrie {
     /// The trie of receipts.
     ///
     /// # Errors
-    /// Never in practice: the trie is built from nothing.
+    /// None in practice: the trie is built in memory.
     pub fn of_receipts(receipts: &[Receipt]) -> Result<Self, TrieError> {
         Self::of(receipts.iter().map(|receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs))))
     }
@@ -72,7 +72,7 @@ impl ListTrie {
     /// Proves the entry at a position; `None` if there is no such position.
     ///
     /// # Errors
-    /// Never in practice: all nodes are in memory.
+    /// None in practice: all nodes are in memory.
     pub fn prove(&self, position: usize) -> Result<Option<PositionProof>, TrieError> {
         if position >= self.length {
             return Ok(None);
@@ -94,7 +94,7 @@ impl TrieReader for ListTrie {
     }
 }
 
-/// The store of an empty trie.
+/// A store without nodes, for tries that are built in memory.
 struct NoNodes;
 
 impl TrieReader for NoNodes {

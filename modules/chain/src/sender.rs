@@ -10,7 +10,8 @@ use crate::codec::{authorization_signing_hash, signing_hash};
 /// Half of the group order: the maximum `s` from Homestead on (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 
-/// Fewer signatures are recovered on the caller's thread, because handing work over costs more.
+/// Minimum number of signatures that are recovered in parallel: for fewer, handing the work over costs more than it
+/// saves.
 const PARALLEL_FROM: usize = 4;
 
 /// A hash and its signature, for `tenon_recovery`.
@@ -28,9 +29,9 @@ pub enum RecoverError {
     /// It was signed for another chain.
     #[error("invalid chain id for signer: have {found} want {wanted}")]
     WrongChain {
-        /// The transaction's.
+        /// The transaction's chain id.
         found: u64,
-        /// This chain's.
+        /// This chain's id.
         wanted: u64,
     },
     /// Its type is not active at this height.
@@ -89,7 +90,7 @@ impl SignerRules {
         transaction_type <= self.highest_type && (self.allows_blobs || transaction_type != TransactionType::Blob)
     }
 
-    /// Checks everything except the signature itself, and returns the input of its recovery.
+    /// Checks everything except the signature itself, and returns the input for recovering its signer.
     ///
     /// # Errors
     /// [`RecoverError`].

@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(bytes in vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_decoded_without_panic(bytes in vec(any::<u8>(), 0..400)) {
         let _ = decode_block(&mut &bytes[..]);
         let _ = decode_header(&mut &bytes[..]);
         let _ = decode_pooled_transaction(&bytes);

@@ -86,7 +86,7 @@ fn real_receipt(recorded: &Value) -> Receipt {
     }
 }
 
-/// Most of them belong to signing transactions, which use no gas and have one log each.
+/// The receipts of a real block. Most of them belong to signing transactions, which use no gas and have one log each.
 #[test]
 fn real_receipts_have_their_recorded_blooms_gas_and_root() {
     let recorded = &support::json("native-receipts.json.gz")["receipts"];
@@ -132,7 +132,7 @@ fn a_real_proof_leads_from_the_headers_roots_to_the_transaction_and_its_receipt(
         assert!(nodes.iter().all(|(hash, node)| keccak256(node) == *hash));
         assert_eq!(proof[format!("{list}Root")], root.to_string());
         let (value, used) = prove_key(&ProofNodes(nodes.clone()), root, &key).unwrap();
-        assert_eq!(used.len(), nodes.len(), "every node of the proof is on the way");
+        assert_eq!(used.len(), nodes.len(), "every node of the proof is on the path");
         value.unwrap()
     };
 
@@ -190,7 +190,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
             b256!("b8be003946a9c2688e9f1e255a5567c3d144293ccde2ffb38452a5840081b402"),
             b256!("ce02d584d0a675e2c49ed3011c6923d88c0feb863d6784d1ac878e7dcb0bd098"),
         ),
-        // A network of the reference with every fork active from the start: its genesis has a base fee.
+        // A network of the reference on which every fork is active from the start, so its genesis has a base fee.
         (
             "local",
             5151,
@@ -362,8 +362,8 @@ fn private(chain_id: u64, members: &str) -> Genesis {
     Genesis::from_json(text.as_bytes()).unwrap()
 }
 
-/// The constants depend on the network id, which is the chain id unless the operator sets another (`docs/spec/chain.md`
-/// 5.1): four ids have their own constants, every other id the main network's.
+/// The constants depend on the network id, which is the chain id unless the operator sets another one
+/// (`docs/spec/chain.md` 5.1). Four ids have their own constants; every other id has the main network's.
 #[test]
 fn the_network_id_determines_the_built_in_heights_and_lists() {
     let rows = [
@@ -383,7 +383,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
             assert_eq!(native.heights.tip_xdcx, tip_xdcx, "{id}");
             assert_eq!((native.denylist.len(), native.unchecked_checkpoints.len()), (denied, unchecked), "{id}");
             assert_eq!(native.skips_second_signer, skips, "{id}");
-            // Only a known genesis has built-in consensus parameters; this one has its file's.
+            // Only a known genesis has built-in consensus parameters; here they come from the file.
             assert_eq!((native.consensus.reward, native.consensus.switch_block), (250, 900), "{id}");
             assert_eq!(genesis.spec.network_id, id);
         }
@@ -395,7 +395,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
     assert_eq!(local.header.base_fee_per_gas, Some(12_500_000_000));
 }
 
-/// On every network the file can bring rules forward; it cannot postpone them.
+/// On every network the file can set an earlier height for a rule, but not a later one.
 #[test]
 fn a_file_can_bring_forks_forward_but_not_postpone_them() {
     let members = r#""berlinBlock":10,"londonBlock":20,"mergeBlock":30,"shanghaiBlock":40,"eip1559Block":50,"cancunBlock":60,
@@ -404,12 +404,13 @@ fn a_file_can_bring_forks_forward_but_not_postpone_them() {
     let early = heights(4243);
     assert_eq!((early.berlin, early.london, early.merge, early.shanghai), (10, 20, 30, 40));
     assert_eq!((early.eip1559, early.cancun, early.petersburg, early.istanbul), (50, 60, 7, 8));
-    assert_eq!(early.tip_signing, 3_000_000, "no member of the file names it");
+    assert_eq!(early.tip_signing, 3_000_000, "no member of the file sets it");
     let local = heights(5151);
     assert_eq!((local.berlin, local.eip1559, local.cancun, local.petersburg), (0, 0, 0, 0));
 }
 
-/// The main network under another network id: other heights, the same block 0 and the built-in consensus.
+/// The main network under another network id: it has other heights, but the same block 0 and the built-in consensus
+/// parameters.
 #[test]
 fn a_known_genesis_keeps_its_consensus_under_another_network_id() {
     let genesis = Genesis::of_network("mainnet").unwrap().unwrap();

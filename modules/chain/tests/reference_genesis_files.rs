@@ -7,8 +7,9 @@ use std::{io::Read, path::Path};
 use serde_json::Value;
 use tenon_chain::Genesis;
 
-/// Files that the reference's `init` accepts and this node refuses on purpose, with this node's error: with the first
-/// the reference ends at its start, the second has rules that no known chain has, the others are most likely mistakes.
+/// Files that the reference's `init` accepts and this node refuses on purpose, with this node's error. With the first
+/// one, the reference exits at its start; the second has rules that no known chain has; the others are most likely
+/// mistakes.
 const REFUSED_HERE: [(&str, &str); 5] = [
     ("a switch block within an epoch", "v2 switch number is not epoch switch block 100, epoch 900"),
     ("forks out of order", "fork London at 8 comes before Berlin at 9"),
@@ -16,8 +17,8 @@ const REFUSED_HERE: [(&str, &str); 5] = [
     ("names in other case", "missing required field 'config.chainId'"),
     ("trailing text", "trailing characters"),
 ];
-/// Files that the reference refuses for a spelling found in other files, or that crash it for values that its engine
-/// needs later, and that this node accepts.
+/// Files that this node accepts and the reference does not: it refuses a spelling that occurs in other files, or
+/// crashes on values that its engine needs later.
 const TAKEN_HERE: [&str; 7] = [
     "a coinbase without prefix",
     "extra data of odd length",

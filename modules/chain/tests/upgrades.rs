@@ -38,7 +38,7 @@ fn of_network(name: &str) -> NativeSettings {
     Genesis::of_network(name).unwrap().unwrap().spec.native.clone().unwrap()
 }
 
-// The table of 1.
+// The table of section 1.
 #[test]
 fn the_networks_have_the_heights_of_the_activation_table() {
     let at = |height| [Some(height), None, Some(height), Some(height), Some(height), None];
@@ -51,7 +51,7 @@ fn the_networks_have_the_heights_of_the_activation_table() {
     assert_eq!(upgrades(&settings(4243, "", "").heights), [None; 6]);
 }
 
-// 2.1, 2.2.
+// Sections 2.1 and 2.2.
 #[test]
 fn the_new_devnet_has_its_published_parameters() {
     let native = of_network("devnet-5551");
@@ -69,7 +69,7 @@ fn the_new_devnet_has_its_published_parameters() {
     assert_eq!(after.rewards(), [63.42, 50.27, 25.13]);
 }
 
-// 2.2: by round, and so before the heights.
+// Section 2.2: these parameters depend on the round, and therefore also apply before the heights of the upgrades.
 #[test]
 fn the_testnet_has_25_masternodes_from_round_27360000_on() {
     let consensus = of_network("testnet").consensus;
@@ -90,7 +90,7 @@ const ALL: &str = r#""cancunBlock":0,"eip1559Block":0,"pragueBlock":10,"dynamicG
     "tipUpgradePenaltyBlock":40,"tipEpochHalvingBlock":50,"#;
 
 #[test]
-fn a_private_genesis_sets_the_rules_whatever_its_chain_id() {
+fn a_private_genesis_sets_the_rules_regardless_of_its_chain_id() {
     for id in [50, 51, 551, 4243, 5151, 5551] {
         let native = settings(id, ALL, "");
         let wanted = [Some(10), None, Some(20), Some(30), Some(40), Some(50)];
@@ -116,7 +116,7 @@ fn a_private_genesis_sets_the_rules_whatever_its_chain_id() {
     }
 }
 
-/// Every constant of the reference may stand in the file (2.3).
+/// The file can set every constant of the reference (2.3).
 #[test]
 fn a_private_genesis_sets_older_rules_and_contracts_under_their_newer_keys() {
     let members = r#""tip2019Block":1,"tipSigningBlock":2,"tipRandomizeBlock":3,"tipIncreaseMasternodesBlock":4,
@@ -181,12 +181,12 @@ fn a_rule_that_is_unknown_or_not_implemented_is_refused_by_name() {
 }
 
 #[test]
-fn a_null_rule_and_a_member_that_is_no_rule_are_passed_over() {
+fn a_null_rule_and_a_member_that_is_not_a_rule_are_ignored() {
     let native = settings(4243, r#""fusakaBlock":null,"pragueBlock":null,"comment":"ours","eip150Hash":"0x00","#, "");
     assert_eq!(upgrades(&native.heights), [None; 6]);
 }
 
-// 2.3: the reference checks the order at its start.
+// Section 2.3: the reference checks the order when it starts.
 #[test]
 fn rules_in_another_order_are_refused() {
     let cancun = r#""eip1559Block":5,"cancunBlock":5,"#;
@@ -206,13 +206,13 @@ fn rules_in_another_order_are_refused() {
         let error = refusal(&format!("{cancun}{members}"), "");
         assert_eq!(error, format!("genesis file: {wanted}"));
     }
-    // A rule that never applies is no part of the order.
+    // The order does not apply to a rule that never activates.
     let native = settings(4243, &format!(r#"{cancun}"tipUpgradePenaltyBlock":5,"#), "");
     assert_eq!(native.heights.tip_upgrade_penalty, Some(5));
 }
 
 #[test]
-fn a_new_rule_is_taken_over_by_a_chain_that_has_not_reached_it() {
+fn a_chain_that_has_not_reached_a_new_rule_adopts_it() {
     let spec = |members: &str| Genesis::from_json(file(5151, members, "").as_bytes()).unwrap().spec;
 
     let changes = spec(r#""pragueBlock":50,"#).rules().changed_since(&spec("").rules());

@@ -33,7 +33,7 @@ impl EthereumEngine {
         &self.spec
     }
 
-    /// Returns whether the child of `parent` is after the merge.
+    /// Returns whether a child of `parent` belongs after the merge.
     fn child_is_merged(&self, parent: &SealedHeader, chain: &dyn ChainReader) -> Result<bool, Violation> {
         let Some(terminal) = self.spec.terminal_total_difficulty() else { return Ok(false) };
         if terminal.is_zero() || (parent.number > 0 && parent.difficulty.is_zero()) {
@@ -99,7 +99,7 @@ impl ConsensusEngine for EthereumEngine {
         credits.map(BlockRewards::from).map_err(|violation| violation.of(&block.header))
     }
 
-    /// The gas limit moves from the parent's towards the requested one as far as one block may.
+    /// The gas limit moves from the parent's towards the requested one, as far as the rules allow in one block.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -113,9 +113,9 @@ impl ConsensusEngine for EthereumEngine {
         Ok(tenon_chain::seal(header))
     }
 
-    /// Before the merge nothing is final. After it a beacon chain would decide; this node follows none and accepts the
-    /// blocks that its operator imports, so the head counts as final, as the public suite expects of a node that was
-    /// told to adopt it (`docs/spec/conformance.md` 2.4).
+    /// Before the merge nothing is final. After it a beacon chain would decide, but this node follows none and accepts
+    /// the blocks that its operator imports. So the head counts as final, as the public suite expects of a node that
+    /// was told to adopt the head (`docs/spec/conformance.md` 2.4).
     fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let number = is_merged(head).then_some(BlockNumber(head.number));
         (number, number)

@@ -1,10 +1,10 @@
-//! Consensus engines: they decide who may make a block, which blocks are valid before execution, which branch wins, and
-//! what is final. Also the sealer, which decides when the development network makes a block.
+//! Consensus engines: they decide which account may make a block, which blocks are valid before execution, which branch
+//! wins, and which blocks are final. Also the sealer, which decides when the development network makes a block.
 //!
-//! It owns the header and body rules of the Ethereum profile ([`EthereumEngine`]), the development engine ([`DevEngine`])
-//! and the [`Sealer`] actor. Every engine implements `ConsensusEngine` of `tenon-api`; that of native chains is a crate of
-//! its own (`modules/native/consensus`). Its knowledge of
-//! forks comes from [`tenon_chain::ChainSpec`], that of the chain from the port traits.
+//! It owns the header and body rules of the Ethereum profile ([`EthereumEngine`]), the development engine
+//! ([`DevEngine`]) and the [`Sealer`] actor. Every engine implements `ConsensusEngine` of `tenon-api`; the engine of
+//! native chains is a crate of its own (`modules/native/consensus`). Engines learn of forks from
+//! [`tenon_chain::ChainSpec`] and of the chain from the port traits.
 //!
 //! Invariants: an engine keeps no chain state of its own; a check reads no clock but the injected one; an error names
 //! the rule, the value found and the value expected. The crate never executes a transaction and never writes to the

@@ -28,8 +28,8 @@ use demand::{Progress, SealTrigger};
 pub use choices::{SealChoices, TooLong};
 pub use demand::SealingOnDemand;
 
-/// At most one wake-up waits, because it covers everything that is pending when it is handled; the second place is
-/// needed between the reset of the flag and the end of the message.
+/// One wake-up is enough, because it covers everything that is pending when it is handled. The second place is needed
+/// between the reset of the flag and the end of the message's handling.
 const MAILBOX_CAPACITY: usize = 2;
 
 /// The sealer's trigger.
@@ -37,14 +37,14 @@ const MAILBOX_CAPACITY: usize = 2;
 pub enum SealMode {
     /// A pending transaction: a block is made at once, with all pending transactions.
     OnTransaction,
-    /// A timer with this period, with or without transactions.
+    /// A timer with this period: a block is made with or without transactions.
     Interval(Duration),
 }
 
-/// Transactions that a network expects of the maker of a block.
+/// Makes the transactions that a network expects from the maker of a block.
 pub trait SealerDuty: fmt::Debug + Send + Sync {
-    /// The transaction that is due in the block after `head`, if one is. Its nonce is that of `state`, the state after
-    /// `head`: no other program may use the key.
+    /// Returns the transaction that is due in the block after `head`, if there is one. Its nonce is the account's nonce
+    /// in `state`, the state after `head`: no other program may use the key.
     ///
     /// # Errors
     /// Why a transaction that is due cannot be made.
@@ -66,7 +66,7 @@ pub struct SealerOptions {
     pub gas_limit: u64,
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// Makes the transactions that the network expects of the maker of a block; `None` if it expects none.
+    /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
     pub duty: Option<Arc<dyn SealerDuty>>,
     /// Whether to make block 1 at once, for networks on which no call can run on block 0.
     pub begins_at_once: bool,
@@ -95,7 +95,7 @@ impl fmt::Debug for SealerClock {
     }
 }
 
-/// What the sealer uses of other modules.
+/// The interfaces of other modules that the sealer uses.
 #[derive(Clone)]
 pub struct SealerPorts {
     /// The chain's rules.
@@ -108,7 +108,7 @@ pub struct SealerPorts {
     pub producer: Arc<dyn BlockProducer>,
     /// Time and random numbers.
     pub clock: SealerClock,
-    /// The operator's changes since the start.
+    /// Changes by the operator since the start.
     pub choices: SealChoices,
 }
 
@@ -120,13 +120,14 @@ pub struct SealRequest;
 pub struct Sealer {
     options: SealerOptions,
     ports: SealerPorts,
-    /// Whether a request waits in the mailbox; shared with its [`SealTrigger`].
+    /// Whether a request is in the mailbox; shared with its [`SealTrigger`].
     is_woken: Arc<AtomicBool>,
-    /// For senders that wait for their transactions' blocks; shared with the sealers before and after a restart.
+    /// Notifies senders that wait for the blocks of their transactions; shared with the sealers before and after a
+    /// restart.
     progress: Arc<watch::Sender<Progress>>,
-    /// Whether its predecessor panicked.
+    /// Whether the previous sealer panicked.
     is_successor: bool,
-    /// Why the last attempt made no block; `None` after a block. A repeated reason is logged once.
+    /// Why the last attempt made no block; `None` after a block. A repeated reason is logged only once.
     failure: Option<String>,
 }
 
@@ -163,16 +164,16 @@ impl Sealer {
             let block = self.produce(&head, transactions)?;
             blocks += 1;
             self.progress.send_modify(Progress::note_block);
-            // A transaction that is executable by nonce and price may still not fit, for its blob price for instance.
-            // The next event tries again; retrying here would fill the chain with empty blocks.
+            // A transaction that is executable by nonce and price may still not fit, because of its blob price for
+            // instance. The next event tries again; retrying here would fill the chain with empty blocks.
             if block.transactions.is_empty() {
                 return Ok(blocks);
             }
         }
     }
 
-    /// The pool's proposals without transactions already in the head. The pool learns of a block by an event, so right
-    /// after a block its answer may be one block old.
+    /// The pool's proposals without the transactions that the head already contains. The pool learns of a block by an
+    /// event, so right after a block its answer may be one block old.
     fn executable(&self, head: &Head) -> Result<Vec<RecoveredTransaction>, Failure> {
         let mut proposals = self.ports.pool.best(self.ports.spec.next_base_fee(&head.header));
         if proposals.is_empty() {
@@ -214,7 +215,7 @@ impl Sealer {
 
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
         let chosen = self.ports.choices.current();
-        // A masternode's blocks are its own, whatever account was set.
+        // A masternode receives the fees of its own blocks, regardless of the account that the operator set.
         let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.duty.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
@@ -285,14 +286,14 @@ pub struct SealerWaker {
     mode: SealMode,
     begins_at_once: bool,
     trigger: SealTrigger,
-    /// Notified on drop that this sealing is over.
+    /// Notified on drop that sealing has stopped.
     on_demand: SealingOnDemand,
     /// Created before the sealer starts, so that no transaction is missed.
     pending: Subscription<TransactionPending>,
 }
 
 impl SealerWaker {
-    /// Wakes the sealer on its events or its timer, until the bus is gone.
+    /// Wakes the sealer on its events or its timer, until the bus is dropped.
     pub async fn run(self) {
         match self.mode {
             SealMode::OnTransaction => self.wake_on_transactions().await,
@@ -301,7 +302,7 @@ impl SealerWaker {
     }
 
     async fn wake_on_transactions(mut self) {
-        // Transactions from the journal may be waiting since before the subscription.
+        // Transactions from the journal may have been pending since before the subscription.
         self.trigger.request_round();
         while let Some(Delivery::Event(_) | Delivery::Missed(_)) = self.pending.next().await {
             self.trigger.request_round();
@@ -315,7 +316,7 @@ impl SealerWaker {
         // A period of zero is invalid.
         let period = period.max(Duration::from_millis(1));
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-        // If a block takes longer than the period, the next one follows a whole period later.
+        // If a block takes longer than the period, the next one follows a full period later.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -330,8 +331,8 @@ impl Drop for SealerWaker {
     }
 }
 
-/// Starts the sealer under supervision and returns its waker. If it makes blocks for transactions, `on_demand` can
-/// trigger it too, until the waker is dropped.
+/// Starts the sealer under supervision and returns its waker. If it makes blocks for transactions, `on_demand` can also
+/// trigger it until the waker is dropped.
 ///
 /// # Errors
 /// Those of [`Supervisor::spawn`].

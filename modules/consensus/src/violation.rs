@@ -7,7 +7,7 @@ use tenon_api::{BlockNumber, ConsensusError, RefusalCause, SealedHeader, StoreEr
 /// A broken rule, without its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule's name, for look-up.
+    /// The name of the rule, to find it in its specification.
     pub rule: &'static str,
     /// The value found.
     pub found: String,
@@ -47,7 +47,7 @@ pub(crate) fn require_equal<T: PartialEq + Display>(rule: &'static str, found: T
     if found == wanted { Ok(()) } else { Err(Violation::new(rule, found, wanted)) }
 }
 
-/// Passes if an optional header item is present exactly in the headers of the forks that have it.
+/// Passes if an optional header item is present exactly in the headers of forks that have it.
 pub(crate) fn require_presence<T: Debug>(rule: &'static str, item: Option<&T>, wanted: bool) -> Result<(), Violation> {
     match (item, wanted) {
         (Some(_), true) | (None, false) => Ok(()),

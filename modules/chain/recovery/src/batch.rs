@@ -1,5 +1,5 @@
-//! A batch in vectors of eight: prepares, lifts and multiplies each vector, and shares the two inversions among all of
-//! them.
+//! A batch, in vectors of eight signatures: prepares, lifts and multiplies each vector. All vectors share the two
+//! inversions.
 
 use crate::{
     PublicKey, Signature,

@@ -17,15 +17,15 @@ pub struct CheckStatus {
     pub results: u64,
     /// How many of these the C library computed again.
     pub checked: u64,
-    /// How many of these differed. After the first, the C library recovers all signatures, including those of batches
-    /// in progress.
+    /// How many of these differed. After the first difference, the C library recovers all signatures, including those
+    /// of batches in progress.
     pub wrong: u64,
 }
 
 /// Lets the C library compute one result in `count` again; 0 turns checking off. Builds with debug assertions start
 /// with 16, others with 0.
 ///
-/// If the results differ, the C library's counts. An error is logged, and the process stops using vectors.
+/// If the results differ, the C library's result is used, an error is logged, and the process stops using vectors.
 pub fn check_one_in(count: u32) {
     CHECKS.one_in.store(count, Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
 //! Recovers the signers of secp256k1 signatures (ECDSA with a recovery id, as used by Ethereum), in batches.
 //!
-//! On processors with AVX-512 IFMA a batch is computed eight signatures at a time, several times faster than the C
-//! library does one after the other; on other processors, and for a single signature, the C library (libsecp256k1) is
-//! used. Results and errors equal the C library's for every input.
+//! On processors with AVX-512 IFMA, a batch is computed eight signatures at a time, several times faster than with the
+//! C library (libsecp256k1). Other processors, and single signatures, use the C library. Results and errors equal the C
+//! library's for every input.
 //!
 //! Signatures, hashes and keys are public, and the vector code does not hide them: its time and memory accesses depend
 //! on them. Never use it with secrets.
@@ -99,8 +99,8 @@ pub fn is_vectorised() -> bool {
     has_instructions() && !check::has_failed()
 }
 
-/// Number of signatures that cost as much together as one alone. Work split over threads should be split into multiples
-/// of it.
+/// Number of signatures that together cost as much as a single one. Work should be split over threads in multiples of
+/// it.
 pub fn batch_unit() -> usize {
     if is_vectorised() { LANES } else { 1 }
 }
@@ -130,7 +130,7 @@ pub fn recover_public_keys(signatures: &[([u8; 32], Signature)]) -> Vec<Result<P
     batch_of(signatures, single::recover, |(key, _)| key)
 }
 
-/// Recovers in vectors if the machine has them and they are faster, and the rest singly.
+/// Recovers in vectors if the machine supports them and they are faster, and the rest singly.
 fn batch_of<T: PartialEq + Copy>(
     signatures: &[([u8; 32], Signature)],
     alone: impl Fn(&[u8; 32], &Signature) -> Result<T, RecoveryError>,
@@ -146,7 +146,7 @@ fn batch_of<T: PartialEq + Copy>(
             });
         }
         if check::has_failed() && !recovered.is_empty() {
-            // One of these vectors, or another thread's, was wrong: all of them are discarded.
+            // This vector result, or one of another thread, was wrong: all of them are discarded.
             results.truncate(begin);
             results.extend(together.iter().map(|(hash, signature)| alone(hash, signature)));
         }

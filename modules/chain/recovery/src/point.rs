@@ -1,10 +1,10 @@
 //! Points of the curve y² = x³ + 7 in Jacobian coordinates: (X, Y, Z) stands for (X / Z², Y / Z³).
 //!
 //! The formulas of addition are not complete: they are wrong if both points are equal, opposite or infinite. In each of
-//! these cases they make Z zero, and every later sum and double then has Z zero too, since each formula multiplies the
+//! these cases they make Z zero, and then every later sum and double has Z zero too, since each formula multiplies the
 //! old Z. So no step checks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller
-//! repeats that signature singly. Anyone who knows the nonce of a signature can construct such a collision; it costs a
-//! seventh more than with the C library alone. Lanes whose x is not on the curve compute on another curve, and are
+//! recovers that signature singly. Anyone who knows the nonce of a signature can construct such a collision; it costs
+//! one seventh more than the C library alone. Lanes whose x is not on the curve compute on another curve and are
 //! dropped at the end. No point of the curve has y = 0, so doubling has no such case.
 
 use crate::{
@@ -183,7 +183,7 @@ impl<L: Lanes> PointTable<L> {
             *multiple = sum;
         }
         table.z = double.z.times(sum.z);
-        // All get the Z of the last.
+        // All multiples get the Z of the last one.
         let (mut scale, beta) = (Element::splat([1, 0, 0, 0]), Element::splat(BETA));
         for entry in (0..POINT_ENTRIES).rev() {
             let multiple = &multiples[entry];

@@ -1,4 +1,4 @@
-//! The chain of a folder. A thread of its own reads it: the database crate's values must stay on one.
+//! The chain of a folder, read by a dedicated thread: the database crate's values must not leave their thread.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,12 +11,12 @@ use crate::database::{Database, Facts};
 use crate::error::ReferenceDataError;
 use crate::folder;
 
-/// Blocks that are read before they are asked for.
+/// Number of blocks that are read ahead of the consumer.
 const BLOCKS_AHEAD: usize = 64;
 
 type Reply<T> = SyncSender<Result<T, ReferenceDataError>>;
 
-/// A question to the thread.
+/// A request to the reading thread.
 enum Question {
     CanonicalHash { number: u64, reply: Reply<Option<B256>> },
     Blocks { first: u64, last: u64, reply: Reply<Block> },
@@ -34,7 +34,7 @@ impl ReferenceChain {
     /// Opens the chain of a data folder, of the `XDC` folder in it, or of a `chaindata` folder.
     ///
     /// # Errors
-    /// [`ReferenceDataError`] if no chain is there, a node has it open, or it cannot be read.
+    /// [`ReferenceDataError`] if the folder contains no chain, if a node has it open, or if it cannot be read.
     pub fn open(named: &Path) -> Result<Self, ReferenceDataError> {
         let path = folder::find(named)?;
         let lock = folder::lock(&path)?;
@@ -42,11 +42,12 @@ impl ReferenceChain {
         let (opened, outcome) = sync_channel(1);
         let thread_path = path.clone();
         let spawned = std::thread::Builder::new().name("reference-data".to_owned()).spawn(move || {
-            // The crate panics over some contents that it does not expect.
+            // The database crate panics on some contents that it does not expect.
             let run = catch_unwind(AssertUnwindSafe(|| serve(&thread_path, &opened, &asked)));
             let Err(reason) = run else { return };
             let failed = || ReferenceDataError::Failed { path: thread_path.clone(), reason: text_of(&*reason) };
-            // Before the chain was open its opener waits; after it the question that panicked has lost its sender.
+            // If the panic happened while opening, `open` receives this error. Otherwise this send fails, and the
+            // caller of the failed request sees that its reply channel is closed.
             let _ = opened.try_send(Err(failed()));
         });
         spawned.map_err(|source| ReferenceDataError::Io { path: path.clone(), source })?;
@@ -84,13 +85,13 @@ impl ReferenceChain {
     pub fn blocks(&self, first: u64) -> Blocks {
         let (reply, answers) = sync_channel(BLOCKS_AHEAD);
         let (last, path) = (self.facts.head.0, self.path.clone());
-        // A thread that has ended shows as blocks that are missing.
+        // If the thread has ended, [`Blocks`] returns an error.
         let _ = self.questions.send(Question::Blocks { first, last, reply });
         Blocks { answers: Some(answers), left: (last + 1).saturating_sub(first), path }
     }
 }
 
-/// Answers questions until nobody can ask any.
+/// Opens the database, sends its facts to `opened`, and answers requests until all request senders are dropped.
 fn serve(path: &Path, opened: &Reply<Facts>, asked: &Receiver<Question>) {
     let made = Database::open(path.to_owned()).and_then(|mut database| Ok((database.facts()?, database)));
     let mut database = match made {
@@ -127,7 +128,7 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("unknown").to_owned()
 }
 
-/// The blocks of a chain, in order. It ends after an error.
+/// The blocks of a chain, in order. The iterator ends after an error.
 pub struct Blocks {
     answers: Option<Receiver<Result<Block, ReferenceDataError>>>,
     left: u64,

@@ -1,4 +1,4 @@
-//! The database's records: single ones, and those of a height after another.
+//! Reads records of the database: single ones, and those of consecutive heights.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -11,11 +11,12 @@ use crate::environment::Environment;
 use crate::error::{Part, ReferenceDataError};
 use crate::keys;
 
-/// Buffer for what the database's last log holds. It is far beyond the reference's own, so that nothing is written for it.
+/// Buffer for the content of the database's last log. Far larger than the reference's own buffer, so that the crate
+/// does not write a table for it.
 const WRITE_BUFFER: usize = 4 << 30;
-/// Tables that are open at a time.
+/// Number of tables that are open at the same time.
 const MAX_OPEN_FILES: usize = 256;
-/// Maximum number of records of one height that are looked at: headers of all branches, and two more for each.
+/// Maximum number of records that are read at one height: the headers of all branches, and two more records for each.
 const MAX_RECORDS: usize = 1 << 14;
 
 /// An open database. It must stay on its thread.
@@ -25,7 +26,7 @@ pub(crate) struct Database {
     db: DB,
 }
 
-/// The ends of a chain.
+/// Head and genesis of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) head: (u64, B256),
@@ -43,7 +44,7 @@ impl Database {
             ..Options::default()
         };
         let opened = DB::open(&path, options);
-        // First: the file that is damaged says more than the crate.
+        // Checked first: this error names the damaged file, the crate's does not.
         environment.check()?;
         let db = opened.map_err(|error| ReferenceDataError::Open { path: path.clone(), reason: error.to_string() })?;
         Ok(Self { path, environment, db })
@@ -59,7 +60,8 @@ impl Database {
         Ok(records)
     }
 
-    /// One record. The crate's own `get` takes an unreadable table for a missing record, and compacts.
+    /// Reads one record. The crate's own `get` treats an unreadable table as a missing record, and may start a
+    /// compaction.
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, ReferenceDataError> {
         let found = self.iterator(key)?.current();
         Ok(found.filter(|(found, _)| found == key).map(|(_, value)| value.to_vec()))
@@ -89,7 +91,7 @@ impl Database {
         ReferenceDataError::Missing { path: self.path.clone(), number, part, head }
     }
 
-    /// Hands the canonical blocks from a height to the head to `take`, in order, until it returns false.
+    /// Passes the canonical blocks from `first` to `last`, in order, to `take`, until it returns false.
     pub(crate) fn read(
         &mut self,
         first: u64,
@@ -108,8 +110,8 @@ impl Database {
         Ok(())
     }
 
-    /// The canonical header of a height. The iterator stands at the first record of the height or after it, and stands
-    /// behind the last one afterwards.
+    /// Returns the canonical header of a height. `records` must be at the first record of the height, or after it, and
+    /// is left after the last one.
     fn listed(&self, records: &mut DBIterator, number: u64, head: u64) -> Result<Listed, ReferenceDataError> {
         let (start, canonical) = (keys::of_height(keys::HEADER, number), keys::canonical(number));
         let (mut hash, mut headers) = (None, Vec::new());
@@ -142,7 +144,7 @@ impl Database {
             self.environment.check()?;
             match records.current() {
                 Some((key, value)) if key == wanted => return Ok(value.to_vec()),
-                // A branch's, of this height or one below.
+                // A body of another branch, at this height or a lower one.
                 Some((key, _)) if key[..] < wanted[..] => records.advance(),
                 _ => break,
             };
@@ -151,8 +153,8 @@ impl Database {
         Err(self.missing(number, Part::Body, head))
     }
 
-    /// Joins header and body, which are stored as they stand in a block: the header's list, and a list of the transactions
-    /// and the uncles.
+    /// Joins header and body. They are stored in the encoding of a block: the header's list, and a list of the
+    /// transactions and the uncles.
     fn block(&self, number: u64, listed: &Listed, body: &[u8]) -> Result<Block, ReferenceDataError> {
         let invalid =
             |part| move |source| ReferenceDataError::Invalid { path: self.path.clone(), number, part, source };
@@ -170,13 +172,13 @@ impl Database {
     }
 }
 
-/// A header with the hash under which the chain lists it.
+/// A header, with the hash under which the chain lists it.
 struct Listed {
     hash: B256,
     header: Vec<u8>,
 }
 
-/// The content of a body's list, if the list is all of it.
+/// The content of a body's RLP list; `None` if the body is not exactly one list.
 fn payload(body: &[u8]) -> Option<&[u8]> {
     let (first, rest) = body.split_first()?;
     let (length, content) = match first {
@@ -190,7 +192,7 @@ fn payload(body: &[u8]) -> Option<&[u8]> {
     (content.len() == length).then_some(content)
 }
 
-/// The block's RLP. A body that is no list leaves one that is refused when it is decoded.
+/// Returns the block's RLP. If the body is not a list, decoding the result fails.
 fn joined(header: &[u8], body: &[u8]) -> Vec<u8> {
     let payload = payload(body).unwrap_or(body);
     let length = header.len() + payload.len();

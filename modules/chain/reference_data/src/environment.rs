@@ -1,5 +1,5 @@
-//! The file system that the database crate sees: files of the folder, which are only read, and over them what the crate
-//! writes, which stays in memory.
+//! The file system that the database crate uses: an overlay on the folder. Files of the folder are only read, and
+//! everything that the crate writes stays in memory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use rusty_leveldb::{Status, StatusCode};
 
 use crate::error::ReferenceDataError;
 
-/// Maximum size of everything that the crate writes, in bytes. It compacts at most once, when it opens: up to a few tables of
-/// the reference's write buffer.
+/// Maximum total size of everything that the crate writes, in bytes. The crate compacts at most once, when it opens the
+/// database: up to a few tables of the size of the reference's write buffer.
 const MAX_WRITTEN: usize = 2 << 30;
 
 /// Length of a table's footer: two handles, padding, and the magic number.
@@ -30,18 +30,18 @@ const TRAILER: usize = 5;
 type CrateResult<T> = rusty_leveldb::Result<T>;
 type Content = Arc<Mutex<Vec<u8>>>;
 
-/// What is known of files beyond their content.
+/// State of the overlay.
 #[derive(Default)]
 struct Shared {
-    /// Files that the crate has written; `None` for those that it has removed.
+    /// Files that the crate has written; `None` for a file that it has removed.
     written: BTreeMap<OsString, Option<Content>>,
-    /// Bytes of all of them.
+    /// Total size of these files in bytes.
     bytes: usize,
-    /// The first thing that was wrong with a file of the folder.
+    /// The first problem found in a file of the folder, until [`Environment::check`] returns it.
     damage: Option<ReferenceDataError>,
 }
 
-/// The environment. Clones share their content.
+/// The overlay. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Environment {
     folder: PathBuf,
@@ -53,10 +53,10 @@ impl Environment {
         Self { folder: folder.to_owned(), shared: Arc::default() }
     }
 
-    /// Takes what was found wrong with the folder's files.
+    /// Returns the first problem found in the folder's files since the last call.
     ///
     /// # Errors
-    /// The first of it.
+    /// That problem.
     pub(crate) fn check(&self) -> Result<(), ReferenceDataError> {
         self.shared.lock().damage.take().map_or(Ok(()), Err)
     }
@@ -78,12 +78,13 @@ impl Environment {
         self.note(ReferenceDataError::Io { path: path.to_owned(), source })
     }
 
-    /// The file of the folder under the name that the crate uses. Only the name counts: the crate stays in one folder.
+    /// The path in the folder of a file that the crate names. Only the last component of `path` is used, because the
+    /// crate uses a single folder.
     fn place(&self, path: &Path) -> PathBuf {
         path.file_name().map_or_else(|| self.folder.clone(), |name| self.folder.join(name))
     }
 
-    /// What the crate has written under a name; the inner `None` if it has removed it.
+    /// The content that the crate has written under this name; the inner `None` if it has removed the file.
     fn written(&self, path: &Path) -> Option<Option<Content>> {
         self.shared.lock().written.get(path.file_name()?).cloned()
     }
@@ -129,7 +130,7 @@ impl Write for Writer {
     }
 }
 
-/// Reads as much as it is asked for, up to the end: the crate takes a short read for the end.
+/// Reads until the buffer is full or the source ends, because the crate treats a short read as the end of the file.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {
@@ -147,7 +148,7 @@ impl<R: Read> Read for Whole<R> {
     }
 }
 
-/// A table that the crate has written.
+/// A table written by the crate.
 struct WrittenTable(Content);
 
 impl RandomAccess for WrittenTable {
@@ -160,8 +161,8 @@ impl RandomAccess for WrittenTable {
     }
 }
 
-/// A table of the folder. Every read of the crate is the footer, or a block with its checksum, which is compared here: the
-/// crate itself would pass over the block.
+/// A table of the folder. Every read by the crate is either the footer or a block with its checksum. The checksum is
+/// verified here, because the crate itself would silently skip a damaged block.
 struct Table {
     environment: Environment,
     path: PathBuf,
@@ -186,14 +187,14 @@ impl RandomAccess for Table {
     }
 }
 
-/// Compares a block and its compression byte with the checksum after them (masked CRC-32C).
+/// Returns whether the checksum (masked CRC-32C) at the end of a block matches the block and its compression byte.
 fn is_intact(block: &[u8]) -> bool {
     let Some((content, checksum)) = block.split_last_chunk::<4>() else { return false };
     let masked = u32::from_le_bytes(*checksum);
     crc32c::crc32c(content).rotate_right(15).wrapping_add(0xa282_ead8) == masked
 }
 
-/// Whether a footer is a table's, and its two handles are inside the file.
+/// Returns whether these bytes are the footer of a table whose two handles are inside the file.
 fn is_footer(footer: &[u8], length: usize) -> bool {
     let mut rest = footer;
     let mut handles = footer.ends_with(&MAGIC);
@@ -254,7 +255,7 @@ impl Env for Environment {
     }
 
     fn open_appendable_file(&self, path: &Path) -> CrateResult<Box<dyn Write>> {
-        // What stands before is not needed again: logs are read before they are appended to.
+        // The folder's own content is not needed here: logs are read before they are appended to.
         let before = self.written(path).flatten();
         self.writer(path, before.unwrap_or_default())
     }
@@ -273,7 +274,7 @@ impl Env for Environment {
         let shared = self.shared.lock();
         names.retain(|name| !shared.written.contains_key(name));
         names.extend(shared.written.iter().filter(|(_, content)| content.is_some()).map(|(name, _)| name.clone()));
-        // The crate panics over other names; none of its own is one.
+        // The crate panics on names that are not UTF-8. None of its own files has such a name.
         Ok(names.into_iter().filter(|name| name.to_str().is_some()).map(PathBuf::from).collect())
     }
 
@@ -305,14 +306,14 @@ impl Env for Environment {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> CrateResult<()> {
-        // The crate renames only what it has written.
+        // The crate renames only files that it has written.
         let content = self.written(from).flatten().ok_or_else(|| not_there(from))?;
         self.put(from, None)?;
         self.put(to, Some(content))
     }
 
     fn lock(&self, path: &Path) -> CrateResult<FileLock> {
-        // The folder's own lock is held by `folder::lock`.
+        // `folder::lock` holds the folder's real lock.
         Ok(FileLock { id: path.display().to_string() })
     }
 
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_never_reaches_the_folder() {
+    fn written_files_are_read_from_memory_and_never_reach_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("CURRENT"), b"MANIFEST-000001\n").unwrap();
         let environment = Environment::new(folder.path());
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_whose_handles_leave_the_file_is_none() {
+    fn a_footer_with_handles_outside_the_file_is_refused() {
         let footer = |first: u8, second: u8| {
             let mut footer = [0; FOOTER];
             footer[..4].copy_from_slice(&[0, first, first, second]);

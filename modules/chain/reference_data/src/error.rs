@@ -1,4 +1,4 @@
-//! Why a folder cannot be read.
+//! Errors of reading a folder.
 
 use std::fmt;
 use std::io;
@@ -31,19 +31,19 @@ impl fmt::Display for Part {
 /// Why a folder, or a block of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceDataError {
-    /// No database is there.
+    /// The folder contains no database.
     #[error("{}: no chain of a reference node; name its data folder, or the `XDC/chaindata` in it", .path.display())]
     NotFound {
         /// The folder that was named.
         path: PathBuf,
     },
-    /// A node uses the folder.
+    /// A node has the folder open.
     #[error("{}: a node has it open; stop that node first", .path.display())]
     InUse {
         /// The database's folder.
         path: PathBuf,
     },
-    /// The system refused to read a file.
+    /// The operating system refused to read a file.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file or folder.
@@ -56,7 +56,7 @@ pub enum ReferenceDataError {
     Open {
         /// The database's folder.
         path: PathBuf,
-        /// What the database crate says.
+        /// The database crate's error.
         reason: String,
     },
     /// A file of the database is damaged.
@@ -64,37 +64,37 @@ pub enum ReferenceDataError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where in the file.
+        /// The problem, and its position in the file.
         what: String,
     },
-    /// The database says of no block that it is the head.
+    /// The database names no head block.
     #[error("{}: the database names no head block; it holds no chain", .path.display())]
     NoHead {
         /// The database's folder.
         path: PathBuf,
     },
-    /// A record of the chain is not there.
+    /// A record of the chain is missing.
     #[error("{}: block {number}: the {part} is missing; the chain goes on to block {head}", .path.display())]
     Missing {
         /// The database's folder.
         path: PathBuf,
         /// The height.
         number: u64,
-        /// What is missing.
+        /// The missing record.
         part: Part,
         /// The height of the head.
         head: u64,
     },
-    /// A record is not what its key says.
+    /// A record does not match its key or cannot be decoded.
     #[error("{}: block {number}: the {part} is invalid: {source}", .path.display())]
     Invalid {
         /// The database's folder.
         path: PathBuf,
         /// The height.
         number: u64,
-        /// What is invalid.
+        /// The invalid record.
         part: Part,
-        /// Why.
+        /// The problem.
         source: DecodeError,
     },
     /// A header has another hash or height than its key.
@@ -111,7 +111,7 @@ pub enum ReferenceDataError {
         /// The header's own hash.
         found: B256,
     },
-    /// The thread that reads the folder has ended.
+    /// The reading thread has ended.
     #[error("{}: reading failed: {reason}", .path.display())]
     Failed {
         /// The database's folder.

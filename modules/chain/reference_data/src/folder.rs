@@ -1,17 +1,18 @@
-//! Finding and locking the database's folder.
+//! Finds and locks the database's folder.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::error::ReferenceDataError;
 
-/// Where the database lies below what an operator may name: itself, the instance's folder, the data folder.
+/// Places of the database below a folder that an operator may name: the database itself, the instance's folder, the
+/// data folder.
 const PLACES: [&str; 3] = ["", "chaindata", "XDC/chaindata"];
 
-/// File that every LevelDB has.
+/// A file that every LevelDB contains.
 const CURRENT: &str = "CURRENT";
 
-/// File that a process holds locked while it has the database open.
+/// The file that a process keeps locked while it has the database open.
 const LOCK: &str = "LOCK";
 
 /// Finds the database's folder.
@@ -25,8 +26,8 @@ pub(crate) fn find(named: &Path) -> Result<PathBuf, ReferenceDataError> {
     fs::canonicalize(&folder).map_err(|source| ReferenceDataError::Io { path: folder, source })
 }
 
-/// Takes the lock that a node holds while it runs. It keeps a node from starting until it is dropped. A copy without the
-/// file has nothing to lock.
+/// Takes the lock that a node holds while it runs. No node can start on the folder until the lock is dropped. Returns
+/// `None` if there is no lock file, as in a copy of a folder.
 ///
 /// # Errors
 /// [`ReferenceDataError::InUse`] if a node holds it.

@@ -1,14 +1,16 @@
-//! Blocks out of a stopped reference node's data folder (`XDC/chaindata`, a LevelDB), in order of height.
+//! Reads blocks from a stopped reference node's data folder (`XDC/chaindata`, a LevelDB), in order of height.
 //!
-//! The folder is only read. The `rusty-leveldb` crate writes logs and compacts when it opens a database, so it runs over an
-//! environment of this crate (`environment`): what it writes stays in memory, and the only thing that is done to the
-//! folder is to hold its `LOCK` file, as a node does, so that none starts meanwhile.
+//! The folder is only read. The `rusty-leveldb` crate writes logs and compacts when it opens a database, so it runs on
+//! an overlay file system (`environment`) that keeps its writes in memory. The only effect on the folder is that its
+//! `LOCK` file is locked, as by a node, so that no node can start on it at the same time.
 //!
-//! The crate passes over tables that it cannot read. The environment checks every block of a table as it is read and keeps
-//! what was wrong, so that a damaged folder is an error that names the file and the byte, and never a shorter chain.
+//! The crate skips tables that it cannot read. The overlay verifies every block of a table as it is read and records
+//! problems, so that a damaged folder results in an error that names the file and the byte, and never in a shorter
+//! chain.
 //!
-//! Invariants: no file of the folder is created, changed, renamed or removed; a block is handed out only if its header has the
-//! hash under which the chain lists it. The crate knows no rule: blocks are as unchecked as those of any file.
+//! Invariants: no file of the folder is created, changed, renamed or removed; a block is returned only if its header
+//! has the hash under which the chain lists it. This crate applies no consensus rules: the blocks are as unchecked as
+//! those of any file.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Folders that the reference has written (`tests/data/native/chaindata`), whole and damaged.
+//! Tests with folders written by the reference (`tests/data/native/chaindata`), intact and damaged.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -29,7 +29,7 @@ fn database(folder: &TempDir) -> PathBuf {
     folder.path().join("XDC/chaindata")
 }
 
-/// The blocks that the reference exported of the same chain.
+/// The blocks of the same chain, exported by the reference.
 fn recorded(chain: &str) -> Vec<Block> {
     let file = GzDecoder::new(File::open(data(&format!("chains/{chain}.rlp.gz"))).unwrap());
     BlockStream::new(file).collect::<Result<_, _>>().unwrap()
@@ -54,13 +54,13 @@ fn tables(folder: &TempDir) -> Vec<PathBuf> {
     tables
 }
 
-/// Everything that a folder gives, up to its first error.
+/// Reads all blocks of a folder, up to the first error.
 fn read_all(folder: &TempDir) -> Result<Vec<Block>, ReferenceDataError> {
     ReferenceChain::open(folder.path())?.blocks(0).collect()
 }
 
 #[test]
-fn the_blocks_of_a_folder_are_those_that_the_reference_exported() {
+fn a_folder_has_the_blocks_that_the_reference_exported() {
     for chain in ["local", "reorg-a"] {
         let folder = folder(chain);
         let before = state_of(&database(&folder));
@@ -94,7 +94,7 @@ fn a_folder_is_found_from_each_of_its_parents() {
 }
 
 #[test]
-fn a_folder_that_a_node_has_open_is_refused_and_one_that_is_read_keeps_nodes_out() {
+fn a_folder_that_a_node_has_open_is_refused_and_a_folder_being_read_is_locked() {
     let folder = folder("reorg-a");
     let lock = File::open(database(&folder).join("LOCK")).unwrap();
     lock.lock().unwrap();
@@ -108,7 +108,7 @@ fn a_folder_that_a_node_has_open_is_refused_and_one_that_is_read_keeps_nodes_out
 }
 
 #[test]
-fn a_byte_that_was_changed_names_its_file_and_is_no_shorter_chain() {
+fn a_changed_byte_is_an_error_that_names_its_file_and_never_shortens_the_chain() {
     let blocks = read_all(&folder("reorg-a")).unwrap().len();
     let mut seen = 0;
     for table in 0..tables(&folder("reorg-a")).len() {
@@ -121,7 +121,7 @@ fn a_byte_that_was_changed_names_its_file_and_is_no_shorter_chain() {
             fs::write(&path, content).unwrap();
 
             match read_all(&folder) {
-                // The byte was of a state or a receipt.
+                // The changed byte was in a state or a receipt.
                 Ok(read) => assert_eq!(read.len(), blocks),
                 Err(error) => {
                     let text = error.to_string();
@@ -137,7 +137,7 @@ fn a_byte_that_was_changed_names_its_file_and_is_no_shorter_chain() {
 }
 
 #[test]
-fn a_table_that_is_cut_short_or_gone_is_named() {
+fn a_truncated_or_missing_table_is_named() {
     for keep in [0.0, 0.001, 0.5, 0.99] {
         let folder = folder("reorg-a");
         for path in tables(&folder) {
@@ -155,7 +155,7 @@ fn a_table_that_is_cut_short_or_gone_is_named() {
 }
 
 #[test]
-fn a_log_that_is_cut_short_leaves_a_shorter_chain_or_says_what_is_missing() {
+fn a_truncated_log_shortens_the_chain_or_names_the_missing_record() {
     let folder = folder("reorg-a");
     let whole = recorded("reorg-a");
     let logs = fs::read_dir(database(&folder)).unwrap().map(|file| file.unwrap().path());
@@ -164,7 +164,7 @@ fn a_log_that_is_cut_short_leaves_a_shorter_chain_or_says_what_is_missing() {
     for part in 0..10 {
         fs::write(&log, content.get(..content.len() * part / 10).unwrap()).unwrap();
         match read_all(&folder) {
-            // As after a crash of the node: the records that were not written any more are those of the last blocks.
+            // As after a crash of the node: the missing records are those of the last blocks.
             Ok(read) => assert_eq!(read, whole.get(..read.len()).unwrap()),
             Err(ReferenceDataError::Missing { part, .. }) => {
                 assert!(matches!(part, Part::Header | Part::Body | Part::CanonicalHash))

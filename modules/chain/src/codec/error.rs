@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Problem of an encoding.
+/// The problem of an encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeProblem {
     /// The item claims to be longer than the input.

@@ -150,7 +150,7 @@ fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
     header.nonce.encode(out);
 }
 
-/// Returns `None` at the first absent item, after which nothing may follow.
+/// Appends the optional items up to the first absent one, where it returns `None`: no later item may follow.
 fn encode_ethereum_items(header: &Header, out: &mut Vec<u8>) -> Option<()> {
     header.base_fee_per_gas?.encode(out);
     header.withdrawals_root?.encode(out);

@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// The bytes of a number of at most `width` bytes, in its one form.
+    /// The bytes of an integer of at most `width` bytes, which must be in its shortest form.
     pub(crate) fn integer(&mut self, what: &'static str, width: usize) -> Result<&'a [u8], DecodeError> {
         let start = *self;
         let bytes = self.bytes(what)?;
@@ -178,7 +178,8 @@ pub(crate) fn write_string(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) 
 }
 
 fn write_wrapped(out: &mut Vec<u8>, list: bool, write: impl FnOnce(&mut Vec<u8>)) {
-    // The content is written after space for a one-byte prefix, which suffices for most lists; longer ones are moved.
+    // The content is written after a gap for a one-byte prefix, which suffices for most lists. The content of a longer
+    // list is moved.
     let start = out.len();
     out.push(0);
     write(out);

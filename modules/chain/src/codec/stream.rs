@@ -89,7 +89,7 @@ impl<R: Read> BlockStream<R> {
         Ok(Some(&self.buffer))
     }
 
-    /// Reads the next item into the buffer; false at the end of the source.
+    /// Reads the next item into the buffer. Returns false at the end of the source.
     fn fill(&mut self) -> Result<bool, StreamError> {
         self.buffer.clear();
         if self.read_exactly(1, true)? == 0 {

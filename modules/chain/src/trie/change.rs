@@ -1,5 +1,5 @@
-//! Applies a sorted batch of changes to a trie: every node on the way is read once, however many keys are below it, and
-//! nothing else is read.
+//! Applies a sorted batch of changes to a trie. Every node on the paths to the changed keys is read once, regardless of
+//! the number of keys below it, and no other node is read.
 
 use std::mem;
 use std::ops::Range;
@@ -12,7 +12,8 @@ use super::nibbles::common_prefix;
 use super::node::{Branch, Node};
 use super::source::Source;
 
-/// Batches from this size on are spread over threads; for smaller ones the hand-over costs more than it gains.
+/// Batches of at least this size are spread over threads; for smaller ones, handing the work over costs more than it
+/// saves.
 const PARALLEL_FROM: usize = 128;
 /// Branches down to this depth spread their children: at most 256 tasks.
 const PARALLEL_DEPTH: usize = 2;
@@ -28,7 +29,7 @@ pub(super) struct Change {
 /// A stored node that the new trie does not contain: its path and hash.
 pub(super) type Removed = (Vec<u8>, B256);
 
-/// A node after changes, and whether it differs from before. If not, it is returned unread.
+/// A node after the changes, and whether it has changed. An unchanged node that was not read is returned unread.
 type Applied = Result<(Node, bool), TrieError>;
 
 impl Source<'_> {
@@ -64,7 +65,7 @@ impl Source<'_> {
         changes: &[Change],
         removed: &mut Vec<Removed>,
     ) -> Applied {
-        // Deletions of keys outside the stretch delete nothing; insertions outside it split it.
+        // Deletions of keys outside the extension delete nothing; insertions of such keys split it.
         let shared = |change: &Change| common_prefix(&change.key[depth..], &path);
         let split = changes.iter().filter(|change| change.value.is_some()).map(shared).min().unwrap_or(path.len());
         let relevant = &changes[subrange(changes, |change| change.key[depth..].starts_with(&path[..split]))];

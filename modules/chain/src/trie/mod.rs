@@ -1,8 +1,8 @@
 //! The Merkle-Patricia trie of state, updated in place: reads, hashes and writes only what a block touches.
 //!
 //! Nodes are found by owner, path and hash through a [`TrieReader`](tenon_api::TrieReader). An update returns the new
-//! nodes and those that the new root no longer reaches, so that a store can keep every root or prune old ones; nothing
-//! is ever overwritten.
+//! nodes, and the old nodes that the new root does not reach, so that a store can keep every root or prune old ones.
+//! Nothing is ever overwritten.
 
 mod change;
 mod nibbles;
@@ -35,7 +35,7 @@ use crate::codec::DecodeError;
 pub struct TrieUpdate {
     /// The new root.
     pub root: B256,
-    /// Nodes that the old state did not have at their position.
+    /// Nodes that the old state did not contain at their position.
     pub writes: Vec<TrieNodeWrite>,
     /// Nodes of the old state that the new root does not reach: position and hash.
     pub superseded: Vec<(TriePosition, B256)>,

@@ -14,7 +14,7 @@ pub(super) const HASHED_FROM: usize = 32;
 /// A part of a trie. Untouched parts stay [`Node::Stored`], unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Nothing.
+    /// An empty trie.
     #[default]
     Empty,
     /// A node in the store, by its hash.
@@ -153,8 +153,8 @@ impl Node {
 }
 
 impl Branch {
-    /// The remainder of the branch if at most one child is left: nothing, its value, or the position of the only child,
-    /// which is removed.
+    /// Removes and returns the branch's only child, with its nibble; `None` if the branch has no child or more than
+    /// one.
     pub(super) fn only_child(&mut self) -> Option<(u8, Node)> {
         let mut occupied = (0u8..).zip(&mut self.children).filter(|(_, child)| !child.is_empty());
         let (nibble, child) = occupied.next()?;

@@ -130,7 +130,7 @@ fn update_storage(
         .iter()
         .map(|slot| Change { key: unpack(keccak256(slot.slot).as_slice()), value: encode_slot_value(slot.value) })
         .collect();
-    // Reversed and stable, so that the last of several values for one slot counts.
+    // The order is reversed and the sort is stable, so that the last of several values for one slot counts.
     slots.reverse();
     slots.sort_by(|left, right| left.key.cmp(&right.key));
     slots.dedup_by(|later, earlier| later.key == earlier.key);

@@ -338,7 +338,7 @@ fn verify_proof(root: B256, key: B256, proof: &[Bytes]) -> Option<Vec<u8>> {
     }
     let known = Known(proof.iter().map(|node| (keccak256(node), node.clone())).collect());
     let (value, nodes) = Source { nodes: &known, owner: None }.prove(root, &unpack(key.as_slice())).unwrap();
-    assert_eq!(nodes, proof, "a proof holds the nodes of the way, in order, and nothing else");
+    assert_eq!(nodes, proof, "a proof contains exactly the nodes on the path, in order");
     value
 }
 

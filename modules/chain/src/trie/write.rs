@@ -12,7 +12,7 @@ use super::source::Source;
 use super::walk::collect_nodes;
 use super::{TrieError, TrieUpdate};
 
-/// Batches from this size on hash the children of the topmost branch on several threads.
+/// Batches of at least this size hash the children of the topmost branch on several threads.
 const PARALLEL_FROM: usize = 128;
 
 /// Applies a sorted batch to the trie with this root. A wiped trie starts empty, and all its nodes are superseded

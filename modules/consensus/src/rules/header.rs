@@ -10,7 +10,7 @@ use crate::violation::{Violation, require_equal, require_presence};
 pub(crate) const MAX_EXTRA_DATA_BYTES: usize = 32;
 /// Number of blocks from the DAO fork on with fixed extra data.
 const DAO_EXTRA_RANGE: u64 = 10;
-/// Extra data of those blocks on the side that moved the balances.
+/// Extra data of those blocks on the side of the fork that moved the balances.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 
 /// All rules of a header before or after the merge.

@@ -17,7 +17,7 @@ const MAX_OMMERS: usize = 2;
 /// Maximum number of generations between an uncle's parent and the block.
 const MAX_OMMER_DEPTH: usize = 7;
 
-/// The block's recent ancestors by hash, and the uncles included by them and by the block itself.
+/// The block's recent ancestors by hash, and the uncles that they and the block itself include.
 struct Kinship {
     ancestors: HashMap<B256, Arc<SealedHeader>>,
     used: HashSet<B256>,

@@ -10,7 +10,7 @@ use crate::rules::header::MAX_EXTRA_DATA_BYTES;
 /// Changes that apply until the node ends. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SealChoices {
-    /// Locked for a copy.
+    /// Locked only to copy the values.
     choices: Arc<RwLock<Choices>>,
 }
 

@@ -1,9 +1,9 @@
 //! Waits for the block of a transaction, on nodes that make blocks for transactions.
 //!
 //! The sealer works in rounds: a round begins by reading the pool and ends when no sealable transaction is left. A
-//! waiting sender requests a round and is done when it ends, whatever it included; usually a block before its end
-//! already has the transaction. So nothing is polled, any number of senders wait for one block, and a transaction that
-//! fits no block (a nonce gap, a price below the base fee) costs its sender an empty round.
+//! waiting sender requests a round and returns when the round ends, or earlier if a block with its transaction was
+//! made. So nothing is polled, any number of senders wait for one block, and a transaction that fits no block (a nonce
+//! gap, a price below the base fee) costs its sender an empty round.
 
 use std::{
     sync::{
@@ -21,8 +21,8 @@ use tokio::sync::watch;
 
 use super::SealRequest;
 
-/// Maximum wait of a sender. Rounds take milliseconds, on an overloaded machine a second; a longer one has stalled or
-/// has too much to do.
+/// Maximum wait of a sender. Rounds take milliseconds, or a second on an overloaded machine; a longer round has stalled
+/// or has too many transactions.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// Progress of the sealer.
@@ -35,13 +35,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Returns `false` so that no waiter is woken: none waits for a beginning.
+    /// Returns `false` so that no waiter is woken: waiters need only blocks and ends of rounds.
     pub(super) const fn begin_round(&mut self) -> bool {
         self.begun += 1;
         false
     }
 
-    /// Changes nothing, but wakes waiters, which look for their transactions.
+    /// Changes nothing, but wakes the waiters, which then check for their transactions.
     pub(super) const fn note_block(&mut self) {}
 
     pub(super) const fn end_round(&mut self) {
@@ -53,7 +53,7 @@ impl Progress {
 #[derive(Clone, Debug)]
 pub(super) struct SealTrigger {
     mailbox: Mailbox<SealRequest>,
-    /// Whether a request waits in the mailbox; shared with the sealer.
+    /// Whether a request is in the mailbox; shared with the sealer.
     is_woken: Arc<AtomicBool>,
     progress: watch::Receiver<Progress>,
 }
@@ -80,11 +80,11 @@ impl SealTrigger {
         true
     }
 
-    /// Waits until a round that begins after this call ends, or until `is_sealed` is true after a block. Ends too if
-    /// the sealer is gone.
+    /// Waits until a round that begins after this call ends, or until `is_sealed` returns true after a block. Returns
+    /// early if the sealer is gone.
     async fn round(mut self, is_sealed: impl Fn() -> bool) {
-        // Read before the request: the requested round is this one or a later one, and this one, too, begins after
-        // everything that the caller has done before.
+        // Read before the request. The requested round is this one or a later one, and both begin after everything that
+        // the caller has done before.
         let round = self.progress.borrow_and_update().begun + 1;
         if !self.request_round() {
             return;
@@ -123,7 +123,7 @@ impl SealingOnDemand {
 
     async fn sealed(&self, hash: B256, chain: &dyn ChainReader) {
         let Some(trigger) = self.trigger.lock().clone() else { return };
-        // A failed read counts as absent: the end of the round then ends the wait.
+        // A failed read counts as "not found": the wait then ends with the round.
         let is_sealed = || matches!(chain.transaction_location(hash), Ok(Some(_)));
         if tokio::time::timeout(MAX_WAIT, trigger.round(is_sealed)).await.is_err() {
             tracing::debug!(%hash, "answered before the transaction had a block");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StoreError};
 
-/// The ancestor of `header` at this height, or the header itself; `None` above it, or if a header on the way is not
-/// stored. Walks back only as far as the branch is not canonical.
+/// Returns the ancestor of `header` at this height, or the header itself at its own height; `None` for a greater
+/// height, or if a header in between is not stored. Walks back only until it reaches the canonical chain.
 pub(crate) fn ancestor(
     chain: &dyn ChainReader,
     header: &SealedHeader,
@@ -33,7 +33,7 @@ pub(crate) fn is_canonical(chain: &dyn ChainReader, header: &SealedHeader) -> Re
     Ok(chain.canonical_hash(BlockNumber(header.number))? == Some(header.hash()))
 }
 
-/// A header that must be stored.
+/// Returns the header with this hash. A missing header is an error.
 pub(crate) fn required(chain: &dyn ChainReader, hash: B256) -> Result<Arc<SealedHeader>, StoreError> {
     chain.header(hash)?.ok_or_else(|| StoreError::UnknownBlock { what: hash.to_string() })
 }

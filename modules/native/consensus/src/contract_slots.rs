@@ -3,7 +3,7 @@
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
 use tenon_chain::element_slot;
 
-/// More entries than anyone could pay for; a longer array means a corrupt state.
+/// Maximum number of entries. Nobody could pay for a longer array, so it means a corrupt state.
 const MAX_ENTRIES: u64 = 1 << 20;
 
 /// The words of the dynamic array whose length is at `slot`.
@@ -16,7 +16,7 @@ pub(crate) fn read_array(state: &dyn StateReader, contract: Address, slot: B256)
     (0..length.saturating_to::<u64>()).map(word).collect()
 }
 
-/// The same, for addresses.
+/// Like [`read_array`], for an array of addresses.
 pub(crate) fn read_addresses(
     state: &dyn StateReader,
     contract: Address,

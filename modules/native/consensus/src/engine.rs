@@ -49,17 +49,17 @@ pub enum NativeError {
     /// The uncles do not match the header (`docs/spec/chain.md` 1.6).
     #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
     UnclesRoot {
-        /// Of the body.
+        /// Computed from the body.
         found: B256,
-        /// Of the header.
+        /// Stated in the header.
         wanted: B256,
     },
     /// The transactions do not match the header (`docs/spec/chain.md` 1.6).
     #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
     TransactionsRoot {
-        /// Of the body.
+        /// Computed from the body.
         found: B256,
-        /// Of the header.
+        /// Stated in the header.
         wanted: B256,
     },
     /// Native blocks have no withdrawals.
@@ -74,7 +74,8 @@ pub enum NativeError {
 }
 
 impl NativeError {
-    /// What the refusal says about the block. A missing snapshot or an unreadable chain says nothing.
+    /// Whether the block is invalid, is not due yet, or could not be checked: a missing snapshot or an unreadable chain
+    /// does not make it invalid.
     fn cause(&self) -> RefusalCause {
         match self {
             Self::V1(V1Error::FutureBlock) | Self::V2(V2Error::FutureBlock) => RefusalCause::NotYetDue,
@@ -113,7 +114,7 @@ fn state_before(header: &Header, chain: &dyn ChainReader) -> Result<Arc<dyn Stat
 /// Unix time in seconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// A source without state: lists that depend on candidates are taken from the headers unchecked.
+/// A source without state: lists that depend on candidates are taken from the headers without a check.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeadersAlone;
 
@@ -132,10 +133,10 @@ pub struct NativeEngine {
     signers: Arc<SignerCache>,
     signing: Arc<SigningIndex>,
     clock: Clock,
-    /// The block below which no reorganisation may go; `None` on a node that takes no part in the voting. Locked for a
-    /// copy only.
+    /// The block below which no reorganisation may go; `None` on a node that does not vote. Locked only to copy the
+    /// value.
     protected: Mutex<Option<BlockInfo>>,
-    /// Seals blocks; `None` on a node that only follows.
+    /// Seals blocks; `None` on a node without a masternode key.
     signer: Option<Arc<dyn BlockSigner>>,
     /// Records kept across restarts; `None` if everything is recomputed.
     records: Option<Arc<dyn EngineRecords>>,
@@ -179,8 +180,8 @@ impl NativeEngine {
         Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
     }
 
-    /// An engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the candidates of
-    /// gap blocks, whose state may be pruned when they are needed, and its part in the voting.
+    /// Creates an engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the
+    /// candidates of gap blocks, whose state may be pruned before they are needed, and this node's voting state.
     ///
     /// # Errors
     /// [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
@@ -218,7 +219,7 @@ impl NativeEngine {
         Self::with(spec, Arc::new(source), Arc::new(system_time))
     }
 
-    /// This node's part in the voting as last recorded; the default, of a node that never voted, if there is no record.
+    /// Returns this node's recorded voting state, or the default if there is no record because the node never voted.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -226,9 +227,9 @@ impl NativeEngine {
         self.records.as_ref().map_or_else(|| Ok(VotingState::default()), |records| voting_state(&**records))
     }
 
-    /// Records this node's part in the voting. Call it before a vote or timeout derived from the state leaves the node:
-    /// this guarantees that a restart never signs a second one for the round. Also protects the block that is committed
-    /// in it.
+    /// Records this node's voting state. Call it before a vote or timeout derived from the state leaves the node: this
+    /// guarantees that the node does not sign a second one for the round after a restart. Also protects the block that
+    /// is committed in the state.
     ///
     /// # Errors
     /// [`StoreError`]; the messages derived from the state must then not be sent.
@@ -250,11 +251,11 @@ impl NativeEngine {
         self
     }
 
-    /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
+    /// From now on, refuses to undo this block, which the voting has committed ([`v2::Action::Committed`]).
     ///
-    /// Only blocks that the node saw committed while it followed the voting are protected. A node that imports files
-    /// accepts the longer branch, like the reference: commits by certificates inside a branch are no reason to refuse
-    /// another (recorded chain `reorg`, whose longer branch forks below).
+    /// Protects only blocks that the node saw committed while it followed the voting. A node that imports files accepts
+    /// the longer branch, like the reference: blocks committed by certificates inside one branch are no reason to
+    /// refuse another branch (recorded chain `reorg`, whose longer branch forks below them).
     pub fn protect(&self, committed: BlockInfo) {
         *self.protected.lock() = Some(committed);
     }
@@ -386,8 +387,8 @@ impl ConsensusEngine for NativeEngine {
         "native"
     }
 
-    /// The minimum time between two blocks, which is the actual time while no round fails. For engine v2 the latest
-    /// parameters count, so that a node far behind is measured by the network's current pace.
+    /// The minimum time between two blocks, which is also the actual time as long as no round fails. Engine v2 uses the
+    /// latest parameters, so that a node far behind is measured by the network's current pace.
     fn pace(&self, head: &SealedHeader) -> Option<Duration> {
         let consensus = self.consensus();
         let is_v2 = self.is_v2(head.number.saturating_add(1));
@@ -404,16 +405,16 @@ impl ConsensusEngine for NativeEngine {
         self.check_header(header, parent, chain).map_err(of(header))
     }
 
-    /// Recovers the seals and, in v2, the up to hundred signatures of each certificate, which are nearly all of the
-    /// cost of verification, in one batch. Results are cached by digest and signature, so that a wrong header gains
-    /// nothing.
+    /// Recovers, in one batch, the signers of the seals and, in v2, of the up to one hundred signatures of each
+    /// certificate: nearly the whole cost of verification. Results are cached by digest and signature, so an invalid
+    /// header cannot affect the verification of another one.
     fn recover_ahead(&self, headers: &[&SealedHeader]) {
         let signed_in = |header: &&SealedHeader| {
             if self.is_v2(header.number) { V2Engine::signed_in(header) } else { V1Engine::signed_in(header) }
         };
         let signed: Vec<(B256, Bytes)> = headers.iter().flat_map(signed_in).collect();
         let signed: Vec<(B256, &[u8])> = signed.iter().map(|(digest, signature)| (*digest, &signature[..])).collect();
-        // A header with an unrecoverable signature is refused on verification.
+        // Ignores errors here: verification refuses a header with an unrecoverable signature.
         signed.par_chunks(SIGNATURES_PER_BATCH).for_each(|signed| drop(self.signers.recover_each(signed)));
     }
 
@@ -443,8 +444,8 @@ impl ConsensusEngine for NativeEngine {
         }
     }
 
-    /// The block's signer; the zero address for the genesis (`docs/spec/chain.md` 1.2). A block without a seal is being
-    /// made by this node, and has the author that will seal it.
+    /// Returns the block's signer; the zero address for the genesis (`docs/spec/chain.md` 1.2). If the block has no
+    /// seal, this node is making it, and its author is the account that will seal it.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
         if header.number == 0 {
             return Ok(Address::ZERO);
@@ -496,8 +497,8 @@ impl ConsensusEngine for NativeEngine {
         self.signing.observe(block);
     }
 
-    /// The committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also records the candidates of
-    /// a gap block, because its state is the newest one now and may be pruned when they are needed.
+    /// Returns the committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also records the
+    /// candidates of a gap block, because its state is the newest one now and may be pruned before they are needed.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let remembered = if self.is_v2(head.number) {
             self.v2.remember_candidates(head, chain).map_err(NativeError::from)
@@ -561,8 +562,8 @@ mod tests {
         assert_eq!(switched[in_v1.len()], rules.switch_block + 1);
     }
 
-    /// Complete chains of both engines, with the candidates of every gap block, the revelations and the owners read
-    /// from a model of the contracts' state: every list is computed and compared.
+    /// Complete chains of both engines. A model of the contracts' state supplies the candidates of every gap block, the
+    /// revelations and the owners, so that every list is computed and compared.
     #[test]
     fn every_block_of_the_recorded_chains_passes_with_the_contracts_state() {
         for (name, blocks, committed) in [("local", 673, 670), ("staged", 1149, 1146), ("v1switch", 2738, 2735)] {

@@ -14,8 +14,8 @@ const ZERO_SEED: u64 = 89_482_311;
 /// Number of values that the generator had produced at the state stored in Go's source.
 const TABLE_AGE: u64 = 7_800_000_000_000;
 
-/// The table that is mixed into the seed. Computed once (43 squarings of polynomials, a few milliseconds) instead of
-/// copied: it is the same generator's state at a great age.
+/// The table that is mixed into the seed: the state of the same generator after [`TABLE_AGE`] values. Computed once (43
+/// squarings of polynomials, a few milliseconds) instead of copied from Go's source.
 static TABLE: LazyLock<Box<[u64; LENGTH]>> = LazyLock::new(aged_state);
 
 /// A generator. Its values are part of consensus; never use it for anything that must be hard to guess.
@@ -57,7 +57,7 @@ impl GoRandom {
         u32::try_from(self.int_63() >> 32).unwrap_or(u32::MAX)
     }
 
-    /// `rand.Intn(bound)`: a number below `bound`, which must be below 2^31; 0 for a bound of 0 or 1.
+    /// `rand.Intn(bound)`: a number below `bound`, which must be less than 2^31; 0 for a bound of 0 or 1.
     ///
     /// Draws at least once even if the result is certain, like the reference.
     pub fn below(&mut self, bound: u32) -> u32 {

@@ -1,7 +1,8 @@
 //! The unstable sort of Go before 1.19, step by step (`docs/spec/consensus.md` Appendix A).
 //!
-//! The moves of this algorithm decide the order of candidates with equal stakes, and thereby leaders and who is cut off
-//! the list. Any other sort, stable or not, breaks consensus; so do "improvements" of this file.
+//! The moves of this algorithm decide the order of candidates with equal stakes, and thereby the leaders and which
+//! candidates are beyond the end of the list. Any other sort, stable or not, breaks consensus; so do "improvements" of
+//! this file.
 
 /// Ranges of at most this length are left to the shell and insertion passes.
 const INSERTION_SORT_MAX: usize = 12;

@@ -57,10 +57,10 @@ pub struct RefusedHeader {
 /// A rule that a header breaks.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderProblem {
-    /// A rule of consensus.
+    /// A rule of consensus is broken.
     #[error(transparent)]
     Consensus(#[from] NativeError),
-    /// Block 0 is another chain's.
+    /// Block 0 belongs to another chain.
     #[error("block 0 is not this network's, which has hash {0}")]
     OtherGenesis(B256),
 }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_header_that_breaks_a_rule_is_named_whatever_comes_after_it() {
+    fn the_first_header_that_breaks_a_rule_is_named_regardless_of_later_ones() {
         let chain = RecordedChain::local();
         let mut all = headers(&chain);
         let mut broken = all[77].header().clone();

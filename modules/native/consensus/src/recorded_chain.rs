@@ -13,7 +13,7 @@ use tenon_memory_chain::MemoryChain;
 pub(crate) struct RecordedChain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
-    /// The same blocks, or headers without blocks, behind the port.
+    /// The same blocks (or headers without blocks) as a [`ChainReader`].
     memory: MemoryChain,
 }
 

@@ -1,5 +1,5 @@
 //! Records that the engine keeps across restarts (`docs/spec/consensus.md` 17): candidates of gap blocks, and this
-//! node's part in the voting.
+//! node's voting state.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use super::{
 /// Gap blocks whose candidates are kept: far more than the two that verification may need, and small enough (some 3 KB
 /// each) to keep forever.
 const KEPT_GAP_BLOCKS: u64 = 32;
-/// Name of the record of the part in the voting.
+/// Name of the record of the voting state.
 const VOTING: &str = "voting";
 
-/// Candidates, recorded once they are known, in a ring by epoch. A record contains its gap block's hash, so that
-/// another branch's is never used.
+/// Candidates, recorded once they are known, in a ring indexed by epoch. A record contains the hash of its gap block,
+/// so that the record of another branch is never used.
 pub(super) struct KeptCandidates {
     source: Arc<dyn MasternodeSource>,
     records: Arc<dyn EngineRecords>,
     epoch: u64,
-    /// Whether results are recorded. False for queries on old gap blocks, whose records would replace newer ones.
+    /// Whether results are recorded. False for queries on old gap blocks: their records would replace newer ones.
     is_keeping: bool,
 }
 
@@ -87,8 +87,8 @@ struct VotingRecord {
 /// The last record; the default, of a node that never voted, if there is none.
 pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, StoreError> {
     let Some(record) = records.record(VOTING)? else { return Ok(VotingState::default()) };
-    // A corrupt record is an error, not an absent one: a node that lost its votes might sign a second one for the same
-    // round.
+    // A corrupt record is an error, not a missing one: a node that forgot its votes might sign a second one for the
+    // same round.
     let damaged = |_| StoreError::Corrupt { what: "this node's part in the voting".to_owned() };
     let record = VotingRecord::decode(&mut record.as_slice()).map_err(damaged)?;
     Ok(VotingState {

@@ -36,7 +36,7 @@ pub fn v2_seal_hash(header: &Header) -> B256 {
     hash_of_list(&items)
 }
 
-/// Key of a v1 block that waits for its second signature: the block hash with an empty signature, and never with a base
+/// Key of a v1 block without its second signature: the block hash with that signature empty, and always without a base
 /// fee.
 pub fn hash_without_validator(header: &Header) -> B256 {
     let nothing = NativeSeal::default();
@@ -47,7 +47,7 @@ pub fn hash_without_validator(header: &Header) -> B256 {
     hash_of_list(&items)
 }
 
-/// The items up to the list of validators, in the form that all digests except the v1 seal's use.
+/// The items up to the list of validators, as in all digests except the v1 seal's.
 fn items_to_validators(header: &Header, seal: &NativeSeal) -> Vec<u8> {
     let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
     encode_items_before_extra(header, &mut items);

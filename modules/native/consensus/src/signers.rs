@@ -15,7 +15,7 @@ use tenon_recovery::{RecoveryError, Signature};
 /// Length of a signature: R, S, recovery id.
 pub(crate) const SIGNATURE_BYTES: usize = 65;
 /// Cached signers per core, about 2 MB. An import recovers the signers of at most 96 headers per core ahead of their
-/// verification; with 74 signatures per header on a public network that fits, so that none is recovered twice.
+/// verification. At 74 signatures per header on a public network they fit, so that no signature is recovered twice.
 const REMEMBERED_PER_CORE: usize = 8_192;
 /// Maximum on a machine with many cores.
 const MAX_REMEMBERED: usize = 262_144;
@@ -134,7 +134,7 @@ impl SignerCache {
     /// The signers of many digests under v2's rule, in order: a high S is refused.
     pub fn recover_each_low_s(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
         let is_high = |signature: &[u8]| signature.len() == SIGNATURE_BYTES && !is_low_s(signature);
-        // Refused signatures are replaced by empty ones, which need no recovery.
+        // Refused signatures are replaced by empty ones, which cost no recovery.
         let asked: Vec<(B256, &[u8])> =
             signed.iter().map(|(digest, bytes)| (*digest, if is_high(bytes) { &[][..] } else { bytes })).collect();
         let mut signers = self.recover_each(&asked);

@@ -77,7 +77,7 @@ impl Default for SigningIndex {
 }
 
 impl SigningIndex {
-    /// Caches those of a block while it is in memory.
+    /// Caches the signing transactions of a block that is in memory.
     pub fn observe(&self, block: &RecoveredBlock) {
         let found = signing_transactions(block, None).into();
         self.remembered.lock().put((block.hash(), Counted::All), found);

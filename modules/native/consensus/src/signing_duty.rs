@@ -14,7 +14,7 @@ use crate::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR};
 /// Gas limit of the transaction; it uses none.
 const GAS: u64 = 200_000;
 
-/// States for every fifteenth block that this masternode has seen it.
+/// Signs every fifteenth block that this masternode has seen.
 #[derive(Clone)]
 pub struct SigningDuty {
     signer: Arc<dyn BlockSigner>,

@@ -19,7 +19,7 @@ pub struct HeaderSigners {
 
 impl NativeEngine {
     /// Checks a header without its ancestors: its own items, the seal, and the signatures of its certificate. Whether
-    /// the signers were masternodes is checked only if the header lists them.
+    /// the signers are masternodes is checked only if the header lists the masternodes.
     ///
     /// # Errors
     /// The [`NativeError`] of the first broken rule.

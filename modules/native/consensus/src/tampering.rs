@@ -1,6 +1,6 @@
-//! Every kind of header with one thing changed, and its error: every field, every signature, every part of a
-//! certificate. Each is changed alone, and signed again by its legitimate signers, so that the rule is found and not
-//! the seal.
+//! Every kind of header with one change, and the resulting error: every field, every signature, every part of a
+//! certificate. After each change the header is signed again by its legitimate signers, so that the error comes from
+//! the rule and not from the seal.
 
 mod certificates;
 mod fields;

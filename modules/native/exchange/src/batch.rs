@@ -30,7 +30,7 @@ struct Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unclear;
 
-/// The RLP of each order of a batch, without what the reference skips.
+/// The RLP of each order of a batch, without the orders that the reference skips.
 pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
     if !may_hold_orders(input) {
         return Ok(Vec::new());
@@ -40,8 +40,8 @@ pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
     decoded.collect()
 }
 
-/// Returns whether a batch may contain orders. The reference skips what it cannot decode; that is decided here only for
-/// input that is not a JSON object, and for objects without a list or with an empty one.
+/// Returns whether a batch may contain orders. The reference skips batches that it cannot decode. Returns false only
+/// for input that is not a JSON object, and for objects whose list is missing or empty.
 pub(super) fn may_hold_orders(input: &[u8]) -> bool {
     if input.trim_ascii_start().first() != Some(&b'{') {
         return false;

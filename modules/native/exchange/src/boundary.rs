@@ -1,4 +1,4 @@
-//! What a block may not contain where the exchange's step is not executed.
+//! Checks that a block needs no exchange, where the exchange's step is not executed.
 
 use alloy_primitives::Address;
 use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
@@ -6,7 +6,7 @@ use tenon_chain::NativeSettings;
 
 use crate::{EXCHANGE_ROOTS, LENDING, MainState, QUIET_UNTIL, RELAYER_COUNT, TRADING, batch::may_hold_orders};
 
-/// A rule of the exchange that a block or transaction needs and that is not applied.
+/// A rule of the exchange that a block or transaction requires and that is not applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsupported(pub &'static str);
@@ -14,7 +14,7 @@ pub struct Unsupported(pub &'static str);
 /// Checks that the opening step of a block would not change the exchange's state.
 ///
 /// # Errors
-/// The main state cannot be read; the inner error if the step would change it.
+/// The main state cannot be read; the inner error if the step would change the exchange's state.
 pub fn check_block(
     native: &NativeSettings,
     header: &Header,
@@ -24,7 +24,7 @@ pub fn check_block(
     if !native.heights.has_exchange(number) || number <= QUIET_UNTIL {
         return Ok(Ok(()));
     }
-    // In v2 an epoch may begin at any height.
+    // An epoch of engine v2 may begin at any height.
     let may_update_prices = number.is_multiple_of(native.consensus.epoch) || number > native.consensus.switch_block;
     if may_update_prices && !state.slot(native.contracts.relayer_registration, RELAYER_COUNT)?.is_zero() {
         let what = "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)";
@@ -33,8 +33,8 @@ pub fn check_block(
     Ok(Ok(()))
 }
 
-/// Checks a transaction that only the exchange could check. Roots count only from the block's author; batches from any
-/// sender; finalized lending trades are only informational.
+/// Checks a transaction that only the exchange could process. Roots count only if the block's author sent them, batches
+/// from any sender; finalized lending trades are only informational.
 ///
 /// # Errors
 /// [`Unsupported`].

@@ -24,7 +24,7 @@ use super::{
 /// The orders in the input of a transaction to the exchange; `None` if it does not have the form written by miners.
 pub fn orders_in(input: &[u8]) -> Option<Vec<Bytes>> {
     let orders = batch::orders_in(input).ok()?;
-    assert!(orders.is_empty() || batch::may_hold_orders(input), "orders are where orders may be");
+    assert!(orders.is_empty() || batch::may_hold_orders(input), "orders in a batch that cannot contain any");
     Some(orders)
 }
 
@@ -38,8 +38,8 @@ pub fn order(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(order.encode())
 }
 
-/// A record of the trading state, decoded from these bytes and encoded again: a book (0), a price level (1), an amount
-/// (2).
+/// Decodes a record of the trading state from these bytes and encodes it again: a book (`kind` 0), a price level (1) or
+/// an amount (2).
 pub fn kept(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
     state::fuzzing::again(kind, bytes)
 }
@@ -56,12 +56,12 @@ const USER: Address = Address::ZERO;
 /// Bytes of a step.
 const STEP: usize = 8;
 
-/// Runs a market: six bytes of initial values, then steps of eight bytes, each an order, or the end of a block or an
-/// epoch. After each block its trading state must be consistent, without other nodes stored; no tokens may be created
-/// or lost.
+/// Runs a market: six bytes of initial values, then steps of eight bytes, each of which is an order, or the end of a
+/// block or an epoch. After each block its trading state must be complete and must contain all stored nodes, and no
+/// tokens may have been created or lost.
 ///
 /// # Panics
-/// Otherwise.
+/// If one of these conditions does not hold.
 pub fn market(input: &[u8]) {
     let Some((begin, steps)) = input.split_first_chunk::<6>() else { return };
     let (nodes, mut memory) = (Nodes::default(), beginning(begin));
@@ -80,19 +80,19 @@ pub fn market(input: &[u8]) {
             }
             let order = Order::decode(&order_of(step, nonce)).expect("an order");
             nonce += 1;
-            // A step that is not supported refuses its block, so nothing follows it.
+            // An unsupported order makes its block invalid, so the run ends.
             let [is_signed] = are_signed(std::slice::from_ref(&order))[..] else { return };
             if market.apply(order, is_signed).is_err() {
                 return;
             }
         }
-        let update = market.trading.finish().expect("a whole state");
+        let update = market.trading.finish().expect("a complete state");
         root = update.root;
-        assert!(nodes.apply(update), "what is superseded was there");
-        let report = verify_trading_state(&nodes, root, &mut |_| true).expect("a whole state");
-        assert_eq!(report.nodes, nodes.count() as u64, "nothing is kept that the root does not reach");
+        assert!(nodes.apply(update), "a superseded node is missing");
+        let report = verify_trading_state(&nodes, root, &mut |_| true).expect("a complete state");
+        assert_eq!(report.nodes, nodes.count() as u64, "a stored node is not reachable from the root");
         let now: Vec<Wide> = TOKENS.iter().map(|token| held_of(&memory, *token)).collect();
-        assert_eq!(now, held, "tokens are neither made nor lost");
+        assert_eq!(now, held, "tokens were created or lost");
     }
 }
 

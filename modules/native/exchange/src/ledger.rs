@@ -55,7 +55,7 @@ pub trait MainState {
     fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError>;
 }
 
-/// The main state with the changes of one order above it.
+/// The main state, with the changes of one order on top.
 pub(super) struct Ledger<'a> {
     state: &'a mut dyn MainState,
     registration: Address,
@@ -104,7 +104,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Returns whether the token exists.
+    /// Returns whether the token's contract exists.
     pub(super) fn has_token(&mut self, token: Address) -> Result<bool, StoreError> {
         if token == NATIVE { Ok(true) } else { self.state.exists(token) }
     }

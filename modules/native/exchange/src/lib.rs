@@ -1,13 +1,13 @@
-//! The historic on-chain exchange of native chains (`docs/spec/chain.md` 6): trading as specified; lending is refused by
-//! name.
+//! The historic on-chain exchange of native chains (`docs/spec/chain.md` 6). Trading works as specified; lending is
+//! refused with an error that names it.
 //!
-//! The specification only outlines lending. So the first block with any lending, or with a lending root that is not
-//! empty, is refused before anything of it can be committed.
+//! The specification only outlines lending. Therefore the first block with any lending, or with a lending root that is
+//! not empty, is refused before any part of it is committed.
 //!
-//! It owns the step at the beginning of a block ([`Opening`]), the trading state, and the prices that contracts read from
-//! it ([`Prices`]). `order` contains orders, `batch` their batches, `state` the trading state; `matching` applies orders,
-//! with `settlement` for the transfers of a match, to the main state through `ledger`. `boundary` says what may not pass
-//! where the step is not executed.
+//! It owns the step at the beginning of a block ([`Opening`]), the trading state, and the prices that contracts read
+//! from it ([`Prices`]). `order` contains orders, `batch` their batches, `state` the trading state. `matching` applies
+//! orders to the main state through `ledger`, and `settlement` computes and makes the transfers of a match. `boundary`
+//! refuses blocks that would need the step where it is not executed.
 //!
 //! Invariants: it reaches the main state only through [`MainState`], and knows no EVM; nothing is written before the
 //! whole step is valid.
@@ -48,16 +48,16 @@ pub const LENDING: Address = address!("0000000000000000000000000000000000000093"
 /// Receives finalized trades of lending.
 pub const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
 
-/// Up to this block the exchange does nothing.
+/// The exchange does nothing up to and including this block.
 const QUIET_UNTIL: u64 = 900;
 
-/// Why the exchange's step fails.
+/// Why the exchange's step failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ExchangeError {
     /// The block is not valid.
     #[error("{0}")]
     Rule(String),
-    /// A feature that is not implemented here.
+    /// A feature that this node does not implement.
     #[error("{0}")]
     Unsupported(&'static str),
     /// The stored trading state is corrupt.

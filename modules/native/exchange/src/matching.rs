@@ -19,7 +19,7 @@ pub(super) struct Market<'a, 'b> {
     pub(super) has_cancellation_fee: bool,
 }
 
-/// Why an order only raises its user's nonce, for tests and logs.
+/// Why an order has no effect other than raising its user's nonce; for tests and logs.
 type Rejected = &'static str;
 
 /// Result of a step; the inner error rejects and reverts the whole order.
@@ -44,7 +44,7 @@ enum Matched {
 }
 
 impl Market<'_, '_> {
-    /// Applies an order, given whether its user signed it. A rejected one raises its user's nonce too.
+    /// Applies an order; `is_signed` says whether its user signed it. A rejected order raises its user's nonce too.
     ///
     /// # Errors
     /// [`ExchangeError::Rule`] for a wrong nonce, which makes the block invalid.

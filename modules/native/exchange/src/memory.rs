@@ -54,7 +54,7 @@ impl Nodes {
     #[must_use]
     pub(super) fn apply(&self, update: TrieUpdate) -> bool {
         let mut kept = self.0.lock();
-        // Superseded nodes are never needed again, not even by another trie.
+        // No trie, not even another one, needs superseded nodes again.
         let were_there = update.superseded.iter().all(|place| kept.remove(place).is_some());
         kept.extend(update.writes.into_iter().map(|node| ((node.position, node.hash), node.rlp)));
         were_there

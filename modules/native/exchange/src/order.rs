@@ -6,7 +6,7 @@ use tenon_chain::{HighS, SignedHash, signed_hash};
 
 use super::amounts::{Wide, list_of, low_word, put_number};
 
-/// Maximum length of a number; longer ones are refused like the largest.
+/// Maximum length of a number in bytes. A longer one is read as the largest number, which is refused.
 const MAX_NUMBER: usize = 256;
 
 /// The side of an order.
@@ -44,15 +44,15 @@ pub(super) struct Order {
     pub(super) hash: B256,
     transaction_hash: B256,
     signature: (u8, B256, B256),
-    /// Big endian, of any length: never used.
+    /// A big-endian number of any length; never used.
     filled: Bytes,
     pub(super) nonce: Wide,
     pub(super) id: u64,
     note: Bytes,
 }
 
-/// Which orders were signed by their users; all signers are recovered in one batch. As in the reference, the signer of
-/// an invalid signature is the zero address.
+/// Returns, for each order, whether its user signed it; recovers all signers in one batch. As in the reference, the
+/// signer of an invalid signature is the zero address.
 pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
     let signed: Vec<Option<SignedHash>> = orders.iter().map(Order::signed_hash).collect();
     let batch: Vec<SignedHash> = signed.iter().copied().flatten().collect();
@@ -62,7 +62,7 @@ pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
     signers.iter().zip(orders).map(|(signer, order)| *signer == order.user).collect()
 }
 
-/// The bytes are not an order. The reference skips what it cannot decode.
+/// The bytes are not an order. The reference skips such entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoOrder;
 
@@ -125,7 +125,7 @@ impl Order {
         items.extend_from_slice(&list_of(&signature));
         self.filled.encode(&mut items);
         put_number(self.nonce, &mut items);
-        // Times of creation and update: they have no encoded members.
+        // Times of creation and update: both are encoded as empty lists.
         items.extend_from_slice(&[0xc0, 0xc0]);
         self.id.encode(&mut items);
         self.note.encode(&mut items);
@@ -242,7 +242,7 @@ fn signature(input: &mut &[u8]) -> Result<(u8, B256, B256), NoOrder> {
     if items.is_empty() { Ok(signature) } else { Err(NoOrder) }
 }
 
-/// A time, which has no encoded members.
+/// A time, which is encoded as an empty list.
 fn time(input: &mut &[u8]) -> Result<(), NoOrder> {
     if Prefix::decode_bytes(input, true)?.is_empty() { Ok(()) } else { Err(NoOrder) }
 }

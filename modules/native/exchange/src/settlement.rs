@@ -204,7 +204,8 @@ pub(super) fn settle(
         }
     }
     ledger.pay_masternode(RELAYER_FEE + RELAYER_FEE)?;
-    // Absolute values computed before: a payment to the masternode's owner is lost if the owner is a party.
+    // These absolute values were computed above, so a payment to the masternode's owner is lost if the owner is a
+    // party.
     for (token, account, amount) in writes {
         ledger.set_holding(token, account, amount)?;
     }

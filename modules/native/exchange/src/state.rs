@@ -1,9 +1,9 @@
 //! The trading state: the trie of order books and user nonces, and the tries below each book
 //! (`docs/spec/chain.md` 6.3).
 //!
-//! A block's changes are kept beside the stored tries and written at its end. Two consequences of the reference's
-//! caching are visible in roots: an order book that was only read is created, and a price level that was emptied stays
-//! invisible to matching until the block ends, even if a new order is added to it.
+//! A block's changes are kept in memory beside the stored tries and written at the end of the block. Two consequences
+//! of the reference's caching are visible in roots: an order book that was only read is created, and a price level that
+//! was emptied stays invisible to matching until the block ends, even if a new order is added to it.
 
 mod check;
 #[cfg(feature = "fuzzing")]
@@ -42,7 +42,7 @@ struct Record {
     price_before_epoch: Wide,
     price: Wide,
     quantity: Wide,
-    /// Changed only by lending, like the liquidation prices.
+    /// Changed only by lending, as are the liquidation prices.
     loans: Wide,
     sells: B256,
     buys: B256,
@@ -148,7 +148,7 @@ impl<'a> TradingState<'a> {
         Ok(self.known(book)?.map_or((Wide::ZERO, Wide::ZERO), |book| (book.record.price, book.record.quantity)))
     }
 
-    /// Sets them.
+    /// Sets the average price and quantity of the trades of this epoch.
     pub(super) fn set_average(&mut self, book: B256, price: Wide, quantity: Wide) -> Result<(), ExchangeError> {
         let before = self.average(book)?;
         self.store_average(book, price, quantity)?;
@@ -167,7 +167,7 @@ impl<'a> TradingState<'a> {
         Ok(self.known(book)?.map_or(Wide::ZERO, |book| book.record.price_before_epoch))
     }
 
-    /// Sets it; not revertible.
+    /// Sets the average price of the previous epoch; not revertible.
     pub(super) fn set_price_before_epoch(&mut self, book: B256, price: Wide) -> Result<(), ExchangeError> {
         self.changed(book)?.record.price_before_epoch = price;
         Ok(())

@@ -1,8 +1,8 @@
 //! The pool's rules of native chains (`docs/spec/chain.md` 9): minimum prices, error texts, transactions of
 //! masternodes, and tokens that pay for their holders.
 //!
-//! It owns [`NativePolicy`], which decides what the pool of `tenon-txpool` accepts and at what cost, and caches of what a
-//! head's state says about masternodes and tokens.
+//! It owns [`NativePolicy`], which decides what the pool of `tenon-txpool` accepts and at what cost, and caches of
+//! masternodes and tokens read from a head's state.
 //!
 //! Invariants: a check reads the chain and changes nothing; an error has the reference's text.
 
@@ -38,7 +38,7 @@ fn is_special(transaction: &Transaction) -> bool {
     transaction.to.is_some_and(|receiver| special.contains(&receiver))
 }
 
-/// What each token can pay, wei.
+/// The amount that each token can pay, wei.
 type Capacities = Arc<BTreeMap<Address, U256>>;
 
 /// The rules of one native chain.
@@ -46,7 +46,7 @@ pub struct NativePolicy {
     spec: Arc<ChainSpec>,
     settings: NativeSettings,
     masternodes: Masternodes,
-    /// What tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
+    /// The amounts that tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
     capacities: Mutex<Option<(B256, Capacities)>>,
 }
 
@@ -68,9 +68,9 @@ impl PoolPolicy for NativePolicy {
         let head = chain.head();
         self.check_form(transaction, size, &head.header, senders)?;
         let sender = senders.sender(&self.permissive(), transaction).map_err(|_| NativeProblem::Sender)?;
-        // The pool is read before the chain, which it follows: a transaction that a block takes out of the pool
-        // meanwhile is then counted by the account. In the other order neither would count it, and the nonce would seem
-        // too high.
+        // The pool is read before the chain because it follows the chain: a transaction that leaves the pool for a
+        // block between the two reads is then counted by the account's nonce. In the other order neither would count
+        // it, and the nonce would seem too high.
         let waiting = next_nonce(sender).unwrap_or_default();
         let head = chain.head();
         let state = chain.state_at(head.number())?;
@@ -100,7 +100,7 @@ impl PoolPolicy for NativePolicy {
         Ok((sender, terms))
     }
 
-    /// What tokens pay for (`docs/spec/chain.md` 9.4).
+    /// The costs that tokens pay for (`docs/spec/chain.md` 9.4).
     fn sponsored_costs(&self, head: &Head, chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
         let capacities = self.capacities(head.header.hash(), &*chain.state_at(head.number())?)?;
         let price = self.gas_price(head.header.number);
@@ -120,7 +120,7 @@ impl NativePolicy {
         Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
     }
 
-    /// The minimum price per gas, and what a token pays per gas, as of a head.
+    /// The minimum price per gas, which is also the price that a token pays per gas, as of a head.
     fn gas_price(&self, head: u64) -> U256 {
         U256::from(self.settings.heights.min_price(head))
     }
@@ -163,7 +163,7 @@ impl NativePolicy {
         Ok(())
     }
 
-    /// The signer rules of a check that accepts this chain's id or none, whatever the block's rules say.
+    /// The signer rules that accept this chain's id or none, regardless of the block's rules.
     fn permissive(&self) -> SignerRules {
         SignerRules {
             chain_id: self.spec.chain_id,
@@ -194,7 +194,7 @@ impl NativePolicy {
         if is_underpriced { Err(NativeProblem::Underpriced) } else { Ok(()) }
     }
 
-    /// Checks 11 and 12: who pays how much.
+    /// Checks 11 and 12: who pays, and how much.
     fn terms(
         &self,
         transaction: &Transaction,
@@ -216,7 +216,7 @@ impl NativePolicy {
         Ok(terms)
     }
 
-    /// What every registered token can pay after a block.
+    /// The amount that every registered token can pay after a block.
     fn capacities(&self, head: B256, state: &dyn StateReader) -> Result<Capacities, StoreError> {
         if let Some((_, capacities)) = self.capacities.lock().as_ref().filter(|(hash, _)| *hash == head) {
             return Ok(Arc::clone(capacities));
@@ -249,7 +249,8 @@ impl NativePolicy {
     }
 }
 
-/// Maximum cost of a transaction to its sender, wei: what its token, which pays `price` per gas, does not pay.
+/// Maximum cost of a transaction to its sender, wei: the part that its token, which pays `price` per gas, does not
+/// cover.
 fn cost(transaction: &Transaction, terms: &Terms, price: U256, capacities: &BTreeMap<Address, U256>) -> U256 {
     let gas = U256::from(transaction.gas_limit);
     match terms.sponsor {

@@ -42,7 +42,7 @@ pub enum NativeProblem {
     /// No sender on this chain can be recovered from the signature.
     #[error("invalid sender")]
     Sender,
-    /// Below the base fee, below the pool's minimum, or below all transactions in a full pool.
+    /// Below the base fee, below the pool's minimum, or below every transaction of a full pool.
     #[error("transaction underpriced")]
     Underpriced,
     /// The account's nonce is already higher.
@@ -74,7 +74,7 @@ impl From<NativeProblem> for PoolError {
     }
 }
 
-/// Translates an error into the native chain's text, if it has one.
+/// Translates an error into the native chain's text, if there is one.
 pub(crate) fn in_native_words(error: PoolError) -> PoolError {
     match error {
         PoolError::TypeNotActive(_) => NativeProblem::Type.into(),

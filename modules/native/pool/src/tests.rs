@@ -112,9 +112,9 @@ fn refuses_with_the_references_error_texts() {
         (signed(1, legacy(16, PRICE)), "nonce too high"),
         (signed(2, legacy(0, PRICE)), "insufficient funds for gas * price + value"),
         (signed(0, with(|tx| tx.gas_limit = 20_999)), "intrinsic gas too low"),
-        // 68 for a byte that is not zero, 4 for one that is.
+        // The data costs 68 gas for a byte that is not zero and 4 for one that is.
         (signed(0, with(|tx| (tx.input, tx.gas_limit) = (vec![1, 0].into(), 21_071))), "intrinsic gas too low"),
-        // 53,000 for a creation, and 2 for its one word of code.
+        // 53,000 for a creation, and 2 for one word of code.
         (
             signed(0, with(|tx| (tx.to, tx.input, tx.gas_limit) = (None, vec![0].into(), 53_005))),
             "intrinsic gas too low",
@@ -169,7 +169,7 @@ fn checks_the_balance_against_all_pending_transactions_together() {
         for nonce in 0..2 {
             assert_eq!(answer(&pool, &signed(2, legacy(nonce, PRICE)), source), "taken");
         }
-        // It could be paid alone.
+        // The transaction could be paid if it were the only one.
         assert_eq!(answer(&pool, &signed(2, legacy(2, PRICE)), source), "insufficient funds for gas * price + value");
         assert_eq!((pool.status().pending, pool.status().queued), (2, 0));
     }
@@ -178,13 +178,13 @@ fn checks_the_balance_against_all_pending_transactions_together() {
 #[test]
 fn a_masternodes_transactions_cost_nothing_and_are_never_replaced() {
     let pool = open(&chain());
-    // Others may not send them for free.
+    // Other accounts cannot send them for free.
     assert_eq!(answer(&pool, &signed(0, signing(0, 0)), Source::Peer), "transaction underpriced");
     assert_eq!(answer(&pool, &signed(0, signing(0, PRICE)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(0, 1)), Source::Peer), "duplicate a special transaction");
     assert_eq!(answer(&pool, &signed(7, legacy(0, 9 * PRICE)), Source::Peer), "replacement transaction underpriced");
-    // It replaces an ordinary one, whatever that one pays.
+    // It replaces an ordinary transaction regardless of that one's price.
     assert_eq!(answer(&pool, &signed(7, legacy(1, 9 * PRICE)), Source::Peer), "taken");
     assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "taken");
 
@@ -203,7 +203,7 @@ fn the_masternodes_are_those_of_the_heads_epoch() {
     }
     let pool = open(&chain);
     assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
-    // Another epoch, another masternode.
+    // The next epoch has another masternode.
     advance_empty(&chain, &address(8)[..]);
     assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "transaction underpriced");
     assert_eq!(answer(&pool, &signed(8, signing(0, 0)), Source::Peer), "taken");
@@ -319,7 +319,7 @@ fn a_token_pays_for_its_holders() {
         let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 990, 68);
         let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
         assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
-        // Its own price does not matter, the sponsored one does.
+        // The sponsored price counts, not the transaction's own.
         let expensive =
             Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
         assert_eq!(rules.terms(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
@@ -331,7 +331,7 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     for (balance, wanted) in [(0, true), (9, false), (10, true)] {
         let (state, token) = registered(10, balance, U256::from(u64::MAX));
         assert_eq!(tokens::can_pay_fee(address(0), token, &state).unwrap(), wanted, "{balance}");
-        // Without any of the token the call would fail, at its sender's expense, so the pool does not refuse it.
+        // A sender without any of the token passes: its call fails and it is charged nothing (3.5).
         assert!(tokens::can_pay_fee(address(1), token, &state).unwrap());
     }
     // The amount transferred is ignored, as is data too short for a selector.

@@ -22,7 +22,7 @@ fn entry(address: Address, mapping: u64) -> B256 {
     keccak256([address.into_word().0, slot(mapping).0].concat())
 }
 
-/// What every registered token can pay, wei.
+/// The amount that every registered token can pay, wei.
 pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTreeMap<Address, U256>, StoreError> {
     let count = state.storage(issuer, slot(TOKENS))?;
     let count = u64::try_from(count).unwrap_or(MAX_TOKENS).min(MAX_TOKENS);

@@ -1,4 +1,4 @@
-//! The actor: gives the replica what happens, and does what it says.
+//! The actor that passes events to the replica and executes the replica's actions.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::proposer::{Proposer, Turn};
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
-/// Messages of a kind that are remembered, so that each is looked at once.
+/// Number of remembered messages of each kind, so that each message is processed once.
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
-/// Messages about blocks further from the head are dropped (`docs/spec/p2p.md` 17).
+/// Messages about blocks further from the head than this are dropped (`docs/spec/p2p.md` 17).
 const MAX_DISTANCE: u64 = 7;
-/// Time between two cleanings of the pools.
+/// Interval between two cleanings of the pools.
 const HYGIENE_INTERVAL: Duration = Duration::from_secs(60);
-/// Timeout periods for which a key without a record listens before it signs.
+/// Number of timeout periods for which a key without a record listens before it signs.
 const LISTENING_PERIODS: u64 = 2;
 
-/// What happens.
+/// Messages to the actor.
 pub(crate) enum Input {
-    /// The mailbox is there.
+    /// The mailbox exists: begin.
     Begin,
-    /// A message of a peer; the guard is dropped once it was looked at.
+    /// A message of a peer. The guard is dropped once the message has been processed.
     Message(RoundMessage, Box<dyn Send>),
     /// A block of a peer was executed, at this time.
     Executed { header: Arc<SealedHeader>, is_announced: bool, at: Instant },
@@ -43,55 +43,56 @@ pub(crate) enum Input {
     NewHead(Arc<SealedHeader>),
     /// The countdown with this number has ended.
     Countdown(u64),
-    /// The time of a proposal may have come.
+    /// A planned proposal may be due.
     TryPropose,
-    /// The pools are to be cleaned.
+    /// Clean the pools.
     Hygiene,
-    /// A new key has listened for long enough.
+    /// A key without a record has listened for long enough.
     Arm,
     /// Whether the node is far behind.
     Syncing(bool),
-    /// Somebody wants to see what waits.
+    /// Requests the contents of the pools.
     Show(oneshot::Sender<VotingPool>),
 }
 
-/// Why this node signs, or does not.
+/// Whether this node signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signing {
     /// It has no key.
     NoKey,
-    /// The key has no record here: another node may sign with it still.
+    /// The key has no record here: another node may still sign with it.
     Listening,
     /// It signs.
     Armed,
-    /// Its signature came from elsewhere, or its record cannot be written: never again until the next start.
+    /// Another node has used the key, or the record cannot be read or written. Lasts until the next start.
     Stopped,
 }
 
 pub(crate) struct VotingActor {
     ports: VotingPorts,
     timing: Box<dyn Timing>,
-    /// `None` while the head is one of engine v1, or not readable.
+    /// `None` while the head is a block of engine v1, or if the replica could not be started.
     replica: Option<Replica>,
     signing: Signing,
     is_syncing: bool,
-    /// The part in the voting as it is on the disk.
+    /// The voting state as stored on disk.
     kept: VotingState,
-    /// As it was at the start: what is signed in later rounds and not by this run is somebody else's.
+    /// The voting state at the start. If this run did not sign a message of a later round that has this node's
+    /// signature, another node did.
     at_start: VotingState,
     early: Early,
     proposer: Proposer,
-    /// Messages of peers that were looked at, by kind.
+    /// Messages of peers that were processed, by kind.
     seen: [LruCache<B256, ()>; 3],
-    /// Messages that this node has sent: an echo is not looked at.
+    /// Messages that this node has sent. Echoes of them are ignored.
     sent: LruCache<B256, ()>,
     countdown: u64,
-    /// The time for which a proposal is planned.
+    /// The time of a planned proposal.
     planned: Option<Duration>,
     counts: Arc<VotingCounts>,
-    /// When the block that is looked at was executed.
+    /// When the block being processed was executed.
     executed_at: Option<Instant>,
-    /// The last round whose time was over.
+    /// The last round that has timed out.
     failed_round: Option<u64>,
 }
 
@@ -118,7 +119,7 @@ impl VotingActor {
         }
     }
 
-    /// Tells itself later.
+    /// Sends this input to the actor after `wait`.
     fn later(&self, wait: Duration, input: Input) {
         self.timing.later(wait, input);
     }
@@ -127,13 +128,13 @@ impl VotingActor {
         Arc::clone(&self.ports.chain)
     }
 
-    /// The key, while this node signs.
+    /// The key; `None` if this node does not sign now.
     fn key(&self) -> Option<Arc<dyn BlockSigner>> {
         let may_sign = self.signing == Signing::Armed && !self.is_syncing;
         self.ports.key.clone().filter(|_| may_sign)
     }
 
-    /// Begins at the head, once that is one of engine v2.
+    /// Starts the replica at the head, if the head is a block of engine v2 and the replica is not running.
     fn begin(&mut self) {
         if self.replica.is_some() {
             return;
@@ -163,7 +164,7 @@ impl VotingActor {
         }
     }
 
-    /// A key that has signed here before goes on at once; another one may still be in use elsewhere.
+    /// Arms a key that has signed here before. Another key may still be in use on another node, so it first listens.
     fn listen(&mut self, remembered: &VotingState, period: u64) {
         let Some(key) = &self.ports.key else { return };
         if remembered.highest_voted_round > 0 || remembered.highest_proposed_round > 0 {
@@ -201,7 +202,7 @@ impl VotingActor {
         }
     }
 
-    /// Gives the replica something and does what it says, also after a failure.
+    /// Passes an event to the replica and executes its actions, even if the event failed.
     fn run(
         &mut self,
         signs: bool,
@@ -215,7 +216,7 @@ impl VotingActor {
         outcome
     }
 
-    /// Does what the replica said. `signs`: a timeout of this node may be among it.
+    /// Executes the replica's actions. `signs` is true if they may include a timeout of this node.
     fn perform(&mut self, actions: Vec<Action>, signs: bool) {
         let Some(state) = self.state().cloned() else { return };
         let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
@@ -236,12 +237,12 @@ impl VotingActor {
                 }
                 Action::RoundBegan(round) => self.begin_round(round),
                 Action::Committed(block) => self.ports.engine.protect(block),
-                Action::Report(proof) => tracing::debug!(?proof, "a masternode has signed two blocks of a round"),
+                Action::Report(proof) => tracing::debug!(?proof, "a masternode has voted for two blocks of a round"),
             }
         }
     }
 
-    /// Writes this node's part in the voting to the disk. Without that nothing that it signed leaves.
+    /// Writes the voting state to disk. Returns false if that fails; then no message signed in this state may be sent.
     fn keep(&mut self, state: VotingState) -> bool {
         if self.ports.key.is_none() {
             return true;
@@ -258,8 +259,9 @@ impl VotingActor {
         }
     }
 
-    /// Sends a message to the peers that do not know it. One of this node's countdown that was sent before goes to all: a peer
-    /// that was busy or synchronising has not looked at it, and would stay behind for ever.
+    /// Sends a message to the peers that do not have it. A message of this node's countdown that was sent before is
+    /// repeated to all: a peer that was busy or synchronising has not processed it, and would otherwise stay behind
+    /// forever.
     fn broadcast(&mut self, kind: RoundMessageKind, message: &dyn Encodable, is_of_countdown: bool) {
         let mut payload = Vec::with_capacity(message.length());
         message.encode(&mut payload);
@@ -284,7 +286,7 @@ impl VotingActor {
     }
 
     fn receive(&mut self, message: &RoundMessage) {
-        // What is not looked at now may come again.
+        // Not recorded as seen: a message that is ignored now may be sent again.
         if self.replica.is_none() || self.is_syncing {
             return;
         }
@@ -294,16 +296,16 @@ impl VotingActor {
         }
         self.counts.count_received(message.kind);
         let mut payload = &message.payload[..];
-        // The network has decoded it before.
+        // The network has already decoded the message successfully.
         match message.kind {
             RoundMessageKind::Vote => Vote::decode(&mut payload).map(|vote| self.take_vote(vote)),
             RoundMessageKind::Timeout => Timeout::decode(&mut payload).map(|timeout| self.take_timeout(timeout)),
             RoundMessageKind::SyncInfo => SyncInfo::decode(&mut payload).map(|info| self.take_sync_info(info)),
         }
-        .unwrap_or_else(|error| tracing::debug!(%error, "a message of the voting does not decode"));
+        .unwrap_or_else(|error| tracing::debug!(%error, "a voting message cannot be decoded"));
     }
 
-    /// Where this node stands in the voting, once that has begun.
+    /// The replica's voting state; `None` while there is no replica.
     pub(crate) fn state(&self) -> Option<&VotingState> {
         self.replica.as_ref().map(Replica::state)
     }
@@ -312,7 +314,7 @@ impl VotingActor {
         self.state().map_or(0, |state| state.round)
     }
 
-    /// Whether a gap number is one that an epoch near the head can have (3.4), before any state is read for it.
+    /// Returns whether an epoch near the head can have this gap number (3.4). Checked before any state is read for it.
     fn is_near_gap(&self, gap_number: u64) -> bool {
         let consensus = self.ports.engine.consensus();
         let head = self.ports.chain.head().header.number;
@@ -376,7 +378,8 @@ impl VotingActor {
         }
     }
 
-    /// Whether a message that this run did not sign has this node's signature: two nodes would sign with one key.
+    /// Returns whether a message that this run did not sign has this node's signature, which means that another node
+    /// signs with the same key.
     fn is_strange_signature(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
         let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
         let before = self.at_start.highest_voted_round.max(self.at_start.round);
@@ -388,7 +391,7 @@ impl VotingActor {
         true
     }
 
-    /// A block was executed: its certificate counts, and this node may vote for it.
+    /// Processes an executed block: its certificate counts, and this node may vote for it.
     fn on_block(&mut self, header: &SealedHeader) {
         self.begin();
         if header.number <= self.ports.engine.consensus().switch_block {
@@ -407,10 +410,10 @@ impl VotingActor {
     }
 
     fn on_countdown(&mut self) {
-        // What could not be used when it came is looked at again when it is repeated, once in a countdown.
+        // Once per countdown, repeated messages are processed again: they may have arrived too early before.
         self.seen[RoundMessageKind::Timeout as usize].clear();
         self.seen[RoundMessageKind::SyncInfo as usize].clear();
-        // A round that lasts longer has several timeouts.
+        // A long round has several timeouts but is counted once.
         let round = self.state().map(|state| state.round);
         if std::mem::replace(&mut self.failed_round, round) != round {
             self.counts.count_failed_round();
@@ -421,7 +424,7 @@ impl VotingActor {
         }
     }
 
-    /// Makes the block of this round, if it is this node's turn and its time has come.
+    /// Makes the block of this round if it is this node's turn and the block is due.
     fn propose(&mut self) {
         let (Some(key), Some(state)) = (self.key(), self.state().cloned()) else { return };
         let now = self.timing.unix();
@@ -447,7 +450,7 @@ impl VotingActor {
                     Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
                 }
             }
-            Err(error) => tracing::debug!(%error, "whose turn it is is not known"),
+            Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
         }
     }
 
@@ -461,7 +464,7 @@ impl VotingActor {
         self.sign_block(&header);
     }
 
-    /// The signing transaction for every fifteenth block (10.1).
+    /// Submits the signing transaction for every fifteenth block (10.1).
     fn sign_block(&self, header: &SealedHeader) {
         let Some(key) = self.key().filter(|_| header.number.is_multiple_of(MERGE_SIGN_RANGE)) else { return };
         let epoch = self.ports.engine.v2().epoch_info(header, &*self.ports.chain);
@@ -484,7 +487,7 @@ impl VotingActor {
 impl Actor for VotingActor {
     type Message = Input;
 
-    /// After a panic.
+    /// Restarts the replica after a panic.
     fn started(&mut self) {
         if self.timing.is_ready() {
             self.begin();
@@ -518,7 +521,7 @@ impl Actor for VotingActor {
             }
             Input::Show(answer) => {
                 let shown = self.replica.as_ref().map(|replica| replica.waiting(&*self.ports.chain));
-                // A head whose epoch is not known has no members to name.
+                // If the epoch of the head is unknown, no masternodes can be listed.
                 let _ = answer.send(shown.and_then(Result::ok).unwrap_or_default());
             }
             Input::Arm => self.arm(),
@@ -533,7 +536,7 @@ impl Actor for VotingActor {
     }
 }
 
-/// Tells the actor of new heads until the node ends; of several at once, of the last.
+/// Sends new heads to the actor until the bus is closed. If several are queued, only the last is sent.
 pub(crate) async fn follow_heads(bus: Bus, mailbox: Mailbox<Input>) {
     let mut heads = bus.subscribe::<NewHead>();
     drop(bus);

@@ -1,11 +1,11 @@
-//! What the voting counts, for metrics: plain atomics, added to where the event happens.
+//! Counters of the voting for metrics: plain atomics, incremented where the event happens.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenon_api::{DurationCounts, Durations, RoundMessageKind};
 
-/// Counts of the voting since the node started.
+/// Counters since the node started.
 #[derive(Debug, Default)]
 pub struct VotingCounts {
     round: AtomicU64,
@@ -47,32 +47,33 @@ impl VotingCounts {
         self.block_to_vote.count(wait);
     }
 
-    /// The round that the node is in; 0 before the first.
+    /// The current round; 0 before the first.
     pub fn round(&self) -> u64 {
         self.round.load(Ordering::Relaxed)
     }
 
-    /// Rounds whose time was over before their block was certified.
+    /// Number of rounds that timed out before their block was certified.
     pub fn failed_rounds(&self) -> u64 {
         self.failed_rounds.load(Ordering::Relaxed)
     }
 
-    /// Blocks that this node made.
+    /// Number of blocks that this node made.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
     }
 
-    /// Messages of peers that were looked at, by kind: `vote`, `timeout`, `sync-info`. Repeated ones are not counted.
+    /// Number of processed messages of peers by kind: `vote`, `timeout`, `sync-info`. Repeated messages are not
+    /// counted.
     pub fn received(&self) -> [(&'static str, u64); KINDS.len()] {
         named(&self.received)
     }
 
-    /// Messages that this node signed, or verified and passed on, by kind.
+    /// Number of messages that this node signed, or verified and relayed, by kind.
     pub fn sent(&self) -> [(&'static str, u64); KINDS.len()] {
         named(&self.sent)
     }
 
-    /// Times from a block's execution to this node's vote for it, with the record on the disk.
+    /// Times from a block's execution until this node's vote for it is recorded on disk.
     pub fn block_to_vote(&self) -> DurationCounts {
         self.block_to_vote.counted()
     }

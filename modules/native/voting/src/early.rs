@@ -1,19 +1,19 @@
-//! Messages that came too early: for a block that is not here yet, or for a later round. They are not sent a second time
-//! (`docs/spec/p2p.md` 16.4, 25), so they are kept and looked at again.
+//! Messages that arrived too early: for a block that is not stored yet, or for a later round. Peers need not send them
+//! again (`docs/spec/p2p.md` 16.4, 25), so they are stored and processed later.
 
 use std::collections::VecDeque;
 
 use alloy_primitives::B256;
 use tenon_native_consensus::{SyncInfo, Timeout, Vote};
 
-/// Votes and timeouts kept at most, each: some rounds of a network of 108 masternodes.
+/// Maximum number of stored votes, and of stored timeouts: several rounds of a network of 108 masternodes.
 const MAX_KEPT: usize = 2048;
-/// Certificates kept at most.
+/// Maximum number of stored sync infos.
 const MAX_SYNC_INFOS: usize = 16;
-/// Rounds ahead of the current one for which messages are kept.
+/// Maximum number of rounds ahead of the current one for which messages are stored.
 pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
 
-/// What came too early. The oldest goes first where there is no room.
+/// Messages that arrived too early. When a queue is full, the oldest is removed.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     votes: VecDeque<Vote>,
@@ -34,24 +34,24 @@ impl Early {
         push(&mut self.sync_infos, info, MAX_SYNC_INFOS);
     }
 
-    /// The votes for a block that has come, taken out.
+    /// Removes and returns the votes for a block that has arrived.
     pub(crate) fn votes_for(&mut self, block: B256) -> Vec<Vote> {
         take(&mut self.votes, |vote| vote.block.hash == block)
     }
 
-    /// The votes that a node in this round counts, taken out; those of rounds that are over are dropped.
+    /// Removes and returns the votes that a node in this round can count. Votes of earlier rounds are dropped.
     pub(crate) fn votes_up_to(&mut self, round: u64) -> Vec<Vote> {
         self.votes.retain(|vote| vote.block.round >= round);
         take(&mut self.votes, |vote| vote.block.round <= round.saturating_add(1))
     }
 
-    /// The timeouts of a round that has begun, taken out; those of rounds that are over are dropped.
+    /// Removes and returns the timeouts of a round that has begun. Timeouts of earlier rounds are dropped.
     pub(crate) fn timeouts_of(&mut self, round: u64) -> Vec<Timeout> {
         self.timeouts.retain(|timeout| timeout.round >= round);
         take(&mut self.timeouts, |timeout| timeout.round == round)
     }
 
-    /// The certificates of a block that has come, taken out.
+    /// Removes and returns the sync infos for a block that has arrived.
     pub(crate) fn sync_infos_for(&mut self, block: B256) -> Vec<SyncInfo> {
         take(&mut self.sync_infos, |info| info.quorum.block.hash == block)
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_out_once_when_their_block_or_round_has_come() {
+    fn messages_are_returned_once_when_their_block_or_round_has_arrived() {
         let mut early = Early::default();
         for (round, block) in [(3, 1), (4, 2), (5, 3), (9, 4)] {
             early.keep_vote(vote(round, block));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_where_there_is_no_room() {
+    fn the_oldest_message_is_removed_when_the_queue_is_full() {
         let mut early = Early::default();
         for round in 0..3_000 {
             early.keep_vote(vote(round, 1));

@@ -1,4 +1,4 @@
-//! The file of a masternode's key: 64 hexadecimal digits, for its owner alone.
+//! The file with a masternode's key: 64 hexadecimal digits, accessible only to its owner.
 
 use std::fs;
 use std::io::Read as _;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use tenon_native_consensus::v2::MasternodeKey;
 use zeroize::Zeroizing;
 
-/// Longest file that is read, bytes: the digits, a prefix and white space.
+/// Maximum size of the file in bytes: the digits, a prefix and white space.
 const MAX_BYTES: u64 = 128;
 
-/// Why there is no key.
+/// Why a key cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file cannot be read.
@@ -22,7 +22,7 @@ pub enum KeyFileError {
         /// The operating system's error.
         cause: std::io::Error,
     },
-    /// Others can read it.
+    /// Users other than the owner can read the file.
     #[error("key file {}: others can read it (mode {mode:03o}); chmod 600 it", path.display())]
     Exposed {
         /// The file.
@@ -30,7 +30,7 @@ pub enum KeyFileError {
         /// Its mode.
         mode: u32,
     },
-    /// It holds something else.
+    /// The content is not a key.
     #[error("key file {}: not 64 hexadecimal digits of a private key", path.display())]
     Malformed {
         /// The file.
@@ -41,7 +41,7 @@ pub enum KeyFileError {
 /// Reads a key.
 ///
 /// # Errors
-/// [`KeyFileError`], which never shows what the file holds.
+/// [`KeyFileError`]. It never contains any part of the file's content.
 pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
     let unreadable = |cause| KeyFileError::Unreadable { path: path.to_owned(), cause };
     let malformed = || KeyFileError::Malformed { path: path.to_owned() };
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_from_a_file_of_its_owner_alone() {
+    fn a_key_is_read_only_from_a_file_that_others_cannot_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let digits = "07".repeat(32);

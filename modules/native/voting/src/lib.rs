@@ -1,13 +1,15 @@
-//! A native chain's live voting (`docs/spec/consensus.md` 5, 7): takes the votes, timeouts and certificates of other masternodes,
-//! moves from round to round with them, and with a masternode's key votes, proposes and signs itself.
+//! Live voting on a native chain (`docs/spec/consensus.md` 5, 7): receives the votes, timeouts and certificates of
+//! other masternodes and advances the round with them. With a masternode's key it also votes, proposes blocks and
+//! signs.
 //!
-//! [`Voting`] is the handle; the actor behind it drives one [`Replica`](tenon_native_consensus::v2::Replica), which has the rules.
-//! The network is reached through [`RoundNetwork`], and reaches the voting through
-//! [`RoundMessages`].
+//! [`Voting`] is the handle. The actor behind it drives one [`Replica`](tenon_native_consensus::v2::Replica), which
+//! implements the rules. The actor reaches the network through [`RoundNetwork`], and the network reaches the voting
+//! through [`RoundMessages`].
 //!
-//! Invariants: what this node signs in a round is on the disk before it leaves; it never signs two votes or two blocks of a round,
-//! also after a kill; it votes only for blocks that were executed with equal roots; a message is verified once in a countdown, and
-//! what comes too early is kept within a bound; a failure of a message is never one of the node.
+//! Invariants: everything that this node signs in a round is recorded on disk before it is sent; the node never signs
+//! two votes or two blocks of a round, not even after a kill; it votes only for blocks that were executed with equal
+//! roots; a message is verified at most once per countdown; early messages are stored within a bound; an invalid
+//! message never makes the node fail.
 
 #![forbid(unsafe_code)]
 
@@ -41,27 +43,27 @@ pub use key_file::{KeyFileError, read_key};
 
 /// The actor's name.
 const ACTOR: &str = "voting";
-/// Messages that wait for the actor. Each connection has one at a time.
+/// Maximum number of queued messages. Each connection has at most one at a time.
 const MAILBOX_CAPACITY: usize = 4096;
 
-/// What the voting needs of the node.
+/// The parts of the node that the voting uses.
 #[derive(Clone)]
 pub struct VotingPorts {
     /// The rules, and the record of what was signed.
     pub engine: Arc<NativeEngine>,
     /// The stored chain.
     pub chain: Arc<dyn ChainReader>,
-    /// Takes the blocks that this node makes.
+    /// Receives the blocks that this node makes.
     pub blocks: Arc<dyn BlockPort>,
     /// Builds them.
     pub builder: Arc<dyn RoundBuilder>,
-    /// What goes into them.
+    /// Supplies the transactions for these blocks.
     pub pending: Arc<dyn PendingTransactions>,
-    /// Takes the signing transactions.
+    /// Receives the signing transactions.
     pub pool: Arc<dyn PeerTransactions>,
-    /// Where messages and blocks go.
+    /// Sends messages and blocks to the peers.
     pub network: Arc<dyn RoundNetwork>,
-    /// Tells of new heads.
+    /// Delivers new heads.
     pub bus: Bus,
     /// The masternode's key; `None` on a node that only follows.
     pub key: Option<Arc<dyn BlockSigner>>,
@@ -79,10 +81,10 @@ pub struct Voting {
 }
 
 impl Voting {
-    /// Starts the actor. Messages before it are dropped.
+    /// Starts the actor. Messages that arrive before that are dropped.
     ///
     /// # Errors
-    /// [`Failure`] when the actor cannot be started, or was before.
+    /// [`Failure`] if the actor cannot be started, or was started before.
     pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
         let bus = ports.bus.clone();
@@ -92,26 +94,26 @@ impl Voting {
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make)?;
-        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting runs already"))?;
+        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));
         Ok(())
     }
 
-    /// What it counts, for metrics.
+    /// The counters, for metrics.
     pub fn counts(&self) -> Arc<VotingCounts> {
         Arc::clone(&self.counts)
     }
 
-    /// The votes and timeouts that wait; none where no voting runs.
+    /// The votes and timeouts in the pools; empty if no voting runs.
     ///
     /// # Errors
-    /// [`Failure`] while the actor is too busy, or has failed.
+    /// [`Failure`] if the actor is too busy or has failed.
     pub async fn waiting(&self) -> Result<VotingPool, Failure> {
         let Some(mailbox) = self.mailbox.get() else { return Ok(VotingPool::default()) };
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Show(answer))?;
-        answered.await.map_err(|_| Failure::server("the voting has failed; ask again"))
+        answered.await.map_err(|_| Failure::server("the voting has failed; try again"))
     }
 
     fn send(&self, input: Input) {

@@ -9,27 +9,27 @@ use tenon_native_consensus::v2::{V2Error, VotingState, seal};
 
 use crate::VotingPorts;
 
-/// What this node has proposed lately.
+/// The most recent proposals of this node.
 #[derive(Debug, Default)]
 pub(crate) struct Proposer {
-    /// The parent of the last block that it made: it never builds twice on one.
+    /// The parent of the last block that this node made. It never builds two blocks on one parent.
     last_parent: Option<B256>,
-    /// Round and parent for which it is another one's turn.
+    /// Round and parent for which it is another masternode's turn.
     not_mine: Option<(u64, B256)>,
 }
 
-/// What comes of a look at the round.
+/// The decision about the current round.
 pub(crate) enum Turn {
-    /// Nothing to do in this round, as far as is known.
+    /// As far as is known, there is nothing to do in this round.
     Nothing,
-    /// The block's time comes after this.
+    /// The block is due after this time.
     Wait(Duration),
     /// It is this node's turn: the parent, and the header to complete.
     Propose(Arc<SealedHeader>, Box<Header>),
 }
 
 impl Proposer {
-    /// Looks whether this node is to make a block now (7.1).
+    /// Decides whether this node has to make a block now (7.1).
     ///
     /// # Errors
     /// [`V2Error`] if the round's list cannot be determined.
@@ -70,10 +70,10 @@ impl Proposer {
         }
     }
 
-    /// Builds and stores the block. The round is on the disk as proposed.
+    /// Builds and stores the block. The round must already be recorded on disk as proposed.
     ///
     /// # Errors
-    /// [`Failure`] if it cannot be built, or this node itself refuses it.
+    /// [`Failure`] if the block cannot be built, or if this node refuses it.
     pub(crate) fn propose(
         &mut self,
         ports: &VotingPorts,
@@ -84,7 +84,7 @@ impl Proposer {
         self.last_parent = Some(parent.hash());
         let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
         let transactions = match opens_epoch {
-            // The block that opens an epoch has none (7.2).
+            // A block that opens an epoch has no transactions (7.2).
             true => Vec::new(),
             false => ports.pending.best(draft.base_fee_per_gas),
         };
@@ -92,7 +92,7 @@ impl Proposer {
         let block = ports.builder.build(parent, draft, transactions, &|header| seal(header, &*signer))?;
         match ports.blocks.insert(block.clone()) {
             BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => {}
-            verdict => return Err(Failure::server(format!("this node's own block is not taken: {verdict:?}"))),
+            verdict => return Err(Failure::server(format!("this node refuses its own block: {verdict:?}"))),
         }
         Ok(block)
     }

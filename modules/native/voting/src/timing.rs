@@ -1,5 +1,5 @@
-//! The actor's clock and what it tells itself later. Behind a trait, so that a simulated network runs the same actor in a time of
-//! its own.
+//! The actor's clock and timer. They are behind a trait so that a simulated network can run the same actor with a
+//! virtual clock.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,20 +9,20 @@ use tokio::runtime::Handle;
 
 use crate::actor::Input;
 
-/// A clock that can be set to tell the actor something.
+/// A clock with timers that send inputs to the actor.
 pub(crate) trait Timing: Send {
     /// Unix time.
     fn unix(&self) -> Duration;
-    /// Whether what [`Timing::later`] was told arrives.
+    /// Returns whether inputs passed to [`Timing::later`] will be delivered.
     fn is_ready(&self) -> bool;
-    /// Tells the actor something after this wait.
+    /// Sends this input to the actor after `wait`.
     fn later(&self, wait: Duration, input: Input);
 }
 
 /// The system's clock.
 pub(crate) struct SystemTiming {
     pub(crate) runtime: Handle,
-    /// Set once the actor runs.
+    /// Set once the actor is running.
     pub(crate) mailbox: Arc<OnceLock<Mailbox<Input>>>,
 }
 
@@ -39,7 +39,7 @@ impl Timing for SystemTiming {
         let Some(mailbox) = self.mailbox.get().cloned() else { return };
         self.runtime.spawn(async move {
             tokio::time::sleep(wait).await;
-            // A full mailbox has many other reasons to look at the round.
+            // If the mailbox is full, the other messages in it also cause the actor to check the round.
             drop(mailbox.try_send(input));
         });
     }

@@ -1,4 +1,4 @@
-//! Which addresses may be passed on, and lists of networks (`docs/spec/p2p.md` 4.7).
+//! Decides which addresses may be relayed, and parses lists of networks (`docs/spec/p2p.md` 4.7).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: IpAddr,
-    /// Leading bits that an address must share.
+    /// Number of leading bits that an address must share.
     bits: u8,
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a network such as 10.0.0.0/8 or fc00::/7")]
 pub struct NetworkError;
@@ -25,7 +25,7 @@ impl Network {
         Self { base: IpAddr::V6(Ipv6Addr::new(base[0], base[1], base[2], base[3], 0, 0, 0, 0)), bits }
     }
 
-    /// Whether the address lies in the network. An IPv4 address is never in a network of IPv6.
+    /// Returns whether the address is in the network. An IPv4 address is never in an IPv6 network.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.base, ip) {
             (IpAddr::V4(base), IpAddr::V4(ip)) => {
@@ -53,12 +53,12 @@ impl FromStr for Network {
     }
 }
 
-/// A list of networks, as operators restrict a node to (`--netrestrict`).
+/// A list of networks to which an operator restricts the node (`--netrestrict`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks(pub Vec<Network>);
 
 impl Networks {
-    /// Whether one of the networks has the address.
+    /// Returns whether one of the networks contains the address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(ip))
     }
@@ -67,7 +67,7 @@ impl Networks {
 impl FromStr for Networks {
     type Err = NetworkError;
 
-    /// Reads a list separated by commas.
+    /// Parses a comma-separated list.
     fn from_str(text: &str) -> Result<Self, NetworkError> {
         text.split(',').filter(|part| !part.trim().is_empty()).map(str::parse).collect::<Result<_, _>>().map(Self)
     }
@@ -108,40 +108,40 @@ const SPECIAL: [Network; 23] = [
     Network::v6([0x2002, 0, 0, 0], 16),
 ];
 
-/// The one special address that is not at the start of its network: 2001:1::1.
+/// The only special address that is not at the start of its network: 2001:1::1.
 const SPECIAL_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 1, 0, 0, 0, 0, 0, 1));
 
-/// Whether an address belongs to a private network or to the machine itself.
+/// Returns whether an address belongs to a private network or to the local machine.
 pub(crate) fn is_lan(ip: IpAddr) -> bool {
-    // An IPv4 address can be written in 16 bytes.
+    // An IPv4 address may be encoded in 16 bytes.
     let ip = ip.to_canonical();
     ip.is_loopback() || LAN.iter().any(|network| network.contains(ip))
 }
 
-/// Whether an address is reserved for another use than for hosts.
+/// Returns whether an address is reserved for another purpose than addressing hosts.
 pub(crate) fn is_special(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     ip.is_multicast() || ip == SPECIAL_ADDRESS || SPECIAL.iter().any(|network| network.contains(ip))
 }
 
-/// Why an address is not passed on.
+/// Why an address is not relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
     /// The unspecified address.
     #[error("zero address")]
     Zero,
-    /// A reserved network.
+    /// An address of a reserved network.
     #[error("special network")]
     Special,
-    /// The asker's own machine, told by another one.
+    /// A loopback address, sent by another machine.
     #[error("loopback address from non-loopback host")]
     Loopback,
-    /// A private network, told from outside.
+    /// An address of a private network, sent from outside.
     #[error("LAN address from WAN host")]
     Lan,
 }
 
-/// Whether `sender` may name the address `ip`.
+/// Checks that `sender` may relay the address `ip`.
 ///
 /// # Errors
 /// [`RelayError`], the first rule that forbids it.
@@ -172,7 +172,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.4.
     #[test]
-    fn addresses_are_passed_on_by_the_specifications_table() {
+    fn addresses_are_relayed_by_the_specifications_table() {
         let senders = ["127.0.0.1", "192.168.0.1", "23.55.1.242"];
         for sender in senders {
             assert_eq!(check_relay(ip(sender), ip("0.0.0.0")), Err(RelayError::Zero));
@@ -191,7 +191,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.4.
     #[test]
-    fn classes_of_addresses_are_the_specifications() {
+    fn classes_of_addresses_match_the_specification() {
         let lan = [
             "0.0.0.0",
             "0.2.0.8",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_networks_are_read() {
+    fn lists_of_networks_are_parsed() {
         let networks: Networks = "10.0.0.0/8, fc00::/7,".parse().unwrap();
         assert!(networks.contains(ip("10.200.1.1")) && networks.contains(ip("fd00::1")));
         assert!(!networks.contains(ip("11.0.0.1")) && !networks.contains(ip("::1")));

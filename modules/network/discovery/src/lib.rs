@@ -1,12 +1,12 @@
-//! How nodes find each other: discovery v4 in the variant of chains 50, 51 and 551 (`docs/spec/p2p.md` 4,
-//! `docs/spec/upgrades.md` 12.3).
+//! Node discovery: version 4 in the variant of chains 50, 51 and 551 (`docs/spec/p2p.md` 4, `docs/spec/upgrades.md`
+//! 12.3).
 //!
-//! It owns the packets, the table of known nodes, the proofs of their endpoints, and lookups. [`Discovery`] is a state machine
-//! without I/O: datagrams and a clock go in, [`Action`]s come out.
+//! It owns the packets, the table of known nodes, the proofs of their endpoints, and lookups. [`Discovery`] is a state
+//! machine without I/O: its inputs are datagrams and a clock, its outputs are [`Action`]s.
 //!
-//! Invariants: nothing that is received causes a panic; every list and map has a bound; a node that has not proven that it
-//! receives at its address gets Pongs and Pings only, and no list of nodes and no record; a proof holds for one identifier
-//! and one address together.
+//! Invariants: no received packet causes a panic; every list and map is bounded; a node that has not proven that it
+//! receives packets at its address is sent only Pongs and Pings, no list of nodes and no record; a proof is valid for
+//! one pair of identifier and address.
 
 #![forbid(unsafe_code)]
 

@@ -1,32 +1,32 @@
-//! The file of nodes that answered, from which the next start asks first (`docs/spec/p2p.md` 4.5): a line each, the Unix second
-//! of the last Pong and the enode URL.
+//! The file of nodes that have answered, which the next start contacts first (`docs/spec/p2p.md` 4.5). Each line
+//! contains the Unix second of the last Pong and the enode URL.
 
 use tenon_network_identity::{Endpoint, Enode, NodeId};
 
-/// Maximum size of the file in bytes; the rest is not read.
+/// Maximum size of the file in bytes. The rest is not read.
 pub const MAX_NODE_FILE_BYTES: usize = 4 << 20;
-/// Nodes are asked again until so many seconds after their last Pong.
+/// Maximum age in seconds of a node's last Pong for the node to be contacted again.
 const MAX_SEED_AGE: u64 = 5 * 24 * 3600;
 
-/// A node that answered once.
+/// A node that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownNode {
     /// The node.
     pub id: NodeId,
-    /// Where it answered.
+    /// The address at which it answered.
     pub endpoint: Endpoint,
     /// Unix second of its last Pong.
     pub last_pong: u64,
 }
 
-/// The file's text.
+/// Encodes the file's text.
 pub fn write_nodes(nodes: &[KnownNode]) -> String {
     let line =
         |node: &KnownNode| format!("{} {}\n", node.last_pong, Enode { id: node.id, endpoint: Some(node.endpoint) });
     nodes.iter().map(line).collect()
 }
 
-/// Reads the file. Lines that are malformed, unusable or too old are left out.
+/// Parses the file. Lines that are malformed, unusable or too old are skipped.
 pub fn read_nodes(text: &str, unix_now: u64) -> Vec<KnownNode> {
     let end = text.len().min(MAX_NODE_FILE_BYTES);
     let text = text.get(..end).unwrap_or_default();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_written_and_read_and_wrong_or_old_lines_left_out() {
+    fn nodes_round_trip_and_invalid_or_old_lines_are_skipped() {
         let known = |port, last_pong| KnownNode {
             id: NodeKey::random().unwrap().id(),
             endpoint: Endpoint { ip: [1, 2, 3, 4].into(), udp: port, tcp: 30303 },

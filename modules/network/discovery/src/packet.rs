@@ -10,12 +10,12 @@ use tenon_network_identity::{Endpoint, KeyError, NodeId, NodeKey, NodeRecord, re
 pub const MAX_PACKET_BYTES: usize = 1280;
 /// Maximum number of nodes in a Neighbors packet: twelve with IPv6 addresses fill 1,201 bytes.
 pub const MAX_PACKET_NODES: usize = 12;
-/// Hash, signature and type.
+/// Length of hash, signature and type.
 const HEAD: usize = 32 + 65 + 1;
-/// The version that a Ping names; nobody checks it.
+/// The version in a Ping; receivers ignore it.
 const PING_VERSION: u64 = 4;
 
-/// What a packet is.
+/// The kinds of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the protocol's")]
 pub enum PacketKind {
@@ -27,14 +27,14 @@ pub enum PacketKind {
     RecordResponse,
 }
 
-/// The numbers of packets, which differ between chain families.
+/// The type bytes of packets, which differ between chain families.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketTypes {
     rows: [(u8, PacketKind); 6],
 }
 
 impl PacketTypes {
-    /// The numbers on chains 50, 51 and 551: Ping is 5, and records have numbers of their own.
+    /// The type bytes of chains 50, 51 and 551: Ping is 5, and records have numbers of their own.
     pub const NATIVE: Self = Self {
         rows: [
             (2, PacketKind::Pong),
@@ -56,25 +56,25 @@ impl PacketTypes {
     }
 }
 
-/// Why a datagram is dropped. Nothing is answered.
+/// Why a datagram is dropped. No answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Below 98 bytes.
+    /// Less than 98 bytes.
     #[error("too small")]
     TooSmall,
-    /// Above 1,280 bytes.
+    /// More than 1,280 bytes.
     #[error("too long")]
     TooLong,
-    /// The hash does not belong to the content.
+    /// The hash does not match the content.
     #[error("bad hash")]
     Hash,
-    /// The signature is wrong.
+    /// The signature is invalid.
     #[error(transparent)]
     Signature(#[from] KeyError),
-    /// A number that is no packet.
+    /// The type byte is unknown.
     #[error("unknown type: {0}")]
     Type(u8),
-    /// Malformed.
+    /// The content is malformed.
     #[error("packet is malformed: {0}")]
     Rlp(alloy_rlp::Error),
 }
@@ -85,7 +85,7 @@ impl From<alloy_rlp::Error> for PacketError {
     }
 }
 
-/// An endpoint in a Ping or Pong. The address may be missing: receivers take the datagram's.
+/// An endpoint in a Ping or Pong. If it has no address, receivers use the datagram's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketEndpoint {
     /// Address.
@@ -96,18 +96,18 @@ pub struct PacketEndpoint {
     pub tcp: u16,
 }
 
-/// What a packet says. `expiration` is in Unix seconds.
+/// The content of a packet. `expiration` is in Unix seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Asks for a Pong.
+    /// Requests a Pong.
     Ping {
-        /// The sender, as it sees itself.
+        /// The sender's own endpoint, as it knows it.
         from: PacketEndpoint,
         /// The receiver, as the sender sees it.
         to: PacketEndpoint,
-        /// When the packet is void.
+        /// When the packet expires.
         expiration: u64,
-        /// Number of the sender's record.
+        /// Sequence number of the sender's record.
         record: Option<u64>,
     },
     /// Answers a Ping.
@@ -116,41 +116,41 @@ pub enum Content {
         to: PacketEndpoint,
         /// Hash of the Ping.
         ping: B256,
-        /// When the packet is void.
+        /// When the packet expires.
         expiration: u64,
-        /// Number of the sender's record.
+        /// Sequence number of the sender's record.
         record: Option<u64>,
     },
-    /// Asks for nodes close to a target.
+    /// Requests nodes close to a target.
     FindNode {
         /// The target.
         target: NodeId,
-        /// When the packet is void.
+        /// When the packet expires.
         expiration: u64,
     },
     /// Answers a FindNode.
     Neighbors {
-        /// Nodes; `None` where the address was neither 4 nor 16 bytes long.
+        /// Nodes; the endpoint is `None` if the address was neither 4 nor 16 bytes long.
         nodes: Vec<(Option<Endpoint>, NodeId)>,
-        /// When the packet is void.
+        /// When the packet expires.
         expiration: u64,
     },
-    /// Asks for the receiver's record.
+    /// Requests the receiver's record.
     RecordRequest {
-        /// When the packet is void.
+        /// When the packet expires.
         expiration: u64,
     },
     /// Answers a request for a record.
     RecordResponse {
         /// Hash of the request.
         request: B256,
-        /// The record's RLP, not yet checked.
+        /// The record's RLP, not verified.
         record: Vec<u8>,
     },
 }
 
 impl Content {
-    /// Which packet it is.
+    /// The kind of the packet.
     pub const fn kind(&self) -> PacketKind {
         match self {
             Self::Ping { .. } => PacketKind::Ping,
@@ -162,7 +162,7 @@ impl Content {
         }
     }
 
-    /// When the packet is void; answers with a record never are.
+    /// When the packet expires; `None` for answers with a record, which never expire.
     pub const fn expiration(&self) -> Option<u64> {
         match self {
             Self::Ping { expiration, .. }
@@ -217,7 +217,7 @@ impl Content {
         out
     }
 
-    /// Reads a content; more elements and bytes after the list are ignored.
+    /// Decodes a content. Further elements, and bytes after the list, are ignored.
     fn decode(kind: PacketKind, input: &[u8]) -> Result<Self, PacketError> {
         let mut list = Header::decode_bytes(&mut &*input, true)?;
         let list = &mut list;
@@ -229,7 +229,7 @@ impl Content {
             }
             PacketKind::Pong => {
                 let to = PacketEndpoint::decode(list)?;
-                // The field has any length on the wire; another than 32 answers nothing.
+                // The field may have any length on the wire. A hash that does not have 32 bytes matches no Ping.
                 let ping = B256::try_from(Header::decode_bytes(list, false)?).unwrap_or_default();
                 Self::Pong { to, ping, expiration: u64::decode(list)?, record: record_number(list) }
             }
@@ -252,7 +252,7 @@ impl Content {
     }
 }
 
-/// An optional last element; anything else in its place is ignored as a further element.
+/// Decodes an optional last element. Anything else in its place is ignored, as a further element.
 fn record_number(list: &mut &[u8]) -> Option<u64> {
     if list.is_empty() { None } else { u64::decode(list).ok() }
 }
@@ -302,7 +302,8 @@ impl PacketEndpoint {
         Self::decode_items(&mut items)
     }
 
-    /// The address as written: an IPv4 address in 16 bytes stays one of IPv6 here, and unspecified ones are kept.
+    /// Keeps the address as encoded: an IPv4 address in 16 bytes remains an IPv6 address here, and an unspecified
+    /// address is kept.
     fn decode_items(items: &mut &[u8]) -> Result<Self, PacketError> {
         let ip = match Header::decode_bytes(items, false)? {
             bytes if bytes.len() == 4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
@@ -313,19 +314,20 @@ impl PacketEndpoint {
     }
 }
 
-/// A packet that was received.
+/// A received packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Its hash.
     pub hash: B256,
-    /// Who signed it.
+    /// The signer.
     pub sender: NodeId,
-    /// What it says.
+    /// The content.
     pub content: Content,
 }
 
 impl Packet {
-    /// Reads a datagram. The cheap checks come first: size, hash, type; then the content, and the signature last.
+    /// Decodes a datagram. The cheap checks are made first: size, hash and type; then the content, and the signature
+    /// last.
     ///
     /// # Errors
     /// [`PacketError`].
@@ -348,10 +350,10 @@ impl Packet {
         Ok(Self { hash: B256::new(*hash), sender, content })
     }
 
-    /// A datagram and its hash.
+    /// Encodes a datagram, and returns it with its hash.
     ///
     /// # Errors
-    /// What the key answers; none for a key that can sign.
+    /// Errors of the key; none for a valid key.
     pub fn encode(types: &PacketTypes, key: &NodeKey, content: &Content) -> Result<(Vec<u8>, B256), KeyError> {
         let mut signed = vec![types.number(content.kind())];
         signed.extend_from_slice(&content.encode());
@@ -365,7 +367,7 @@ impl Packet {
     }
 }
 
-/// The record in an answer, if it is the sender's own.
+/// Returns the record of an answer if it is valid and belongs to the sender.
 pub(crate) fn own_record(record: &[u8], sender: &NodeId) -> Option<NodeRecord> {
     NodeRecord::decode(record).ok().filter(|record| record.id() == *sender)
 }

@@ -1,7 +1,7 @@
-//! Proofs that a node receives at its address (`docs/spec/p2p.md` 4.4).
+//! Proofs that a node receives packets at its address (`docs/spec/p2p.md` 4.4).
 //!
-//! The reference keeps a proof by identifier alone. Here it holds for identifier and address together: else a node could prove
-//! one address and have the answers sent to another.
+//! The reference stores a proof by identifier only. Here it is valid for one pair of identifier and address: otherwise
+//! a node could prove one address and have answers sent to another one.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenon_network_identity::NodeId;
 
-/// How long a proof holds.
+/// How long a proof is valid.
 const PROOF_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A node at an address.
@@ -19,13 +19,13 @@ pub(crate) type Peer = (NodeId, SocketAddr);
 #[derive(Debug)]
 pub(crate) struct Proofs {
     since: HashMap<Peer, Duration>,
-    /// In the order of their times; those that were renewed stand here more than once.
+    /// Proofs in order of time. A renewed proof occurs more than once.
     order: VecDeque<(Peer, Duration)>,
     limit: usize,
 }
 
 impl Proofs {
-    /// At most `limit` proofs; beyond it the oldest is forgotten.
+    /// Creates a store of at most `limit` proofs. Beyond that the oldest is removed.
     pub(crate) fn new(limit: usize) -> Self {
         Self { since: HashMap::new(), order: VecDeque::new(), limit }
     }
@@ -43,7 +43,7 @@ impl Proofs {
         }
     }
 
-    /// When the proof was made, if it holds.
+    /// When the proof was made; `None` if there is no valid proof.
     pub(crate) fn since(&self, peer: &Peer, now: Duration) -> Option<Duration> {
         self.since.get(peer).copied().filter(|time| now.saturating_sub(*time) < PROOF_AGE)
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_a_day_for_one_identifier_and_address() {
+    fn a_proof_is_valid_for_a_day_for_one_identifier_and_address() {
         let mut proofs = Proofs::new(10);
         proofs.add(peer(1, 1), Duration::ZERO);
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_a_renewed_one_is_young() {
+    fn the_oldest_proof_is_removed_first_and_renewing_a_proof_makes_it_new() {
         let mut proofs = Proofs::new(2);
         for (number, second) in [(1, 0), (2, 1), (1, 2), (3, 3)] {
             proofs.add(peer(number, 1), Duration::from_secs(second));

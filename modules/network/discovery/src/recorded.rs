@@ -53,7 +53,7 @@ fn same_endpoint(found: &PacketEndpoint, wanted: &Value) {
 }
 
 #[test]
-fn all_47_packets_are_read_and_made_again_byte_for_byte() {
+fn all_47_packets_round_trip_byte_for_byte() {
     let file = file();
     assert_eq!(file.packets.len(), 47);
     for recorded in &file.packets {
@@ -94,7 +94,7 @@ fn all_47_packets_are_read_and_made_again_byte_for_byte() {
     }
 }
 
-/// The hexadecimal blocks of the specification's section on discovery, an element each.
+/// The hexadecimal blocks of the specification's section on discovery, one element for each block.
 fn specification() -> Vec<Vec<u8>> {
     let text = include_str!("../../../../docs/spec/p2p.md");
     let section = text.split("### 26.4").nth(1).unwrap().split("### 26.5").next().unwrap();
@@ -108,14 +108,14 @@ fn key_b() -> NodeKey {
 }
 
 #[test]
-fn packets_of_the_specification_are_read_with_further_elements_and_bytes() {
+fn packets_of_the_specification_with_further_elements_and_bytes_are_decoded() {
     let packets = specification();
     assert_eq!(packets.len(), 12);
     for packet in &packets[..6] {
         let read = decode(packet).unwrap();
         assert_eq!((read.sender, read.content.expiration()), (key_b().id(), Some(1_136_239_445)));
     }
-    // Pings of the standard.
+    // Pings of standard discovery v4 (type 1), which this variant refuses.
     for packet in &packets[6..8] {
         assert_eq!(decode(packet), Err(PacketError::Type(1)));
     }
@@ -147,7 +147,7 @@ fn packets_of_wrong_size_or_with_a_changed_byte_are_dropped() {
 }
 
 #[test]
-fn records_are_asked_for_and_answered() {
+fn record_requests_and_responses_round_trip() {
     let key = key_b();
     let record = tenon_network_identity::RecordBuilder::new(7).sign(&key).unwrap();
     let contents = [

@@ -17,66 +17,67 @@ use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketErr
 use crate::proofs::{Peer, Proofs};
 use crate::table::{Table, TableSettings};
 
-/// Time for an answer.
+/// Time limit for an answer.
 const REPLY_LIMIT: Duration = Duration::from_millis(500);
-/// Time after which a search is looked at again.
+/// Time after which a search is advanced again.
 const LOOKUP_PAUSE: Duration = Duration::from_millis(50);
-/// Seconds until a packet of this node is void.
+/// Seconds until a packet of this node expires.
 const EXPIRATION: u64 = 20;
-/// Ports up to this one are never contacted.
+/// Ports up to this one are not contacted if another node names them.
 const MAX_LOW_PORT: u16 = 1024;
-/// Unanswered requests after which a node is forgotten.
+/// Number of unanswered requests in a row after which a node is removed.
 const MAX_FAILURES: u32 = 5;
-/// The same for checks of the table's nodes. The reference forgets a node at the first, which a lost packet is enough for.
+/// The same for checks of the table's nodes. The reference removes a node after the first failed check, for which a
+/// single lost packet suffices.
 const MAX_FAILED_CHECKS: u32 = 3;
-/// Time between two complete searches.
+/// Interval between two complete searches.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30 * 60);
-/// The same while no node is known.
+/// The same while the table is empty.
 const EMPTY_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest time between two checks of the table's nodes.
+/// Maximum time between two checks of the table's nodes.
 const MAX_REVALIDATION_MILLIS: u64 = 10_000;
-/// Time that a node must have been in the table to be kept in the file.
+/// Minimum time that a node must have been in the table to be written to the file.
 const MIN_STAY: Duration = Duration::from_secs(5 * 60);
-/// Nodes of the file that are asked at a start.
+/// Maximum number of nodes of the file that are contacted at the start.
 const MAX_SEEDS: usize = 30;
-/// Time between two Pings to an address that sends Pings but has not proven itself: without it, a forger could have two packets
-/// sent for each of its own.
+/// Minimum interval between two Pings to an address that sends Pings without having proven itself. Otherwise each
+/// forged packet would cause two packets to the forged address.
 const UNPROVEN_PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Pings under way, lookups, and what waits for them.
+/// Bounds of pending Pings, of lookups, and of the queues behind them.
 const MAX_PINGS: usize = 512;
 const MAX_WAITING_PINGS: usize = 4096;
 const MAX_LOOKUPS: usize = 16;
 const MAX_PROOFS: usize = 16_384;
 const MAX_PINGED_ADDRESSES: usize = 4096;
 
-/// The time, as a monotonic clock and as the calendar has it.
+/// The time of a monotonic clock and of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Since any fixed instant.
+    /// Since an arbitrary fixed instant.
     pub now: Duration,
-    /// Unix seconds: packets carry them.
+    /// Unix seconds, as in packets.
     pub unix: u64,
 }
 
-/// What a node's discovery is told at its start.
+/// The settings of a node's discovery.
 #[derive(Clone, Debug)]
 pub struct DiscoverySettings {
-    /// Numbers of packets.
+    /// Type bytes of packets.
     pub types: PacketTypes,
     /// Sizes of the table.
     pub table: TableSettings,
-    /// This node's endpoint as it is announced. Without address receivers take the datagram's.
+    /// This node's endpoint as announced. If it has no address, receivers use the datagram's.
     pub own: PacketEndpoint,
-    /// Nodes that are asked first.
+    /// Nodes that are contacted first.
     pub bootnodes: Vec<(NodeId, Endpoint)>,
-    /// The only networks with which packets are exchanged.
+    /// If set, packets are exchanged only with these networks.
     pub restrict: Option<Networks>,
     /// Seed of all random choices.
     pub seed: u64,
 }
 
-/// What the owner has to do.
+/// Actions for the owner of [`Discovery`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a datagram.
@@ -90,17 +91,17 @@ pub enum Action {
     Found {
         /// The node.
         id: NodeId,
-        /// Where it answers.
+        /// The address at which it answers.
         endpoint: Endpoint,
     },
-    /// A search has ended.
+    /// A search is complete.
     LookupDone {
         /// Its number.
         lookup: u64,
-        /// The closest nodes, the closest first.
+        /// The closest nodes, closest first.
         nodes: Vec<(NodeId, Endpoint)>,
     },
-    /// A record that was asked for.
+    /// A requested record.
     Record(NodeRecord),
 }
 
@@ -115,32 +116,32 @@ struct PendingPing {
 #[derive(Debug)]
 struct PendingFind {
     deadline: Duration,
-    /// Nodes counted, good and bad.
+    /// Number of nodes received, valid and invalid.
     counted: usize,
     has_answered: bool,
     lookup: u64,
 }
 
-/// Discovery of one node.
+/// The discovery state machine of one node.
 pub struct Discovery {
     settings: DiscoverySettings,
     key: Arc<NodeKey>,
     record: Option<NodeRecord>,
     table: Table,
     random: StdRng,
-    /// Nodes that answered at their address.
+    /// Nodes that have answered at their address.
     proofs: Proofs,
-    /// Nodes that received this node's Pong, which therefore answer its requests.
+    /// Nodes that have received a Pong from this node, and therefore answer its requests.
     answered: Proofs,
     pings: HashMap<Peer, PendingPing>,
     waiting_pings: VecDeque<(Peer, u16)>,
     finds: HashMap<Peer, PendingFind>,
     record_requests: HashMap<B256, (Peer, Duration)>,
-    /// When an address that proved nothing was pinged last.
+    /// When an address that has proven nothing was last pinged.
     unproven: HashMap<IpAddr, Duration>,
     lookups: BTreeMap<u64, Lookup>,
     next_lookup: u64,
-    /// Targets of the refresh that are still to be searched.
+    /// Remaining targets of the current refresh.
     refresh_targets: VecDeque<NodeId>,
     refresh_lookup: Option<u64>,
     refresh_at: Duration,
@@ -150,7 +151,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Discovery with this node's key and record, and nodes of an earlier run.
+    /// Creates the state machine with this node's key and record, and with nodes from an earlier run.
     pub fn new(
         settings: DiscoverySettings,
         key: Arc<NodeKey>,
@@ -187,12 +188,12 @@ impl Discovery {
         &self.table
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`Discovery::tick`] has something to do.
+    /// When to call [`Discovery::tick`] next.
     pub fn wakes_at(&self) -> Duration {
         let pings = self.pings.values().map(|ping| ping.deadline);
         let finds = self.finds.values().map(|find| find.deadline);
@@ -201,7 +202,7 @@ impl Discovery {
         pings.chain(finds).chain(records).chain(lookups).fold(self.refresh_at.min(self.revalidate_at), Duration::min)
     }
 
-    /// Nodes that are worth being kept for the next start.
+    /// Nodes to write to the file for the next start.
     pub fn nodes_to_keep(&self, clock: Clock) -> Vec<KnownNode> {
         let keep = |entry: &crate::NodeEntry| {
             let since = self.proofs.since(&(entry.id, entry.endpoint.udp_address()), clock.now)?;
@@ -212,7 +213,7 @@ impl Discovery {
         self.table.entries().filter_map(keep).collect()
     }
 
-    /// Begins a search; `None` when too many are under way. [`Action::LookupDone`] has its result.
+    /// Begins a search; `None` if too many are in progress. The result is an [`Action::LookupDone`].
     pub fn lookup(&mut self, target: NodeId, clock: Clock) -> Option<u64> {
         if self.lookups.len() >= MAX_LOOKUPS {
             return None;
@@ -234,7 +235,7 @@ impl Discovery {
         number
     }
 
-    /// Asks a node of the table for its record. [`Action::Record`] has the answer.
+    /// Requests the record of a node of the table. The result is an [`Action::Record`].
     pub fn request_record(&mut self, id: &NodeId, clock: Clock) {
         let Some(entry) = self.table.get(id) else { return };
         let peer = (entry.id, entry.endpoint.udp_address());
@@ -245,17 +246,17 @@ impl Discovery {
         }
     }
 
-    /// Takes a datagram.
+    /// Processes a datagram.
     ///
     /// # Errors
-    /// [`PacketError`], for the log: nothing is answered.
+    /// [`PacketError`], for the log only: an invalid packet is not answered.
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8], clock: Clock) -> Result<(), PacketError> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(from.ip())) {
             return Ok(());
         }
         let packet = Packet::decode(&self.settings.types, datagram)?;
-        // The current second is already expired.
+        // A packet is expired from the second of its expiration on.
         let is_expired = packet.content.expiration().is_some_and(|expiration| expiration <= clock.unix);
         if is_expired || packet.sender == self.key.id() {
             return Ok(());
@@ -273,7 +274,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Does what is due.
+    /// Executes everything that is due.
     pub fn tick(&mut self, clock: Clock) {
         self.end_pings(clock);
         self.end_finds(clock);
@@ -289,7 +290,7 @@ impl Discovery {
 
     /// Sends a packet and returns its hash.
     fn send(&mut self, to: SocketAddr, content: &Content) -> Option<B256> {
-        // A key that was made can sign.
+        // Signing never fails with a valid key.
         let (datagram, hash) = Packet::encode(&self.settings.types, &self.key, content).ok()?;
         self.actions.push_back(Action::Send { to, datagram });
         Some(hash)
@@ -332,7 +333,7 @@ impl Discovery {
         } else if self.may_ping_unproven(peer.1.ip(), clock) {
             self.ping(peer, tcp, false, clock);
         }
-        // This Ping may have been the one that a bond waited for.
+        // If a Ping to the peer is pending, this Ping may complete the mutual proof.
         if self.pings.contains_key(&peer) {
             self.answered.add(peer, clock.now);
         }
@@ -340,7 +341,7 @@ impl Discovery {
 
     fn may_ping_unproven(&mut self, ip: IpAddr, clock: Clock) -> bool {
         if self.unproven.get(&ip).is_some_and(|last| clock.now.saturating_sub(*last) < UNPROVEN_PING_INTERVAL) {
-            // Several nodes of one private network or machine bond at once.
+            // Several nodes of one private network or machine may prove themselves at the same time.
             return crate::addresses::is_lan(ip);
         }
         if self.unproven.len() >= MAX_PINGED_ADDRESSES {
@@ -368,7 +369,7 @@ impl Discovery {
         let hash = peer.0.hash();
         for lookup in self.lookups.values_mut() {
             lookup.add(peer.0, &hash, endpoint);
-            // The node is asked once it had time to ask for a proof of its own.
+            // The node is asked after it has had time to request a proof of this node.
             lookup.wait_until(clock.now + REPLY_LIMIT);
         }
         self.send_waiting_pings(clock);
@@ -413,12 +414,12 @@ impl Discovery {
         }
         for (endpoint, id) in nodes.into_iter().take(room) {
             if let Some(endpoint) = endpoint.and_then(|endpoint| self.acceptable(peer.1.ip(), id, endpoint)) {
-                self.meet(id, endpoint, lookup, clock);
+                self.add_named_node(id, endpoint, lookup, clock);
             }
         }
     }
 
-    /// The endpoint, if a node that another one named may be contacted there.
+    /// Returns the canonical endpoint if a node named by `sender` may be contacted there.
     fn acceptable(&self, sender: IpAddr, id: NodeId, endpoint: Endpoint) -> Option<Endpoint> {
         let endpoint = Endpoint { ip: endpoint.ip.to_canonical(), ..endpoint };
         let is_allowed = self.settings.restrict.as_ref().is_none_or(|allowed| allowed.contains(endpoint.ip));
@@ -429,8 +430,8 @@ impl Discovery {
         .then_some(endpoint)
     }
 
-    /// Takes a named node into a lookup once it has proven itself.
-    fn meet(&mut self, id: NodeId, endpoint: Endpoint, lookup: u64, clock: Clock) {
+    /// Adds a named node to a lookup once it has proven itself.
+    fn add_named_node(&mut self, id: NodeId, endpoint: Endpoint, lookup: u64, clock: Clock) {
         let peer = (id, endpoint.udp_address());
         let is_proven = self.proofs.holds(&peer, clock.now);
         if let Some(lookup) = self.lookups.get_mut(&lookup) {
@@ -467,7 +468,7 @@ impl Discovery {
     fn end_pings(&mut self, clock: Clock) {
         let is_over = |ping: &PendingPing| ping.deadline <= clock.now;
         let mut over: Vec<Peer> = self.pings.iter().filter(|(_, ping)| is_over(ping)).map(|(peer, _)| *peer).collect();
-        // A map's order must not decide what happens.
+        // Sorted, because the result must not depend on the order of a map.
         over.sort_unstable();
         for peer in over {
             if let Some(ping) = self.pings.remove(&peer) {
@@ -494,7 +495,7 @@ impl Discovery {
         over.sort_unstable();
         for peer in over {
             if let Some(find) = self.finds.remove(&peer) {
-                // A short answer is an answer (25, rule 9).
+                // A short answer counts as an answer (25, rule 9).
                 if !find.has_answered {
                     self.table.failed(&peer.0, MAX_FAILURES);
                 }
@@ -518,7 +519,7 @@ impl Discovery {
                 self.actions.push_back(Action::LookupDone { lookup: number, nodes: lookup.nodes() });
                 self.continue_refresh(number, clock);
             }
-            // Looked at again soon, also when it waits for a node that another search is asking.
+            // Advanced again soon, in particular if it waits for a node that another search is asking.
             if let Some(lookup) = self.lookups.get_mut(&number)
                 && lookup.wakes_at() <= clock.now
             {
@@ -527,8 +528,8 @@ impl Discovery {
         }
     }
 
-    /// Sends the next requests of a lookup, to nodes that will answer: they have received a Pong of this node, or had time to
-    /// ask for one.
+    /// Sends the next requests of a lookup. Asks only nodes that will answer: those that have received a Pong from this
+    /// node, or have had time to request one.
     fn ask_more(&mut self, number: u64, clock: Clock) {
         loop {
             let (answered, proofs, finds) = (&self.answered, &self.proofs, &self.finds);
@@ -547,7 +548,7 @@ impl Discovery {
         }
     }
 
-    /// Asks nodes of the last run and the bootnodes, and searches: this node first, then random places.
+    /// Pings the nodes of the last run and the bootnodes, and searches for this node first and then for random targets.
     fn refresh(&mut self, clock: Clock) {
         let is_empty = self.table.is_empty();
         self.refresh_at = clock.now + if is_empty { EMPTY_REFRESH_INTERVAL } else { REFRESH_INTERVAL };

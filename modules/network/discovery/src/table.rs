@@ -9,21 +9,21 @@ use tenon_network_identity::{Endpoint, NodeId};
 
 use crate::addresses::is_lan;
 
-/// Distance of two hashes of identifiers: the bit length of their difference, 0 to 256.
+/// Distance of two hashes of identifiers: the bit length of their exclusive or, 0 to 256.
 pub type Distance = usize;
 
 /// Sizes of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSettings {
-    /// Nodes of a bucket, and of an answer to FindNode.
+    /// Maximum number of nodes of a bucket, and of nodes in an answer to FindNode.
     pub bucket_size: usize,
-    /// Nodes that wait for a place in a bucket.
+    /// Maximum number of nodes that wait for a place in a bucket.
     pub replacements: usize,
-    /// Buckets: one for each of the largest distances, the first for all smaller ones too.
+    /// Number of buckets: one for each of the largest distances; the first one also holds all smaller distances.
     pub buckets: usize,
-    /// Nodes with addresses of one /24 (IPv6: /64) in a bucket. Private addresses do not count.
+    /// Maximum number of nodes of one /24 network (IPv6: /64) in a bucket. Private addresses do not count.
     pub subnet_in_bucket: usize,
-    /// The same in the whole table.
+    /// Maximum number of nodes of one such network in the whole table.
     pub subnet_in_table: usize,
 }
 
@@ -39,21 +39,21 @@ impl Default for TableSettings {
 pub struct NodeEntry {
     /// The node.
     pub id: NodeId,
-    /// The hash of its identifier, which distances are measured with.
+    /// The hash of its identifier, from which distances are computed.
     pub hash: B256,
-    /// Where it answers.
+    /// The address at which it answers.
     pub endpoint: Endpoint,
     /// When it was added.
     pub added: Duration,
-    /// Requests in a row that it did not answer.
+    /// Number of consecutive requests that it did not answer.
     pub failures: u32,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// The last seen first.
+    /// Most recently seen first.
     entries: Vec<NodeEntry>,
-    /// Those that came last at the end.
+    /// Most recently seen last.
     replacements: Vec<NodeEntry>,
 }
 
@@ -64,11 +64,11 @@ pub struct Table {
     own: NodeId,
     own_hash: B256,
     buckets: Vec<Bucket>,
-    /// Entries of each subnet, replacements not counted.
+    /// Number of entries of each subnet, replacements not counted.
     subnets: HashMap<Vec<u8>, usize>,
 }
 
-/// The subnet whose nodes are limited; `None` for private addresses.
+/// The subnet for which nodes are limited; `None` for private addresses.
 fn subnet(ip: IpAddr) -> Option<Vec<u8>> {
     if is_lan(ip) {
         return None;
@@ -79,13 +79,13 @@ fn subnet(ip: IpAddr) -> Option<Vec<u8>> {
     })
 }
 
-/// Bit length of the difference of two hashes.
+/// Bit length of the exclusive or of two hashes.
 pub(crate) fn distance(one: &B256, other: &B256) -> Distance {
     (U256::from_be_bytes(one.0) ^ U256::from_be_bytes(other.0)).bit_len()
 }
 
 impl Table {
-    /// An empty table around this node.
+    /// Creates an empty table for this node.
     pub fn new(own: NodeId, settings: TableSettings) -> Self {
         let buckets = (0..settings.buckets.max(1)).map(|_| Bucket::default()).collect();
         Self { settings, own, own_hash: own.hash(), buckets, subnets: HashMap::new() }
@@ -103,15 +103,15 @@ impl Table {
         &mut self.buckets[index.min(last)]
     }
 
-    /// Puts a node that answered to the front of its bucket. Returns whether the node is in the table; a full bucket or subnet
-    /// keeps it among the replacements.
+    /// Moves a node that answered to the front of its bucket. Returns whether the node is in the table; if the bucket
+    /// or the subnet is full, the node becomes a replacement.
     pub fn add(&mut self, id: NodeId, endpoint: Endpoint, now: Duration) -> bool {
         if id == self.own {
             return false;
         }
         let young = NodeEntry { id, hash: id.hash(), endpoint, added: now, failures: 0 };
         match self.remove_entry(&id) {
-            // At another address it is another node for the limits, and young again.
+            // At another address it counts as a new node: for the subnet limits, and with a new time of addition.
             Some(known) if known.endpoint == endpoint => self.insert(NodeEntry { failures: 0, ..known }),
             _ => self.insert(young),
         }
@@ -163,7 +163,7 @@ impl Table {
         Some(entry)
     }
 
-    /// Takes a node out; the replacement that came last takes its place.
+    /// Removes a node. The most recent replacement takes its place.
     pub fn remove(&mut self, id: &NodeId) {
         self.bucket(id).replacements.retain(|other| other.id != *id);
         if self.remove_entry(id).is_none() {
@@ -177,7 +177,7 @@ impl Table {
         }
     }
 
-    /// Counts a request that a node did not answer; at `limit` of them it is taken out.
+    /// Counts an unanswered request. The node is removed after `limit` of them in a row.
     pub fn failed(&mut self, id: &NodeId, limit: u32) {
         let bucket = self.bucket(id);
         let Some(entry) = bucket.entries.iter_mut().find(|entry| entry.id == *id) else { return };
@@ -193,7 +193,7 @@ impl Table {
         bucket.entries.iter().find(|entry| entry.id == *id)
     }
 
-    /// The nodes closest to a hash, at most so many, the closest first.
+    /// Returns the `count` nodes closest to a hash, closest first.
     pub fn closest(&self, target: &B256, count: usize) -> Vec<&NodeEntry> {
         let target = U256::from_be_bytes(target.0);
         let mut all: Vec<(U256, &NodeEntry)> =
@@ -207,7 +207,7 @@ impl Table {
         self.buckets.iter().flat_map(|bucket| &bucket.entries)
     }
 
-    /// The node that was seen longest ago in one of the buckets that have any; `choice` selects the bucket.
+    /// Returns the least recently seen node of one of the buckets that are not empty; `choice` selects the bucket.
     pub fn oldest(&self, choice: usize) -> Option<&NodeEntry> {
         let full: Vec<&Bucket> = self.buckets.iter().filter(|bucket| !bucket.entries.is_empty()).collect();
         full.get(choice.checked_rem(full.len())?)?.entries.last()
@@ -218,7 +218,7 @@ impl Table {
         self.buckets.iter().map(|bucket| bucket.entries.len()).sum()
     }
 
-    /// Whether no node is known.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subnet_gets_few_places_and_a_private_one_any_number() {
+    fn the_nodes_of_a_subnet_are_limited_unless_it_is_private() {
         let settings = TableSettings::default();
         let mut table = Table::new(id(0), settings.clone());
         (1..500).for_each(|number| {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_answer_gives_its_place_to_a_replacement() {
+    fn a_replacement_takes_the_place_of_a_node_that_does_not_answer() {
         let settings = TableSettings { bucket_size: 1, buckets: 1, ..TableSettings::default() };
         let mut table = Table::new(id(0), settings);
         assert!(table.add(id(1), at([10, 0, 0, 1]), Duration::ZERO));
@@ -278,9 +278,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is added, removed or fails: no node twice, no bucket or subnet beyond its bound.
+        /// Regardless of what is added, removed or fails, no node occurs twice, and no bucket or subnet exceeds its
+        /// bound.
         #[test]
-        fn bounds_hold_whatever_happens(steps in proptest::collection::vec((0..3_u8, 0..60_u16, 0..4_u8, 0..2_u8), 0..300)) {
+        fn bounds_hold_for_any_steps(steps in proptest::collection::vec((0..3_u8, 0..60_u16, 0..4_u8, 0..2_u8), 0..300)) {
             let settings = TableSettings { bucket_size: 6, replacements: 3, buckets: 3, subnet_in_bucket: 2, subnet_in_table: 4 };
             let mut table = Table::new(id(0), settings.clone());
             for (kind, number, net, host) in steps {

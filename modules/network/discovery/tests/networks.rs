@@ -1,4 +1,4 @@
-//! Nodes that find each other in memory, and peers that break the rules.
+//! Simulated nodes that find each other, and peers that break the rules.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -47,7 +47,7 @@ fn node(key: &Arc<NodeKey>, port: u16, bootnodes: Vec<(NodeId, Endpoint)>) -> Di
     Discovery::new(settings(port, bootnodes), key.clone(), Some(record), Vec::new(), Duration::ZERO)
 }
 
-/// Sends of a node: kinds are read with the type byte.
+/// Returns the datagrams that a node sends, with their receivers.
 fn sends(node: &mut Discovery) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut sent = Vec::new();
     while let Some(action) = node.next_action() {
@@ -97,7 +97,7 @@ impl World {
 }
 
 fn world(size: u16) -> World {
-    // The same keys in every run, so that every run is the same.
+    // The keys are the same in every run, so that every run is the same.
     let keys: Vec<Arc<NodeKey>> =
         (1..=size).map(|number| Arc::new(parse_key(&format!("{number:064x}")).unwrap())).collect();
     let boot = vec![(keys[0].id(), endpoint(2000))];
@@ -117,7 +117,7 @@ fn twenty_nodes_that_know_one_bootnode_find_each_other() {
 
     for (port, node) in &world.nodes {
         assert_eq!(node.table().len(), 19, "node {port}");
-        assert_eq!(world.found[port].len(), 19, "each node is told once");
+        assert_eq!(world.found[port].len(), 19, "each node is reported once");
     }
     assert!(world.done >= 20);
 }
@@ -135,7 +135,7 @@ fn nodes_find_each_other_although_a_fifth_of_the_packets_is_lost() {
     }
 }
 
-/// A peer that the test writes by hand.
+/// A peer whose packets the test writes itself.
 struct Peer {
     key: NodeKey,
     at: SocketAddr,
@@ -157,7 +157,7 @@ impl Peer {
         Content::Ping { from: own, to: own, expiration: clock.unix + 20, record: None }
     }
 
-    /// Pings, and answers the Ping that comes back.
+    /// Sends a Ping, and answers the Ping that comes back.
     fn bond(&self, node: &mut Discovery, clock: Clock) {
         let (datagram, _) = Packet::encode(&TYPES, &self.key, &self.ping(clock)).unwrap();
         node.receive(self.at, &datagram, clock).unwrap();
@@ -203,7 +203,7 @@ fn lists_and_records_are_given_only_to_a_proven_identifier_at_its_proven_address
 }
 
 #[test]
-fn expired_and_unasked_packets_change_nothing() {
+fn expired_and_unsolicited_packets_change_nothing() {
     let (now, key) = (clock(1000), key());
     let mut node = node(&key, 2000, Vec::new());
     let peer = Peer::new(3000);
@@ -263,7 +263,7 @@ fn low_ports_forbidden_addresses_and_wrong_keys_are_never_contacted() {
 }
 
 #[test]
-fn a_node_that_stops_answering_is_forgotten() {
+fn a_node_that_stops_answering_is_removed() {
     let (now, key) = (clock(1000), key());
     let mut node = node(&key, 2000, Vec::new());
     Peer::new(3000).bond(&mut node, now);
@@ -278,10 +278,10 @@ fn a_node_that_stops_answering_is_forgotten() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any packets in any order at any time: no panic, no list or record without a proof, answers bounded, and the next time to
-    /// wake is never missed.
+    /// For any packets in any order at any time: no panic, no list or record without a proof, bounded answers, and the
+    /// next time to wake is never in the past.
     #[test]
-    fn any_packets_in_any_order_are_survived(steps in proptest::collection::vec((0..7_u8, 0..4_usize, 0..3_u16, 0..3000_u64), 0..60)) {
+    fn any_packets_in_any_order_are_handled(steps in proptest::collection::vec((0..7_u8, 0..4_usize, 0..3_u16, 0..3000_u64), 0..60)) {
         let key = key();
         let mut node = node(&key, 2000, Vec::new());
         let peers: Vec<Peer> = (0..4).map(|_| Peer::new(3000)).collect();

@@ -8,30 +8,30 @@ use crate::{NodeId, NodeIdError};
 
 const SCHEME: &str = "enode";
 
-/// A node as an operator names it.
+/// A node as an operator writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Enode {
     /// The node.
     pub id: NodeId,
-    /// `None` if only the identifier was given: discovery has to find the address.
+    /// `None` if the URL contains only the identifier: discovery then has to find the address.
     pub endpoint: Option<Endpoint>,
 }
 
-/// Where a node is reached.
+/// The address and ports of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     /// Address.
     pub ip: IpAddr,
-    /// Port of discovery.
+    /// UDP port, for discovery.
     pub udp: u16,
-    /// Port of connections.
+    /// TCP port, for connections.
     pub tcp: u16,
 }
 
-/// Why a text is no enode URL. The texts are the reference's.
+/// Why a text is not an enode URL. The texts are the reference's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnodeError {
-    /// The text is no URL.
+    /// The text is not a URL.
     #[error("parse {text:?}: {cause}")]
     Url {
         /// The text.
@@ -47,13 +47,13 @@ pub enum EnodeError {
         /// The port with its colon.
         port: String,
     },
-    /// Another scheme.
+    /// The scheme is not `enode`.
     #[error("invalid URL scheme, want \"enode\"")]
     Scheme,
-    /// Nothing stands before the `@`.
+    /// Nothing precedes the `@`.
     #[error("does not contain node ID")]
     NoId,
-    /// A character of the identifier is no hexadecimal digit.
+    /// A character of the identifier is not a hexadecimal digit.
     #[error("invalid node ID (encoding/hex: invalid byte: {})", GoByte(*byte))]
     IdDigit {
         /// The character's byte.
@@ -62,10 +62,10 @@ pub enum EnodeError {
     /// The identifier has an odd number of digits.
     #[error("invalid node ID (encoding/hex: odd length hex string)")]
     IdOdd,
-    /// The identifier has another number of digits.
+    /// The identifier has the wrong number of digits.
     #[error("invalid node ID (wrong length, want 128 hex chars)")]
     IdLength,
-    /// Address and port cannot be told apart.
+    /// Address and port cannot be separated.
     #[error("invalid host: address {host}: {cause}")]
     Host {
         /// The part after the `@`.
@@ -73,13 +73,13 @@ pub enum EnodeError {
         /// The problem.
         cause: &'static str,
     },
-    /// Not a literal address.
+    /// The address is not an IP address.
     #[error("invalid IP address")]
     Address,
-    /// Not a number up to 65,535.
+    /// The port is not a number up to 65,535.
     #[error("invalid port")]
     Port,
-    /// Not a number up to 65,535.
+    /// `discport` is not a number up to 65,535.
     #[error("invalid discport in query")]
     DiscoveryPort,
 }
@@ -95,22 +95,22 @@ impl fmt::Display for GoByte {
     }
 }
 
-/// Why a node cannot be used, although its URL can be read.
+/// Why a node cannot be used although its URL is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableNode {
-    /// No address.
+    /// There is no address.
     #[error("incomplete node")]
     Incomplete,
-    /// UDP port 0.
+    /// The UDP port is 0.
     #[error("missing UDP port")]
     NoUdpPort,
-    /// TCP port 0.
+    /// The TCP port is 0.
     #[error("missing TCP port")]
     NoTcpPort,
-    /// An address that no single host has.
+    /// The address is unspecified or a multicast address.
     #[error("invalid IP (multicast/unspecified)")]
     Address,
-    /// The identifier is not a key.
+    /// The identifier is not a valid public key.
     #[error(transparent)]
     Id(#[from] NodeIdError),
 }
@@ -128,7 +128,7 @@ impl Endpoint {
 }
 
 impl Enode {
-    /// The node's endpoint, if everything that a connection needs is there.
+    /// Returns the node's endpoint if it has everything that a connection needs.
     ///
     /// # Errors
     /// [`UnusableNode`].
@@ -170,7 +170,7 @@ impl FromStr for Enode {
 }
 
 impl fmt::Display for Enode {
-    /// The URL; `discport` only when it differs from the TCP port.
+    /// Writes the URL; `discport` only if it differs from the TCP port.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{SCHEME}://{}", self.id)?;
         let Some(endpoint) = self.endpoint else { return Ok(()) };
@@ -197,7 +197,7 @@ fn node_id(digits: &str) -> Result<NodeId, EnodeError> {
     digits.parse().map_err(|_| EnodeError::IdLength)
 }
 
-/// The parts of a URL that are used.
+/// The parts of a URL that this crate uses.
 struct Parts<'a> {
     user: Option<&'a str>,
     host: &'a str,
@@ -205,7 +205,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a URL like Go's `net/url`.
+    /// Splits a URL as Go's `net/url` does.
     fn split(text: &'a str) -> Result<Self, EnodeError> {
         let wrong = |cause| Err(EnodeError::Url { text: text.to_owned(), cause });
         if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
@@ -247,7 +247,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Like Go's `net.SplitHostPort`.
+/// Splits as Go's `net.SplitHostPort` does.
 fn split_host_port(text: &str) -> Result<(&str, &str), EnodeError> {
     let wrong = |cause| EnodeError::Host { host: text.to_owned(), cause };
     if let Some(rest) = text.strip_prefix('[') {
@@ -266,13 +266,13 @@ fn split_host_port(text: &str) -> Result<(&str, &str), EnodeError> {
     }
 }
 
-/// The first `discport` of a query, unless it is empty.
+/// The first `discport` of a query; `None` if it is empty or missing.
 fn discovery_port(query: &str) -> Option<&str> {
     let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.find(|(name, _)| *name == "discport").map(|(_, port)| port).filter(|port| !port.is_empty())
 }
 
-/// Decimal digits only: no sign.
+/// Parses a port of decimal digits only, without a sign.
 fn decimal(text: &str) -> Option<u16> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
@@ -291,7 +291,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.4.
     #[test]
-    fn urls_are_read_like_the_specifications_table() {
+    fn urls_are_parsed_as_in_the_specifications_table() {
         let cases = [
             ("@127.0.0.1:52150", "127.0.0.1", 52150, 52150),
             ("@[::]:52150", "::", 52150, 52150),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_usable_only_with_two_ports_an_address_of_its_own_and_a_key() {
+    fn a_node_is_usable_only_with_two_ports_a_host_address_and_a_key() {
         let key = "ca634cae0d49acb401d8a4c6b6fe8c55b70d115bf400769cc1400f3258cd31387574077f301b421bc84df7266c44e9e6d569fc56be00812904767bf5ccd1fc7f";
         let usable = |rest: &str| format!("enode://{key}@{rest}").parse::<Enode>().unwrap().usable();
 

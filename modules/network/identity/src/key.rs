@@ -12,7 +12,7 @@ use crate::NodeId;
 
 /// A secret key of the curve. The secret is wiped on drop.
 pub struct NodeKey {
-    /// Boxed, so that moving the key leaves no copy behind.
+    /// Boxed, so that moving the key leaves no copy of the secret in memory.
     secret: Box<Zeroizing<[u8; 32]>>,
     id: NodeId,
 }
@@ -26,10 +26,10 @@ pub enum KeyError {
     /// The other side's key is not a point of the curve.
     #[error("invalid secp256k1 curve point")]
     NotOnCurve,
-    /// No key made this signature.
+    /// No key can have made this signature.
     #[error("the signature is not valid")]
     Signature,
-    /// The operating system gave no random numbers.
+    /// The operating system returned no random numbers.
     #[error("the operating system gave no random numbers")]
     NoRandomNumbers,
 }
@@ -66,15 +66,15 @@ impl NodeKey {
         self.id
     }
 
-    /// The public key in its compressed form of 33 bytes, as node records have it.
+    /// The public key in the compressed form of 33 bytes that node records contain.
     ///
     /// # Errors
-    /// None for a key that was made by this type; [`KeyError::NotOnCurve`] is passed on all the same.
+    /// Never fails for a key made by this type; [`KeyError::NotOnCurve`] is only passed on.
     pub fn compressed(&self) -> Result<[u8; 33], KeyError> {
         Ok(self.id.public_key().map_err(|_| KeyError::NotOnCurve)?.serialize())
     }
 
-    /// The secret in hexadecimal, for the key file.
+    /// The secret in hexadecimal digits, for the key file.
     pub(crate) fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(alloy_primitives::hex::encode(self.secret.as_slice()))
     }
@@ -82,7 +82,7 @@ impl NodeKey {
     /// Signs a hash, deterministically (RFC 6979) and with `s` in the lower half: `r ‖ s ‖ recovery id`.
     ///
     /// # Errors
-    /// [`KeyError::InvalidSecret`], which no key made by this type has.
+    /// [`KeyError::InvalidSecret`]; never for a key made by this type.
     pub fn sign(&self, hash: B256) -> Result<[u8; 65], KeyError> {
         let mut key = SecretKey::from_byte_array(**self.secret).map_err(|_| KeyError::InvalidSecret)?;
         let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
@@ -94,10 +94,10 @@ impl NodeKey {
         Ok(bytes)
     }
 
-    /// The X coordinate of the secret that this key shares with another one (ECDH), 32 bytes, padded on the left.
+    /// The X coordinate of the secret shared by this key and another one (ECDH): 32 bytes, padded on the left.
     ///
     /// # Errors
-    /// [`KeyError::NotOnCurve`] when the other identifier is not a point of the curve.
+    /// [`KeyError::NotOnCurve`] if the other identifier is not a point of the curve.
     pub fn shared_x(&self, other: &NodeId) -> Result<Zeroizing<[u8; 32]>, KeyError> {
         let public = other.public_key().map_err(|_| KeyError::NotOnCurve)?;
         let mut key = SecretKey::from_byte_array(**self.secret).map_err(|_| KeyError::InvalidSecret)?;
@@ -109,7 +109,7 @@ impl NodeKey {
     }
 }
 
-/// The key that signed a hash. Accepts `s` in either half, as the network does.
+/// Recovers the key that signed a hash. Accepts `s` in either half, as the network does.
 ///
 /// # Errors
 /// [`KeyError::Signature`].
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_leads_back_to_its_key_and_a_changed_one_does_not() {
+    fn a_signature_recovers_its_key_and_a_changed_one_does_not() {
         let key = key("b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291");
         let hash = B256::repeat_byte(7);
         let mut signature = key.sign(hash).unwrap();

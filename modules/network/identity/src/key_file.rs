@@ -1,4 +1,4 @@
-//! The file that keeps the node key: 64 hexadecimal digits, readable by its owner alone (`docs/spec/p2p.md` 3).
+//! The file with the node key: 64 hexadecimal digits, readable only by its owner (`docs/spec/p2p.md` 3).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,10 +9,10 @@ use zeroize::Zeroizing;
 
 use crate::{KeyError, NodeKey};
 
-/// More than a key file can have: digits, `0x` and white space around them.
+/// More bytes than a key file can have: digits, `0x`, and white space around them.
 const MAX_FILE_BYTES: u64 = 256;
 
-/// Why there is no node key.
+/// Why the node key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file cannot be read or written.
@@ -23,7 +23,7 @@ pub enum KeyFileError {
         /// The operating system's error.
         cause: io::Error,
     },
-    /// Others than the owner can read the file.
+    /// Users other than the owner can read the file.
     #[error("node key {}: others can read it (mode {mode:o}); run chmod 600 on it", path.display())]
     TooOpen {
         /// The file.
@@ -34,7 +34,7 @@ pub enum KeyFileError {
     /// The file's content is not 64 hexadecimal digits.
     #[error("a node key is 64 hexadecimal digits")]
     Text,
-    /// The number is not a key.
+    /// The number is not a valid key.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -53,7 +53,7 @@ pub fn parse_key(text: &str) -> Result<NodeKey, KeyFileError> {
     Ok(NodeKey::from_secret(secret)?)
 }
 
-/// Reads the key file, or makes a new key and writes it (mode 0600) when there is none.
+/// Reads the key file, or generates a key and writes it (mode 0600) if there is no file.
 ///
 /// # Errors
 /// [`KeyFileError`]. An existing file is never changed.
@@ -85,7 +85,7 @@ fn create(path: &Path) -> Result<NodeKey, KeyFileError> {
     };
     match written() {
         Ok(()) => Ok(key),
-        // Another process was faster: its key counts.
+        // Another process created the file first: its key is used.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             let file = File::open(path).map_err(|cause| KeyFileError::Io { path: path.to_owned(), cause })?;
             load(path, &file)
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_file_is_made_for_its_owner_alone_and_read_again() {
+    fn a_missing_file_is_created_for_its_owner_only_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodekey");
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused_and_left_alone() {
+    fn a_file_that_others_can_read_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodekey");
         load_or_create(&path).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_key_are_refused_without_being_shown() {
+    fn a_text_that_is_not_a_key_is_refused_without_being_shown() {
         let good = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291";
         assert!(parse_key(&format!("0x{good}\n")).is_ok());
         for text in ["", "0x", &good[1..], &format!("{good}00"), &good.replace('b', "g"), &"0".repeat(64)] {

@@ -1,11 +1,11 @@
-//! Who a node is on the peer-to-peer network: its secret key and the file that keeps it, its public identifier, the enode
-//! URLs that operators write, and node records (`docs/spec/p2p.md` 3).
+//! A node's identity on the peer-to-peer network: its secret key and the file that stores it, its public identifier,
+//! the enode URLs that operators write, and node records (`docs/spec/p2p.md` 3).
 //!
-//! It owns every use of the node key: signatures and shared secrets are made here, so that no other crate of the network
-//! sees the secret.
+//! It owns every use of the node key: signatures and shared secrets are computed here, so that no other crate of the
+//! network sees the secret.
 //!
-//! Invariants: a secret is wiped on drop, and has no `Debug` or `Display`; no input makes a parser panic; nothing here opens
-//! a socket or reads a clock.
+//! Invariants: a secret is wiped on drop and has no `Debug` or `Display`; no input makes a parser panic; this crate
+//! opens no socket and reads no clock.
 
 #![forbid(unsafe_code)]
 

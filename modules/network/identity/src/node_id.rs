@@ -6,18 +6,18 @@ use std::str::FromStr;
 use alloy_primitives::{B256, hex, keccak256};
 use secp256k1::PublicKey;
 
-/// A node's public key: both coordinates, 32 bytes each, without the leading 04. Not checked to be on the curve before
-/// [`NodeId::public_key`].
+/// A node's public key: both coordinates, 32 bytes each, without the leading 04. Only
+/// [`NodeId::public_key`] checks that it is on the curve.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub [u8; 64]);
 
-/// Why a text or a number is no node's identifier.
+/// Why a text or a number is not a node's identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeIdError {
-    /// The text has another number of digits.
+    /// The text has the wrong number of digits.
     #[error("wrong length, want 128 hex chars")]
     Length,
-    /// A character that is no hexadecimal digit.
+    /// A character is not a hexadecimal digit.
     #[error("a character is no hexadecimal digit")]
     Digit,
     /// The coordinates are not those of a point of the curve.
@@ -26,15 +26,15 @@ pub enum NodeIdError {
 }
 
 impl NodeId {
-    /// The identifier with every byte zero, which no node has.
+    /// The identifier whose bytes are all zero. No node has it.
     pub const ZERO: Self = Self([0; 64]);
 
-    /// The hash that distances between nodes are measured with.
+    /// The hash that distances between nodes are computed from.
     pub fn hash(&self) -> B256 {
         keccak256(self.0)
     }
 
-    /// The identifier as a key of the curve.
+    /// The identifier as a public key of the curve.
     ///
     /// # Errors
     /// [`NodeIdError::NotOnCurve`].

@@ -1,4 +1,4 @@
-//! Node records (EIP-778, identity scheme `v4`): signed pairs of key and value, which discovery hands out
+//! Node records (EIP-778, identity scheme `v4`): signed pairs of key and value, which nodes exchange through discovery
 //! (`docs/spec/upgrades.md` 12.3).
 
 use std::fmt;
@@ -19,7 +19,7 @@ const TEXT_PREFIX: &str = "enr:";
 /// Keys with the RLP of their values, ascending by key.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A record whose signature and form are right.
+/// A record whose signature and form are valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeRecord {
     sequence: u64,
@@ -28,28 +28,28 @@ pub struct NodeRecord {
     encoded: Vec<u8>,
 }
 
-/// Why bytes or a text are no record.
+/// Why bytes or a text are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// More than [`MAX_RECORD_BYTES`].
+    /// The record has more than [`MAX_RECORD_BYTES`] bytes.
     #[error("record has more than 300 bytes")]
     TooLong,
-    /// Not the RLP that a record has.
+    /// The bytes are not the RLP of a record.
     #[error("record is malformed: {0}")]
     Rlp(alloy_rlp::Error),
-    /// Keys that are not ascending, or a key without value.
+    /// The keys are not ascending, or a key has no value.
     #[error("record's keys are not ascending, or one has no value")]
     Order,
-    /// Another identity scheme than `v4`, or no public key.
+    /// The identity scheme is not `v4`, or there is no public key.
     #[error("record's identity scheme is not v4, or it has no public key")]
     Scheme,
-    /// The signature does not belong to the content.
+    /// The signature does not match the content.
     #[error("record's signature is wrong")]
     Signature,
-    /// No `enr:` or no base 64.
+    /// The text does not begin with `enr:`, or is not base 64.
     #[error("record's text does not begin with enr: or is not base 64")]
     Text,
-    /// The key refused to sign.
+    /// Signing failed.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -61,7 +61,7 @@ impl From<alloy_rlp::Error> for RecordError {
 }
 
 impl NodeRecord {
-    /// Reads a record and checks its signature. `input` holds it alone.
+    /// Decodes a record and checks its signature. `input` must contain nothing else.
     ///
     /// # Errors
     /// [`RecordError`].
@@ -85,7 +85,7 @@ impl NodeRecord {
         Ok(Self { sequence, id: NodeId::from(&key), pairs, encoded: input.to_vec() })
     }
 
-    /// The record's number, which grows with every change.
+    /// The record's sequence number, which grows with every change.
     pub const fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -100,12 +100,12 @@ impl NodeRecord {
         &self.encoded
     }
 
-    /// RLP of the value of a key.
+    /// The RLP of the value of a key.
     pub fn value(&self, key: &[u8]) -> Option<&[u8]> {
         self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_slice())
     }
 
-    /// Address and ports, IPv4 first; the TCP port stands in for a missing UDP port and the other way round.
+    /// Address and ports; IPv4 is preferred. A missing UDP port is replaced by the TCP port, and vice versa.
     pub fn endpoint(&self) -> Option<Endpoint> {
         let port = |key: &[u8]| self.value(key).and_then(|mut value| u16::decode(&mut value).ok());
         let at = |ip: IpAddr, udp: Option<u16>, tcp: Option<u16>| {
@@ -128,7 +128,7 @@ fn read_pairs(mut list: &[u8]) -> Result<Pairs, RecordError> {
         }
         let before = list;
         let header = Header::decode(&mut list)?;
-        // `Header::decode` has checked that the payload is there.
+        // `Header::decode` has checked that the payload is complete.
         list = &list[header.payload_length..];
         pairs.push((key, before[..before.len() - list.len()].to_vec()));
     }
@@ -142,7 +142,7 @@ fn public_key(pairs: &[(Vec<u8>, Vec<u8>)]) -> Option<PublicKey> {
     (scheme == b"v4").then(|| PublicKey::from_byte_array_compressed(key).ok()).flatten()
 }
 
-/// The list of sequence and pairs: what is signed.
+/// The list of sequence number and pairs, which is the signed content.
 fn signed_list(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 3);
     Header { list: true, payload_length: content.len() }.encode(&mut out);
@@ -150,7 +150,7 @@ fn signed_list(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Collects the pairs of this node's own record.
+/// Builds this node's own record.
 #[derive(Clone, Debug)]
 pub struct RecordBuilder {
     sequence: u64,
@@ -158,7 +158,7 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// A record with this number and nothing but its scheme.
+    /// A record with this sequence number that contains only the identity scheme.
     pub fn new(sequence: u64) -> Self {
         Self { sequence, pairs: Vec::new() }.with("id", &b"v4".as_slice())
     }
@@ -185,7 +185,7 @@ impl RecordBuilder {
     /// Signs the record.
     ///
     /// # Errors
-    /// [`RecordError::TooLong`], and what the key answers.
+    /// [`RecordError::TooLong`], and errors of the key.
     pub fn sign(self, key: &NodeKey) -> Result<NodeRecord, RecordError> {
         let compressed = key.compressed()?;
         let mut builder = self.with("secp256k1", &compressed);
@@ -209,7 +209,7 @@ impl FromStr for NodeRecord {
 
     fn from_str(text: &str) -> Result<Self, RecordError> {
         let text = text.strip_prefix(TEXT_PREFIX).ok_or(RecordError::Text)?;
-        // Four characters for three bytes.
+        // Base 64 has four characters for three bytes.
         if text.len() > MAX_RECORD_BYTES.div_ceil(3) * 4 {
             return Err(RecordError::TooLong);
         }
@@ -239,7 +239,7 @@ mod tests {
     const SECRET: &str = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291";
 
     #[test]
-    fn the_example_of_the_standard_is_read_and_signed_again() {
+    fn the_example_of_the_standard_is_decoded_and_signed_again() {
         let key = parse_key(SECRET).unwrap();
 
         let record: NodeRecord = EXAMPLE.parse().unwrap();

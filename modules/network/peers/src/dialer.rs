@@ -1,5 +1,5 @@
-//! Whom this node dials and when (`docs/spec/p2p.md` 10). One connection a node is enough, so none is dialed twice at once; a
-//! second connection that the peer dials itself is let in.
+//! Decides which nodes this node dials, and when (`docs/spec/p2p.md` 10). One connection to a node is enough, so no
+//! node is dialed while it is connected; a second connection that the peer dials itself is admitted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tenon_network_identity::{Endpoint, NodeId};
 
 use crate::Slots;
 
-/// Times and bounds of dialing.
+/// Time limits and bounds of dialing.
 #[derive(Clone, Debug)]
 pub struct DialerSettings {
-    /// Dials under way at most.
+    /// Maximum number of concurrent dials.
     pub max_dials: usize,
-    /// Time before a node is dialed again.
+    /// Minimum time before a node is dialed again.
     pub redial_after: Duration,
-    /// Without any peer for this long, bootnodes are dialed in turn.
+    /// After this time without any peer, the bootnodes are dialed in turn.
     pub bootnodes_after: Duration,
-    /// Time between two searches for nodes.
+    /// Interval between two searches for nodes.
     pub search_interval: Duration,
-    /// First and longest time between two searches for a static node whose address is unknown.
+    /// First and maximum interval between two searches for a static node whose address is unknown.
     pub resolve_intervals: (Duration, Duration),
-    /// The only networks that are dialed.
+    /// If set, only these networks are dialed.
     pub restrict: Option<Networks>,
-    /// Nodes that were found and wait for a slot, at most.
+    /// Maximum number of discovered nodes that wait for a slot.
     pub max_candidates: usize,
 }
 
@@ -42,22 +42,22 @@ impl Default for DialerSettings {
     }
 }
 
-/// What the owner has to do.
+/// Actions for the owner of the [`Dialer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
-    /// Connect to this node; tell [`Dialer::ended`] when that has failed or the connection has ended.
+    /// Connect to this node. Call [`Dialer::ended`] once the dial has failed or has become a connection.
     Connect {
         /// The node.
         id: NodeId,
-        /// Where it is.
+        /// Its address.
         endpoint: Endpoint,
     },
-    /// Search for the address of this static node; tell [`Dialer::resolved`].
+    /// Search for the address of this static node, and pass the result to [`Dialer::resolved`].
     Resolve {
         /// The node.
         id: NodeId,
     },
-    /// Search for more nodes; tell [`Dialer::found`].
+    /// Search for more nodes, and pass them to [`Dialer::found`].
     Search,
 }
 
@@ -68,7 +68,7 @@ struct StaticNode {
     resolve_interval: Duration,
 }
 
-/// The schedule of dialing.
+/// Schedules dials.
 #[derive(Debug)]
 pub struct Dialer {
     settings: DialerSettings,
@@ -76,16 +76,16 @@ pub struct Dialer {
     statics: BTreeMap<NodeId, StaticNode>,
     bootnodes: VecDeque<(NodeId, Endpoint)>,
     candidates: VecDeque<(NodeId, Endpoint)>,
-    /// Under way.
+    /// Dials in progress.
     dialing: BTreeMap<NodeId, Endpoint>,
-    /// When nodes were dialed last.
+    /// When each node was last dialed.
     history: HashMap<NodeId, Duration>,
     alone_since: Duration,
     search_at: Duration,
 }
 
 impl Dialer {
-    /// Nothing is under way.
+    /// Creates a dialer without any dial in progress.
     pub fn new(settings: DialerSettings, own: NodeId, bootnodes: Vec<(NodeId, Endpoint)>, now: Duration) -> Self {
         Self {
             settings,
@@ -100,18 +100,18 @@ impl Dialer {
         }
     }
 
-    /// Adds a static node, with its address if that is known.
+    /// Adds a static node, with its address if known.
     pub fn add_static(&mut self, id: NodeId, endpoint: Option<Endpoint>, now: Duration) {
         let resolve_interval = self.settings.resolve_intervals.0;
         self.statics.insert(id, StaticNode { endpoint, resolve_at: now, resolve_interval });
     }
 
-    /// Takes a static node out; its connection is the owner's to end.
+    /// Removes a static node. The owner has to end its connection.
     pub fn remove_static(&mut self, id: &NodeId) {
         self.statics.remove(id);
     }
 
-    /// Nodes that discovery found.
+    /// Adds nodes that discovery has found.
     pub fn found(&mut self, nodes: impl IntoIterator<Item = (NodeId, Endpoint)>) {
         for (id, endpoint) in nodes {
             if self.candidates.len() >= self.settings.max_candidates {
@@ -123,7 +123,7 @@ impl Dialer {
         }
     }
 
-    /// The result of a search for a static node.
+    /// Sets the result of a search for a static node.
     pub fn resolved(&mut self, id: &NodeId, endpoint: Option<Endpoint>, now: Duration) {
         let longest = self.settings.resolve_intervals.1;
         let Some(node) = self.statics.get_mut(id) else { return };
@@ -139,12 +139,12 @@ impl Dialer {
         }
     }
 
-    /// A dial has failed, or has become a connection.
+    /// Ends a dial that has failed or has become a connection.
     pub fn ended(&mut self, id: &NodeId) {
         self.dialing.remove(id);
     }
 
-    /// Decides what to do now. Call it after every event and at [`Dialer::wakes_at`].
+    /// Returns the actions that are due. Call it after every event and at [`Dialer::wakes_at`].
     pub fn schedule(&mut self, slots: &Slots, now: Duration) -> Vec<Dial> {
         self.history.retain(|_, last| now.saturating_sub(*last) < self.settings.redial_after);
         if slots.peers() > 0 {
@@ -170,7 +170,7 @@ impl Dialer {
         dials
     }
 
-    /// When to call [`Dialer::schedule`] again, if nothing happens.
+    /// When to call [`Dialer::schedule`] again, unless an event comes earlier.
     pub fn wakes_at(&self, now: Duration) -> Duration {
         let history = self.history.values().map(|last| *last + self.settings.redial_after);
         let later = history.chain([self.search_at, self.alone_since + self.settings.bootnodes_after]);
@@ -188,7 +188,7 @@ impl Dialer {
             match node.endpoint {
                 Some(endpoint) => ready.push((*id, endpoint)),
                 None if now >= node.resolve_at && slots.connections(id) == 0 => {
-                    // Until the answer is there; it sets the next time.
+                    // A default until the result arrives, which sets the next time.
                     node.resolve_at = now + node.resolve_interval;
                     dials.push(Dial::Resolve { id: *id });
                 }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn found_nodes_fill_the_free_slots_and_more_are_searched_for_every_4_seconds() {
+    fn found_nodes_fill_the_free_slots_and_a_search_for_more_runs_every_4_seconds() {
         let (mut dialer, slots) = (dialer(), slots());
         dialer.found([node(1), node(2), node(1), node(0)]);
         assert_eq!(dialer.schedule(&slots, second(1)), [connect(1), connect(2), Dial::Search]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn bootnodes_are_dialed_in_turn_when_nobody_else_is_there() {
+    fn bootnodes_are_dialed_in_turn_while_there_are_no_peers() {
         let (mut dialer, slots) = (dialer(), slots());
         dialer.search_at = second(10_000);
         assert_eq!(dialer.schedule(&slots, second(19)), []);

@@ -1,10 +1,10 @@
-//! Which peers a node has: whom it dials, whom it lets in, whom it cuts and bans (`docs/spec/p2p.md` 10, 11).
+//! The peers of a node: which ones it dials, admits, disconnects and bans (`docs/spec/p2p.md` 10, 11).
 //!
-//! It owns the slots, the schedule of dialing ([`Dialer`]) and the standing of peers ([`Reputation`]). State machines without
-//! I/O: events and a clock go in, decisions come out.
+//! It owns the slots, the schedule of dialing ([`Dialer`]) and the reputation of peers ([`Reputation`]). These are
+//! state machines without I/O: their inputs are events and a clock, their outputs are decisions.
 //!
-//! Invariants: every map has a bound; static and trusted peers are cut like others, but never banned; of two connections of
-//! one node the second is accepted, a third is not.
+//! Invariants: every map is bounded; static and trusted peers are disconnected for faults like others, but never
+//! banned; a second connection to a node is accepted, a third is not.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The standing of peers: faults add to a debt that fades; too much of it cuts the connection and then bans the node and its
-//! address.
+//! The reputation of peers. Faults add to a debt that decays over time; a high debt ends the connection, and a higher
+//! one bans the node and its address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tenon_network_identity::NodeId;
 
-/// What a peer did wrong. What honest peers do as well (duplicates, lateness, unknown base messages, refusals, a lost
-/// connection) is no fault and has no member here.
+/// A fault of a peer. Behaviour that honest peers show as well (duplicates, lateness, unknown base messages, refusals,
+/// a lost connection) is not a fault and has no variant here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// A question that stayed without an answer.
+    /// A request was not answered.
     NoAnswer,
-    /// An answer without what the peer claimed to have.
+    /// An answer without items that the peer claimed to have.
     EmptyAnswer,
     /// A message that cannot be decoded, or a frame with a wrong MAC.
     Malformed,
-    /// A header, body or skeleton that is not what was asked for.
+    /// A header, body or skeleton that does not match the request.
     WrongAnswer,
-    /// A header that does not verify, or a block that fails.
+    /// A header that does not verify, or a block whose execution fails.
     InvalidBlock,
     /// Many votes, timeouts or certificates that do not verify.
     ForgedConsensus,
@@ -37,31 +37,31 @@ impl Fault {
     }
 }
 
-/// What follows from a fault.
+/// The consequence of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The peer stays.
+    /// The connection remains.
     Kept,
-    /// The connection is cut; the peer may come back.
+    /// The connection is ended; the peer may reconnect.
     Cut,
-    /// The connection is cut, and node and address are refused for this long.
+    /// The connection is ended, and the node and its address are refused for this long.
     Banned(Duration),
 }
 
-/// Weights and times.
+/// Thresholds and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReputationSettings {
-    /// Time in which half of a debt is forgotten.
+    /// Time in which a debt decays by half.
     pub half_life: Duration,
-    /// Debt at which a connection is cut.
+    /// Debt at which the connection is ended.
     pub cut_at: f64,
-    /// Debt at which node and address are banned.
+    /// Debt at which the node and its address are banned.
     pub ban_at: f64,
-    /// The first ban; each further one lasts twice as long.
+    /// Duration of the first ban; each further one lasts twice as long.
     pub first_ban: Duration,
-    /// The longest ban.
+    /// Maximum duration of a ban.
     pub longest_ban: Duration,
-    /// Peers and addresses remembered at most, each.
+    /// Half of the maximum number of records; nodes and addresses share the whole.
     pub max_remembered: usize,
 }
 
@@ -78,7 +78,7 @@ impl Default for ReputationSettings {
     }
 }
 
-/// Who is remembered.
+/// The subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Subject {
     Node(NodeId),
@@ -95,20 +95,20 @@ struct Record {
     last_ban: u64,
 }
 
-/// A ban, to be kept over a restart. Times are Unix seconds.
+/// A ban, as stored across restarts. Times are Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBan {
-    /// The node, if the ban is of one.
+    /// The banned node; `None` if an address is banned.
     pub node: Option<NodeId>,
-    /// The address, if the ban is of one.
+    /// The banned address; `None` if a node is banned.
     pub address: Option<IpAddr>,
     /// The end of the ban.
     pub until: u64,
-    /// How long it lasts in all, in seconds: the next one lasts twice as long.
+    /// Its whole duration in seconds. The next ban lasts twice as long.
     pub length: u64,
 }
 
-/// The standing of all peers. Times are Unix seconds, because bans outlive the process.
+/// The reputation of all peers. Times are Unix seconds, because bans outlive the process.
 #[derive(Debug)]
 pub struct Reputation {
     settings: ReputationSettings,
@@ -116,7 +116,7 @@ pub struct Reputation {
 }
 
 impl Reputation {
-    /// Nobody has a debt, and these bans of an earlier run hold.
+    /// Creates a reputation without debts, with the bans of an earlier run.
     pub fn new(settings: ReputationSettings, bans: &[StoredBan]) -> Self {
         let mut reputation = Self { settings, records: HashMap::new() };
         let longest = reputation.settings.longest_ban.as_secs();
@@ -131,10 +131,11 @@ impl Reputation {
         reputation
     }
 
-    /// Writes down a fault of a peer at an address. `is_protected`: static and trusted peers are not banned.
+    /// Records a fault of a peer at an address. `is_protected` is true for static and trusted peers, which are not
+    /// banned.
     pub fn report(&mut self, node: NodeId, ip: IpAddr, fault: Fault, is_protected: bool, now: u64) -> Standing {
         let of_node = self.add_debt(Subject::Node(node), fault.points(), now);
-        // Several nodes can share an address: it is charged with the same debt, but only banned together with a node.
+        // Several nodes can share an address. The address gets the same debt, but is banned only together with a node.
         let debt = of_node.max(self.add_debt(address_subject(ip), fault.points(), now));
         if debt >= self.settings.ban_at && !is_protected {
             let length = self.ban(Subject::Node(node), now).max(self.ban(address_subject(ip), now));
@@ -143,8 +144,8 @@ impl Reputation {
         if of_node >= self.settings.cut_at { Standing::Cut } else { Standing::Kept }
     }
 
-    /// Whether a node may not connect from an address, nor be dialed there. Static and trusted peers are not asked about: others
-    /// at their address must not lock them out.
+    /// Returns whether a node may neither connect from an address nor be dialed there. Not to be called for static and
+    /// trusted peers: other nodes at their address must not lock them out.
     pub fn is_banned(&self, node: Option<&NodeId>, ip: IpAddr, now: u64) -> bool {
         let holds = |subject: Subject| self.records.get(&subject).is_some_and(|record| record.banned_until > now);
         node.is_some_and(|node| holds(Subject::Node(*node))) || holds(address_subject(ip))
@@ -155,7 +156,7 @@ impl Reputation {
         self.records.get(&Subject::Node(*node)).map_or(0.0, |record| self.faded(record, now))
     }
 
-    /// The bans that hold, for the file.
+    /// The current bans, for the file.
     pub fn bans(&self, now: u64) -> Vec<StoredBan> {
         let stored = |(subject, record): (&Subject, &Record)| {
             let (node, address) = match subject {
@@ -192,12 +193,13 @@ impl Reputation {
         let Some(record) = self.records.get_mut(&subject) else { return first };
         record.last_ban = record.last_ban.saturating_mul(2).clamp(first, longest);
         record.banned_until = now.saturating_add(record.last_ban);
-        // The ban settles the debt.
+        // A ban clears the debt.
         record.debt = 0.0;
         record.last_ban
     }
 
-    /// Forgets half of the records when the table is full: those with the smallest debt whose ban is over longest.
+    /// If the table is full, removes half of the records: first those that were never banned or whose ban ended
+    /// earliest, and among these the ones with the smallest debt.
     fn make_room(&mut self, now: u64) {
         if self.records.len() < 2 * self.settings.max_remembered {
             return;
@@ -214,7 +216,7 @@ impl Reputation {
     }
 }
 
-/// Addresses of IPv6 count by /64: a single machine has that many.
+/// The subject for an address. IPv6 addresses are grouped by /64, because a single machine has that many.
 fn address_subject(ip: IpAddr) -> Subject {
     Subject::Address(match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn small_faults_cut_first_and_ban_later_and_rare_ones_do_nothing() {
+    fn small_faults_disconnect_first_and_ban_later_and_rare_ones_do_nothing() {
         let mut all = reputation();
         let standings: Vec<Standing> =
             (0..10).map(|_| all.report(id(1), ip(1), Fault::NoAnswer, false, 1000)).collect();
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn bans_double_up_to_a_day_hold_for_node_and_address_and_end() {
+    fn bans_double_up_to_a_day_apply_to_node_and_address_and_end() {
         let mut all = reputation();
         let mut now = 1000;
         for minutes in [10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440] {
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn protected_peers_are_cut_and_not_banned() {
+    fn protected_peers_are_disconnected_and_not_banned() {
         let mut all = reputation();
         for _ in 0..5 {
             assert_eq!(all.report(id(1), ip(1), Fault::InvalidBlock, true, 1000), Standing::Cut);
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn bans_survive_a_restart_and_go_on_doubling() {
+    fn bans_survive_a_restart_and_continue_to_double() {
         let mut before = reputation();
         before.report(id(1), ip(1), Fault::InvalidBlock, false, 1000);
         let bans = before.bans(1000);
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_ipv6_network_are_one() {
+    fn addresses_of_one_ipv6_network_count_as_one() {
         let mut all = reputation();
         all.report(id(1), "2001:4860::1".parse().unwrap(), Fault::InvalidBlock, false, 1000);
         assert!(all.is_banned(None, "2001:4860::ffff".parse().unwrap(), 1000));
@@ -313,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn memory_is_bounded_and_bans_are_the_last_to_be_forgotten(reports in proptest::collection::vec((any::<u8>(), any::<u8>(), 0..3_u64), 0..200)) {
+        fn memory_is_bounded_and_bans_are_removed_last(reports in proptest::collection::vec((any::<u8>(), any::<u8>(), 0..3_u64), 0..200)) {
             let settings = ReputationSettings { max_remembered: 8, ..ReputationSettings::default() };
             let mut all = Reputation::new(settings, &[]);
             let mut now = 1000;

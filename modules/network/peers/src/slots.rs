@@ -1,17 +1,18 @@
-//! Who is let in: slots, trusted and static peers, second connections (`docs/spec/p2p.md` 10, check A, and 11).
+//! Decides which connections are admitted: slots, trusted and static peers, second connections (`docs/spec/p2p.md` 10,
+//! check A, and 11).
 
 use std::collections::{BTreeSet, HashMap};
 
 use tenon_network_identity::NodeId;
 
-/// Numbers of peers.
+/// Limits of the number of peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSettings {
-    /// Distinct peers at most.
+    /// Maximum number of distinct peers.
     pub max_peers: usize,
-    /// Connections that this node dialed itself have this share of them: one in so many.
+    /// The share of peers that this node dials: one in this many.
     pub dial_ratio: usize,
-    /// Whether nodes that were found are dialed at all.
+    /// Whether discovered nodes are dialed at all.
     pub is_dialing: bool,
 }
 
@@ -22,28 +23,28 @@ impl Default for SlotSettings {
 }
 
 impl SlotSettings {
-    /// Connections that this node dials at most, static ones aside.
+    /// Maximum number of connections that this node dials, excluding static ones.
     pub fn max_dialed(&self) -> usize {
         if self.is_dialing && self.dial_ratio > 0 { self.max_peers / self.dial_ratio } else { 0 }
     }
 }
 
-/// Why a peer is refused; the numbers are those of a Disconnect.
+/// Why a peer is refused. The discriminants are the reasons of Disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u64)]
 pub enum Refusal {
     /// No free slot.
     #[error("too many peers")]
     TooManyPeers = 0x04,
-    /// A third connection.
+    /// The peer already has two connections.
     #[error("already connected")]
     AlreadyConnected = 0x05,
-    /// This node itself.
+    /// The peer is this node itself.
     #[error("connected to self")]
     Itself = 0x0a,
 }
 
-/// A connection that asks to be let in.
+/// A connection to be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The peer.
@@ -58,25 +59,25 @@ struct Peer {
     dialed: usize,
 }
 
-/// Connections that are let in.
+/// Admitted connections.
 #[derive(Debug)]
 pub struct Slots {
     settings: SlotSettings,
     own: NodeId,
     peers: HashMap<NodeId, Peer>,
-    /// Dialed by the operator's wish.
+    /// Nodes that the operator has configured to be dialed.
     statics: BTreeSet<NodeId>,
     /// Exempt from all limits.
     trusted: BTreeSet<NodeId>,
 }
 
 impl Slots {
-    /// All slots are free.
+    /// Creates an instance whose slots are all free.
     pub fn new(settings: SlotSettings, own: NodeId) -> Self {
         Self { settings, own, peers: HashMap::new(), statics: BTreeSet::new(), trusted: BTreeSet::new() }
     }
 
-    /// Adds or removes a static node. Only connections that this node dials to it are exempt.
+    /// Adds or removes a static node. It is exempt from limits only for connections that this node dials.
     pub fn set_static(&mut self, id: NodeId, is_static: bool) {
         if is_static {
             self.statics.insert(id)
@@ -85,7 +86,7 @@ impl Slots {
         };
     }
 
-    /// Adds or removes a trusted node. A connection that is there stays.
+    /// Adds or removes a trusted node. An existing connection remains.
     pub fn set_trusted(&mut self, id: NodeId, is_trusted: bool) {
         if is_trusted {
             self.trusted.insert(id)
@@ -94,12 +95,12 @@ impl Slots {
         };
     }
 
-    /// Whether a peer is cut for its faults, but not banned.
+    /// Returns whether a peer is never banned. It is still disconnected for faults.
     pub fn is_protected(&self, id: &NodeId) -> bool {
         self.statics.contains(id) || self.trusted.contains(id)
     }
 
-    /// Whether a connection can be let in. Asked after the handshake and again after Hello.
+    /// Checks whether a connection can be admitted. To be called after the handshake and again after Hello.
     ///
     /// # Errors
     /// [`Refusal`], the first rule that forbids it.
@@ -110,7 +111,7 @@ impl Slots {
             if !is_exempt && !self.peers.contains_key(id) && self.peers.len() >= self.settings.max_peers {
                 return Err(Refusal::TooManyPeers);
             }
-            // A second connection of a connected peer takes a slot like any other.
+            // A second connection of a connected peer takes an inbound slot like any other.
             let max_inbound = self.settings.max_peers.saturating_sub(self.settings.max_dialed());
             if connection.is_inbound && self.inbound() >= max_inbound {
                 return Err(Refusal::TooManyPeers);
@@ -125,7 +126,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Lets a connection in that [`Slots::check`] allows.
+    /// Admits a connection that passes [`Slots::check`].
     ///
     /// # Errors
     /// [`Refusal`].
@@ -140,7 +141,7 @@ impl Slots {
         Ok(())
     }
 
-    /// A connection that was let in has ended.
+    /// Removes an admitted connection that has ended.
     pub fn leave(&mut self, connection: Connection) {
         let Some(peer) = self.peers.get_mut(&connection.id) else { return };
         let count = if connection.is_inbound { &mut peer.inbound } else { &mut peer.dialed };
@@ -150,22 +151,22 @@ impl Slots {
         }
     }
 
-    /// Connections of a peer.
+    /// Number of connections of a peer.
     pub fn connections(&self, id: &NodeId) -> usize {
         self.peers.get(id).map_or(0, |peer| peer.inbound + peer.dialed)
     }
 
-    /// Distinct peers.
+    /// Number of distinct peers.
     pub fn peers(&self) -> usize {
         self.peers.len()
     }
 
-    /// Connections that came from outside.
+    /// Number of inbound connections.
     pub fn inbound(&self) -> usize {
         self.peers.values().map(|peer| peer.inbound).sum()
     }
 
-    /// Nodes that may still be dialed without the operator's wish.
+    /// Number of further nodes that may be dialed in addition to static ones.
     pub fn free_dialed(&self) -> usize {
         let dialed = self.peers.iter().filter(|(id, peer)| peer.dialed > 0 && !self.statics.contains(*id)).count();
         let free = self.settings.max_peers.saturating_sub(self.peers.len());
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_connection_is_let_in_and_a_third_is_not() {
+    fn a_second_connection_is_admitted_and_a_third_is_not() {
         let mut slots = slots(9);
         assert_eq!(slots.enter(inbound(id(1))), Ok(()));
         assert_eq!(slots.enter(dialed(id(1))), Ok(()));
@@ -205,9 +206,9 @@ mod tests {
         assert_eq!(slots.enter(inbound(id(0))), Err(Refusal::Itself));
     }
 
-    /// With three slots a pair and a single connection fill the node (`docs/spec/p2p.md` 10).
+    /// With three slots, two connections of one peer and one of another fill the node (`docs/spec/p2p.md` 10).
     #[test]
-    fn inbound_slots_are_counted_by_connection_and_trusted_peers_pass() {
+    fn inbound_slots_are_counted_by_connection_and_trusted_peers_are_exempt() {
         let mut slots = Slots::new(SlotSettings { max_peers: 3, dial_ratio: 3, is_dialing: false }, id(0));
         slots.enter(inbound(id(1))).unwrap();
         slots.enter(inbound(id(1))).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_the_slots_is_for_dialed_peers() {
+    fn a_third_of_the_slots_is_reserved_for_dialed_peers() {
         let mut slots = slots(9);
         assert_eq!(slots.free_dialed(), 3);
         slots.enter(dialed(id(1))).unwrap();

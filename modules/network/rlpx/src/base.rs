@@ -7,11 +7,11 @@ use tenon_network_identity::NodeId;
 
 use crate::{Capability, HelloError};
 
-/// The version in this node's Hello; from it on payloads are compressed.
+/// The version in this node's Hello. From this version on, payloads are compressed.
 pub const BASE_PROTOCOL_VERSION: u64 = 5;
 /// Maximum size of Hello's payload in bytes.
 pub const MAX_HELLO_BYTES: usize = 2048;
-/// Maximum number of bytes kept of a peer's name; the rest is cut.
+/// Maximum number of bytes of a peer's name; the rest is cut off.
 const MAX_NAME_BYTES: usize = 256;
 
 /// Codes of the base protocol.
@@ -25,16 +25,16 @@ pub(crate) mod code {
 /// The payload of Ping and Pong.
 pub(crate) const EMPTY_LIST: [u8; 1] = [0xc0];
 
-/// What a node says about itself.
+/// The contents of a Hello message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the base protocol.
     pub version: u64,
-    /// The client's name; bytes that are no text are replaced.
+    /// The client's name; bytes that are not UTF-8 are replaced.
     pub name: String,
     /// Sub-protocols, in the peer's order.
     pub capabilities: Vec<Capability>,
-    /// TCP port; 0 from the reference.
+    /// TCP port; the reference sends 0.
     pub listen_port: u64,
     /// The node.
     pub id: NodeId,
@@ -63,7 +63,7 @@ impl Hello {
         out
     }
 
-    /// Reads a payload; more elements and bytes after the list are ignored.
+    /// Decodes a payload. Further elements, and bytes after the list, are ignored.
     ///
     /// # Errors
     /// [`HelloError::TooLong`], [`HelloError::Rlp`].
@@ -94,12 +94,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_NAME_BYTES)]).into_owned()
 }
 
-/// Why a side ends the connection (`docs/spec/p2p.md` 8.1). Unknown numbers are kept.
+/// Why a side ends the connection (`docs/spec/p2p.md` 8.1). Unknown numbers are preserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DisconnectReason(pub u64);
 
 impl DisconnectReason {
-    /// Asked for by the operator, or the reference's reason for every drop.
+    /// Requested by the operator. The reference sends it for every drop.
     pub const REQUESTED: Self = Self(0x00);
     /// The socket failed.
     pub const NETWORK_ERROR: Self = Self(0x01);
@@ -109,19 +109,19 @@ impl DisconnectReason {
     pub const USELESS_PEER: Self = Self(0x03);
     /// No free slot.
     pub const TOO_MANY_PEERS: Self = Self(0x04);
-    /// A third connection of one node.
+    /// The node already has two connections to the peer.
     pub const ALREADY_CONNECTED: Self = Self(0x05);
     /// The version of the base protocol is not supported.
     pub const INCOMPATIBLE_VERSION: Self = Self(0x06);
-    /// An identifier of zeros.
+    /// An identifier whose bytes are all zero.
     pub const INVALID_IDENTITY: Self = Self(0x07);
-    /// The node stops.
+    /// The node is stopping.
     pub const CLIENT_QUITTING: Self = Self(0x08);
-    /// Another identifier than expected.
+    /// The identifier is not the expected one.
     pub const UNEXPECTED_IDENTITY: Self = Self(0x09);
-    /// The node itself.
+    /// The peer is the node itself.
     pub const CONNECTED_TO_SELF: Self = Self(0x0a);
-    /// No Status in time.
+    /// No Status within the time limit.
     pub const READ_TIMEOUT: Self = Self(0x0b);
     /// A rule of the sub-protocol was broken.
     pub const SUBPROTOCOL_ERROR: Self = Self(0x10);
@@ -158,7 +158,7 @@ impl fmt::Display for DisconnectReason {
     }
 }
 
-/// The reason in a Disconnect's payload: the first element of a list, and 0 for everything else.
+/// Returns the reason in a Disconnect's payload: the first element of the list, or 0 if the payload is not such a list.
 pub fn read_disconnect(payload: &[u8]) -> DisconnectReason {
     let reason = Header::decode_bytes(&mut &*payload, true).and_then(|mut list| u64::decode(&mut list));
     DisconnectReason(reason.unwrap_or_default())

@@ -1,6 +1,6 @@
-//! Which sub-protocols both sides speak, and where their codes begin (`docs/spec/p2p.md` 9).
+//! Determines the sub-protocols that both sides support, and the offsets of their codes (`docs/spec/p2p.md` 9).
 
-/// Codes below are the base protocol's.
+/// Codes below this number belong to the base protocol.
 pub const BASE_PROTOCOL_LENGTH: u64 = 16;
 
 /// A sub-protocol and its version.
@@ -12,12 +12,12 @@ pub struct Capability {
     pub version: u64,
 }
 
-/// A sub-protocol that this node speaks.
+/// A sub-protocol that this node supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Name and version.
     pub capability: Capability,
-    /// Number of its codes.
+    /// Number of message codes.
     pub length: u64,
 }
 
@@ -28,18 +28,19 @@ impl Offer {
     }
 }
 
-/// A sub-protocol that both sides speak.
+/// A sub-protocol that both sides support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// Name and version.
     pub capability: Capability,
-    /// Code on the wire of its code 0.
+    /// The code on the wire of the sub-protocol's code 0.
     pub offset: u64,
-    /// Number of its codes.
+    /// Number of message codes.
     pub length: u64,
 }
 
-/// The sub-protocols in common: the highest common version of each name, numbered in the order of the remote's names.
+/// Returns the common sub-protocols: the highest common version of each name, with offsets assigned in ascending order
+/// of the names.
 pub fn agree(ours: &[Offer], theirs: &[Capability]) -> Vec<Agreed> {
     let mut theirs: Vec<&Capability> = theirs.iter().collect();
     theirs.sort_unstable();
@@ -47,7 +48,8 @@ pub fn agree(ours: &[Offer], theirs: &[Capability]) -> Vec<Agreed> {
     let mut next = BASE_PROTOCOL_LENGTH;
     for capability in theirs {
         let Some(offer) = ours.iter().find(|offer| offer.capability == *capability) else { continue };
-        // A higher version takes the place of the one before, which is the last since names are sorted.
+        // A higher version of the same name replaces the previous entry, which is the last one because the names are
+        // sorted.
         if agreed.last().is_some_and(|last| last.capability.name == capability.name)
             && let Some(last) = agreed.pop()
         {

@@ -1,5 +1,6 @@
-//! The recorded probes of the reference client (`tests/data/p2p/cases.json.gz`): this node reacts alike, or milder. A probe is
-//! a raw peer that sends what was sent then; this node is the state machine with the one of `tenon-network-wire` above it.
+//! The recorded probes of the reference client (`tests/data/p2p/cases.json.gz`): this node reacts in the same way, or
+//! more leniently. A probe is a raw peer that sends the recorded messages; this node is the session state machine with
+//! the one of `tenon-network-wire` on top.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,12 +46,12 @@ struct Answer {
     payload: String,
 }
 
-/// This node: both state machines, and what it would do.
+/// This node: both state machines, and the messages that it would handle.
 struct Node {
     session: Session,
     eth: Option<EthSession>,
     status: Status,
-    /// Messages that the node would work on.
+    /// Messages that the node would handle.
     messages: Vec<Message>,
     is_closed: bool,
     now: Duration,
@@ -66,7 +67,7 @@ impl Node {
         (node, key)
     }
 
-    /// Takes bytes, does all that follows, and returns what is written.
+    /// Receives bytes, processes everything that follows from them, and returns the bytes to write.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.session.receive(bytes);
         self.drain()
@@ -93,7 +94,7 @@ impl Node {
     }
 
     fn take(&mut self, code: u64, payload: &[u8]) {
-        // As the recorded node was: at its head, but not synchronised since its start.
+        // The same state as the recorded node's: at its head, but not synchronised since its start.
         let gates = Gates { takes_transactions: false, takes_consensus: true };
         match self.eth.as_mut().unwrap().receive(code, payload, gates) {
             Ok(Received::Message(message)) => self.messages.push(message),
@@ -143,7 +144,7 @@ impl Probe {
         self.frames.encode(code, &payload).unwrap()
     }
 
-    /// Messages of the node.
+    /// Decodes the node's messages.
     fn read(&mut self, bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
         self.unread.extend_from_slice(bytes);
         let mut messages = Vec::new();
@@ -159,7 +160,7 @@ impl Probe {
         messages
     }
 
-    /// The recorded Hello with this probe's identifier in place of the recorded one.
+    /// The recorded Hello, with this probe's identifier in place of the recorded one.
     fn with_own_id(&self, payload: &[u8], name: &str) -> Vec<u8> {
         let mut payload = payload.to_vec();
         if ["zero node ID", "another node ID", "node ID of 63 bytes"].contains(&name) {
@@ -233,10 +234,10 @@ fn run(case: &Case, status: &Status) {
         .iter()
         .find_map(|answer| (answer.code == 1).then(|| reason(1, &hex::decode(&answer.payload).unwrap())).flatten());
     let found = answers.iter().find_map(|(code, payload)| reason(*code, payload));
-    // The reference says 0 for every drop of a running peer; this node tells the real reason (25, rule 10).
+    // The reference sends reason 0 for every drop of a running peer; this node sends the real reason (25, rule 10).
     let is_dropped = case.group == "message" && case.send[0].code != 1 && wanted == Some(0);
     assert_eq!(found, if is_dropped { Some(0x10) } else { wanted }, "{name}");
-    // A question that the reference answered is one that this node would answer.
+    // If the reference answered a request, this node would answer it too.
     if let Some(answer) = case.receive.iter().find(|answer| answer.code > 16 && !answer.payload.is_empty()) {
         let is_question = |message: &Message| {
             matches!(
@@ -255,7 +256,7 @@ fn run(case: &Case, status: &Status) {
 }
 
 #[test]
-fn all_93_probes_are_answered_alike_or_milder() {
+fn all_93_probes_get_the_same_reaction_or_a_more_lenient_one() {
     let file = file();
     let genesis = file.genesis.parse().unwrap();
     let status = Status {

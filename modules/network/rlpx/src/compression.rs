@@ -7,17 +7,18 @@ use crate::FrameError;
 /// Compresses a payload.
 ///
 /// # Errors
-/// [`FrameError::Compression`] for payloads beyond 4 GiB, which no frame holds.
+/// [`FrameError::Compression`] for payloads larger than 4 GiB, which do not fit into a frame.
 pub fn compress(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     Encoder::new().compress_vec(payload).map_err(|_| FrameError::Compression)
 }
 
-/// Decompresses a payload whose declared length is at most `limit` bytes. The length is checked before memory is taken.
+/// Decompresses a payload whose declared length is at most `limit` bytes. The length is checked before memory is
+/// allocated.
 ///
 /// # Errors
 /// [`FrameError::Compression`], [`FrameError::TooLong`].
 pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
-    // The crate reads an empty input as an empty payload; on the wire the length is never left out.
+    // The crate decodes an empty input as an empty payload; on the wire the length is always present.
     if data.is_empty() {
         return Err(FrameError::Compression);
     }
@@ -25,14 +26,15 @@ pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
     if bytes > limit {
         return Err(FrameError::TooLong { bytes, limit });
     }
-    // An element of three bytes stands for at most 64, so a declared length beyond that is a lie.
+    // An element of three bytes expands to at most 64 bytes, so a larger declared length is false.
     if bytes > data.len().saturating_mul(MAX_EXPANSION) {
         return Err(FrameError::Compression);
     }
     Decoder::new().decompress_vec(data).map_err(|_| FrameError::Compression)
 }
 
-/// More than the largest ratio of Snappy: a copy of 64 bytes takes three, or two for up to 11.
+/// Larger than the maximum ratio of Snappy: a copy of 64 bytes takes three bytes, or a copy of up to 11 bytes takes
+/// two.
 const MAX_EXPANSION: usize = 22;
 
 #[cfg(test)]
@@ -40,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_checked_before_memory_is_taken() {
+    fn lengths_are_checked_before_memory_is_allocated() {
         let limit = (1 << 24) - 1;
         assert_eq!(decompress(&[], limit), Err(FrameError::Compression));
         assert_eq!(decompress(&[0], limit), Ok(Vec::new()));

@@ -1,4 +1,4 @@
-//! The public-key encryption of the handshake's packets (`docs/spec/p2p.md` 6.1).
+//! Public-key encryption of the handshake's packets (`docs/spec/p2p.md` 6.1).
 
 use aes::Aes128;
 use ctr::Ctr128BE;
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::HandshakeError;
 
-/// Bytes that encryption adds: the point (65), the initial vector (16) and the MAC (32).
+/// Bytes added by encryption: the point (65), the initial vector (16) and the MAC (32).
 pub(crate) const OVERHEAD: usize = POINT + IV + TAG;
 const POINT: usize = 65;
 const IV: usize = 16;
@@ -25,7 +25,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// One round of the concatenation key derivation with SHA-256.
+    /// One round of the concatenation key derivation function with SHA-256.
     fn derive(shared: &[u8; 32]) -> Self {
         let mut round = Zeroizing::new([0; 32]);
         round.copy_from_slice(&Sha256::new().chain_update([0, 0, 0, 1]).chain_update(shared).finalize());
@@ -39,18 +39,18 @@ impl Keys {
         Ctr128BE::<Aes128>::new((&*self.cipher).into(), iv.into()).apply_keystream(data);
     }
 
-    /// The MAC over initial vector, encrypted content and the shared information, not yet finished.
+    /// The unfinished MAC over the initial vector, the encrypted content and the shared information.
     fn mac(&self, authenticated: &[&[u8]]) -> Option<Hmac<Sha256>> {
-        // HMAC takes keys of every length, so this is never `None`.
+        // HMAC accepts keys of any length, so this is never `None`.
         let mut mac = Hmac::<Sha256>::new_from_slice(self.mac.as_slice()).ok()?;
         authenticated.iter().for_each(|part| mac.update(part));
         Some(mac)
     }
 }
 
-/// Encrypts `message` for `receiver`; `shared_information` is authenticated with it.
+/// Encrypts `message` for `receiver`, and authenticates it together with `shared_information`.
 ///
-/// `ephemeral` and `iv` are random and used once.
+/// `ephemeral` and `iv` must be random and must not be reused.
 pub(crate) fn encrypt(
     ephemeral: &NodeKey,
     iv: &[u8; IV],
@@ -70,7 +70,7 @@ pub(crate) fn encrypt(
     Ok(out)
 }
 
-/// Decrypts what [`encrypt`] made for the owner of `key`.
+/// Decrypts the output of [`encrypt`] with the receiver's `key`.
 ///
 /// # Errors
 /// [`HandshakeError::Undecryptable`], [`HandshakeError::Key`].
@@ -86,7 +86,7 @@ pub(crate) fn decrypt(
     let (iv, encrypted) = authenticated.split_first_chunk::<IV>().ok_or(HandshakeError::Undecryptable)?;
     let mut point = [0; 64];
     point.copy_from_slice(&packet[1..POINT]);
-    // Refuses points that are not on the curve.
+    // Fails if the point is not on the curve.
     let keys = Keys::derive(&*key.shared_x(&NodeId(point))?);
     let mac = keys.mac(&[authenticated, shared_information]).ok_or(HandshakeError::Undecryptable)?;
     mac.verify_slice(tag).map_err(|_| HandshakeError::Undecryptable)?;
@@ -108,7 +108,7 @@ mod tests {
 
     /// `docs/spec/p2p.md` 26.1.
     #[test]
-    fn the_specifications_packet_is_made_and_read() {
+    fn the_specifications_packet_is_encrypted_and_decrypted() {
         let ephemeral = parse_key("869d6ecf5211f1cc60418a13b9d870b22959d0c16f02bec714c960dd2298a32d").unwrap();
         let iv: [u8; 16] = std::array::from_fn(|index| index as u8);
 

@@ -7,13 +7,13 @@ use crate::base::DisconnectReason;
 /// Why a packet of the handshake is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// The size in front of a packet is below that of a packet in the plain format.
+    /// The size prefix of a packet is smaller than a packet in the plain format.
     #[error("size underflow, need at least {minimum} bytes")]
     SizeUnderflow {
-        /// Size of the plain packet in bytes.
+        /// Size of a plain packet in bytes.
         minimum: usize,
     },
-    /// The packet is too short, begins with another byte than 04, or its MAC is wrong.
+    /// The packet is too short, does not begin with 04, or has a wrong MAC.
     #[error("packet cannot be decrypted")]
     Undecryptable,
     /// A key in the packet is not a point of the curve, or a signature is wrong.
@@ -39,13 +39,13 @@ pub enum FrameError {
     /// The body's MAC is wrong.
     #[error("bad frame MAC")]
     BodyMac,
-    /// A frame without a code, or with a code in another than its only form.
+    /// The frame has no code, or its code is not in its shortest form.
     #[error("message code is malformed")]
     Code,
-    /// The payload is not Snappy's block format.
+    /// The payload is not in Snappy's block format.
     #[error("payload cannot be decompressed")]
     Compression,
-    /// Frame or decompressed payload beyond the limit.
+    /// The frame or the decompressed payload exceeds the limit.
     #[error("message of {bytes} bytes, limit {limit}")]
     TooLong {
         /// Declared size.
@@ -58,22 +58,22 @@ pub enum FrameError {
 /// Why a Hello is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
-    /// More than 2,048 bytes.
+    /// The payload has more than 2,048 bytes.
     #[error("message too big")]
     TooLong,
-    /// Another message.
+    /// The message is not a Hello.
     #[error("expected handshake, got {code:x}")]
     OtherMessage {
         /// Its code.
         code: u64,
     },
-    /// Malformed.
+    /// The payload is malformed.
     #[error("Hello is malformed: {0}")]
     Rlp(alloy_rlp::Error),
-    /// An identifier of zeros.
+    /// The identifier's bytes are all zero.
     #[error("node ID of zeros")]
     ZeroId,
-    /// Another identifier than the one of the handshake.
+    /// The identifier differs from the one of the handshake.
     #[error("node ID differs from the handshake's")]
     OtherId,
 }
@@ -87,19 +87,19 @@ impl From<alloy_rlp::Error> for HelloError {
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// The peer's packet of the handshake is wrong.
+    /// The peer's handshake packet is invalid.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// A frame is wrong.
+    /// A frame is invalid.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The peer's Hello is wrong.
+    /// The peer's Hello is invalid.
     #[error(transparent)]
     Hello(#[from] HelloError),
-    /// No capability in common.
+    /// The peers have no capability in common.
     #[error("no capability in common")]
     NoCommonCapability,
-    /// A code outside all agreed protocols.
+    /// A code is outside all agreed protocols.
     #[error("msg code out of range: {code}")]
     CodeOutOfRange {
         /// The code on the wire.
@@ -108,13 +108,13 @@ pub enum CloseReason {
     /// Handshake and Hello took too long.
     #[error("handshake timeout")]
     HandshakeTimeout,
-    /// No complete frame within the limit.
+    /// No complete frame arrived within the time limit.
     #[error("read timeout")]
     Idle,
-    /// The peer ended the session.
+    /// The peer sent a Disconnect.
     #[error("peer disconnected: {0}")]
     Remote(DisconnectReason),
-    /// This side ended it.
+    /// This side ended the session.
     #[error("disconnected: {0}")]
     Local(DisconnectReason),
 }
@@ -122,13 +122,13 @@ pub enum CloseReason {
 /// Why a message cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The session is not past its Hello, or has ended.
+    /// The session has not completed its Hello, or has ended.
     #[error("session is not open")]
     NotOpen,
     /// The agreed protocol has no such code.
     #[error("invalid message code: not handled")]
     Code,
-    /// The payload is too long for a frame.
+    /// The payload does not fit into a frame.
     #[error("message size overflows uint24")]
     TooLong,
 }

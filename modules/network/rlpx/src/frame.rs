@@ -1,4 +1,5 @@
-//! Frames: encryption, MACs and sizes (`docs/spec/p2p.md` 7). What is inside a frame's body is the caller's.
+//! Frames: encryption, MACs and sizes (`docs/spec/p2p.md` 7). The caller encodes and decodes the content of a frame's
+//! body.
 
 use aes::Aes256;
 use ctr::Ctr128BE;
@@ -7,12 +8,12 @@ use ctr::cipher::{KeyIvInit, StreamCipher};
 use crate::FrameError;
 use crate::secrets::{RunningMac, Secrets};
 
-/// Bytes of an encrypted header with its MAC.
+/// Size of an encrypted header with its MAC.
 pub(crate) const HEADER_BYTES: usize = 32;
-/// Maximum size of a frame's content: three bytes in the header.
+/// Maximum size of a frame's content, which the header states in three bytes.
 pub(crate) const MAX_CONTENT_BYTES: usize = (1 << 24) - 1;
 const BLOCK: usize = 16;
-/// The header's constant rest: an empty capability id and context, which nobody reads.
+/// The constant rest of the header: an empty capability id and context, which receivers ignore.
 const HEADER_DATA: [u8; 3] = [0xc2, 0x80, 0x80];
 
 /// One direction of a connection.
@@ -21,11 +22,11 @@ struct Direction {
     mac: RunningMac,
 }
 
-/// Both directions.
+/// Encodes and decodes the frames of a connection.
 pub(crate) struct FrameCodec {
     out: Direction,
     into: Direction,
-    /// Content size of the frame whose header was read.
+    /// Content size of the frame whose header was already read; `None` before the header.
     expected: Option<usize>,
 }
 
@@ -44,10 +45,10 @@ impl FrameCodec {
         (self.out.mac.digest(), self.into.mac.digest())
     }
 
-    /// A frame around `code` and `payload`.
+    /// Encodes a frame with `code` and `payload`.
     ///
     /// # Errors
-    /// [`FrameError::TooLong`] beyond three bytes of size.
+    /// [`FrameError::TooLong`] if the size does not fit into three bytes.
     pub(crate) fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
         let code = alloy_rlp::encode(code);
         let size = code.len() + payload.len();
@@ -71,7 +72,7 @@ impl FrameCodec {
         Ok(frame)
     }
 
-    /// Bytes that the next call of [`FrameCodec::decode`] needs.
+    /// Number of bytes that the next call of [`FrameCodec::decode`] requires.
     pub(crate) fn needed(&self) -> usize {
         match self.expected {
             None => HEADER_BYTES,
@@ -79,11 +80,11 @@ impl FrameCodec {
         }
     }
 
-    /// Reads the next part from `input`, which has exactly [`FrameCodec::needed`] bytes: a header (`None`), or a body, whose
-    /// content is decrypted in place and returned.
+    /// Decodes the next part from `input`, which must have exactly [`FrameCodec::needed`] bytes. Returns `None` after a
+    /// header; after a body, decrypts the content in place and returns it.
     ///
     /// # Errors
-    /// A wrong MAC, or a declared size above `limit`; the connection cannot be used any more.
+    /// A wrong MAC, or a declared size above `limit`. The connection is unusable afterwards.
     pub(crate) fn decode<'a>(&mut self, input: &'a mut [u8], limit: usize) -> Result<Option<&'a [u8]>, FrameError> {
         let Some(size) = self.expected.take() else {
             self.expected = Some(self.decode_header(input, limit)?);
@@ -113,7 +114,7 @@ impl FrameCodec {
     }
 }
 
-/// Compares without stopping at the first difference.
+/// Compares in constant time.
 fn equal(one: &[u8; BLOCK], other: &[u8; BLOCK]) -> bool {
     one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

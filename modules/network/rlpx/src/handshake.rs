@@ -1,4 +1,4 @@
-//! The packets of the handshake, in both formats, and what follows from them (`docs/spec/p2p.md` 6.2, 6.3).
+//! The packets of the handshake in both formats, and the secrets derived from them (`docs/spec/p2p.md` 6.2, 6.3).
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header};
@@ -10,30 +10,30 @@ use crate::HandshakeError;
 use crate::ecies::{OVERHEAD, decrypt, encrypt};
 use crate::secrets::{Agreement, Secrets};
 
-/// Content of a plain auth: signature, hash of the ephemeral key, key, nonce, and a zero.
+/// Content of a plain auth: signature, hash of the ephemeral key, key, nonce, and a zero byte.
 const PLAIN_AUTH_CONTENT: usize = 65 + 32 + 64 + 32 + 1;
-/// Content of a plain ack: ephemeral key, nonce, and a zero.
+/// Content of a plain ack: ephemeral key, nonce, and a zero byte.
 const PLAIN_ACK_CONTENT: usize = 64 + 32 + 1;
-/// A plain auth as sent; no packet is shorter.
+/// Size of an encrypted plain auth. No auth packet is shorter.
 const PLAIN_AUTH: usize = PLAIN_AUTH_CONTENT + OVERHEAD;
-/// A plain ack as sent.
+/// Size of an encrypted plain ack.
 const PLAIN_ACK: usize = PLAIN_ACK_CONTENT + OVERHEAD;
-/// The version in packets; nobody checks it.
+/// The version in packets; receivers ignore it.
 const HANDSHAKE_VERSION: u64 = 4;
-/// Bytes of the size in front of a packet of EIP-8.
+/// Length of the size prefix of an EIP-8 packet.
 const SIZE_PREFIX: usize = 2;
 
-/// The random values of one handshake. They are used once.
+/// The random values of one handshake. They must not be reused.
 pub struct HandshakeRandom {
-    /// Key of this connection.
+    /// Ephemeral key of this connection.
     pub ephemeral: NodeKey,
-    /// Nonce of this side.
+    /// This side's nonce.
     pub nonce: [u8; 32],
-    /// Key that encrypts the packet.
+    /// Ephemeral key for encrypting the packet.
     pub packet_key: NodeKey,
     /// Initial vector of the packet.
     pub packet_iv: [u8; 16],
-    /// Zero bytes behind the content, 100 to 299, so that a packet is never shorter than a plain one.
+    /// Number of zero bytes after the content, 100 to 299, so that a packet is never shorter than a plain one.
     pub padding: usize,
 }
 
@@ -57,7 +57,7 @@ impl HandshakeRandom {
     }
 }
 
-/// What the initiator says.
+/// The content of the initiator's packet.
 pub struct AuthContent {
     /// Signature of the ephemeral key over the shared secret mixed with the nonce.
     pub signature: [u8; 65],
@@ -67,7 +67,7 @@ pub struct AuthContent {
     pub nonce: [u8; 32],
 }
 
-/// What the responder says.
+/// The content of the responder's packet.
 pub struct AckContent {
     /// Its ephemeral key.
     pub ephemeral: NodeId,
@@ -78,13 +78,13 @@ pub struct AckContent {
 /// Format of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// With a size and padding (EIP-8): what this node sends, except in answer to a plain auth.
+    /// With a size prefix and padding (EIP-8). This node sends it, except in response to a plain auth.
     Sized,
     /// Of fixed size.
     Plain,
 }
 
-/// Reads the content of an auth of EIP-8; more elements and bytes after the list are ignored.
+/// Decodes the content of an EIP-8 auth. Further elements, and bytes after the list, are ignored.
 ///
 /// # Errors
 /// [`HandshakeError::Rlp`].
@@ -97,7 +97,7 @@ pub fn decode_auth_content(content: &[u8]) -> Result<AuthContent, HandshakeError
     Ok(AuthContent { signature, id, nonce })
 }
 
-/// Reads the content of an ack of EIP-8; more elements and bytes after the list are ignored.
+/// Decodes the content of an EIP-8 ack. Further elements, and bytes after the list, are ignored.
 ///
 /// # Errors
 /// [`HandshakeError::Rlp`].
@@ -148,18 +148,18 @@ fn seal(
     Ok(packet)
 }
 
-/// Reads one packet from the bytes of a connection, as they come.
+/// Decodes one packet from the bytes of a connection as they arrive.
 pub(crate) struct PacketReader {
     plain_size: usize,
-    /// The packet is not plain: its size.
+    /// Total size of the packet, once it is known not to be a plain one.
     sized: Option<usize>,
 }
 
-/// A packet that was read.
+/// A decrypted packet.
 pub(crate) struct OpenedPacket {
     pub(crate) content: Zeroizing<Vec<u8>>,
     pub(crate) format: Format,
-    /// Its bytes on the wire.
+    /// Its size on the wire.
     pub(crate) size: usize,
 }
 
@@ -172,8 +172,8 @@ impl PacketReader {
         Self { plain_size: PLAIN_ACK, sized: None }
     }
 
-    /// Tries to read the packet at the start of `received`; `None` until enough is there. Each way of reading costs one
-    /// multiplication on the curve, once a connection.
+    /// Tries to decode the packet at the start of `received`; `None` until enough bytes have arrived. Decryption is
+    /// attempted once per format and connection, and each attempt costs one multiplication on the curve.
     pub(crate) fn open(&mut self, key: &NodeKey, received: &[u8]) -> Result<Option<OpenedPacket>, HandshakeError> {
         let size = match self.sized {
             Some(size) => size,
@@ -196,7 +196,7 @@ impl PacketReader {
     }
 }
 
-/// The side that dialed, before the answer.
+/// The dialing side, before the responder's packet.
 pub(crate) struct Initiator {
     random: HandshakeRandom,
     /// The packet as sent.
@@ -214,7 +214,7 @@ impl Initiator {
         Self::with_content(key, remote, random, format, HANDSHAKE_VERSION, &[])
     }
 
-    /// Like [`Initiator::new`] with another version and further elements, which receivers ignore.
+    /// Like [`Initiator::new`], with another version and with further elements, which receivers ignore.
     pub(crate) fn with_content(
         key: &NodeKey,
         remote: &NodeId,
@@ -253,7 +253,7 @@ impl Initiator {
         &self.auth
     }
 
-    /// The secrets, from the answer's content and its bytes on the wire.
+    /// Derives the secrets from the responder's packet. `ack` contains its bytes on the wire.
     pub(crate) fn finish(&self, opened: &OpenedPacket, ack: &[u8]) -> Result<Secrets, HandshakeError> {
         let content = match opened.format {
             Format::Plain => plain_ack_content(&opened.content).ok_or(HandshakeError::Undecryptable)?,
@@ -270,15 +270,15 @@ impl Initiator {
     }
 }
 
-/// What the responder knows after the auth.
+/// The responder's result after receiving the auth.
 pub(crate) struct Responded {
     pub(crate) remote: NodeId,
-    /// The answer, to be sent.
+    /// The packet to send.
     pub(crate) ack: Vec<u8>,
     pub(crate) secrets: Secrets,
 }
 
-/// Answers an auth in its own format.
+/// Responds to an auth in the format of that auth.
 pub(crate) fn respond(
     key: &NodeKey,
     random: &HandshakeRandom,

@@ -1,11 +1,12 @@
 //! The encrypted transport between two nodes (`docs/spec/p2p.md` 6 to 9): handshake, frames, compression, and the base
 //! protocol of Hello, Disconnect, Ping and Pong.
 //!
-//! It owns the keys of a connection and everything up to the payload of a sub-protocol's message. [`Session`] is a state
-//! machine without I/O: bytes, decisions and a clock go in, [`Output`]s come out. Who owns the socket moves the bytes.
+//! It owns the keys of a connection and everything up to the payload of a sub-protocol's message. [`Session`] is a
+//! state machine without I/O: its inputs are bytes, decisions and a clock, its outputs are [`Output`]s. The owner of
+//! the socket moves the bytes.
 //!
-//! Invariants: nothing that a peer sends causes a panic, or an allocation beyond a small multiple of the bytes received or
-//! of [`SessionSettings::max_message_bytes`]; after the first error nothing is read any more; secrets are wiped on drop.
+//! Invariants: no input from a peer causes a panic, or an allocation larger than a small multiple of the bytes received
+//! or of [`SessionSettings::max_message_bytes`]; nothing is read after the first error; secrets are wiped on drop.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -47,7 +48,7 @@ pub use error::{CloseReason, FrameError, HandshakeError, HelloError, SendError};
 pub use handshake::HandshakeRandom;
 pub use session::{Output, Session, SessionSettings};
 
-/// Decoders of single parts, for the fuzzer.
+/// Decoders of single parts, for fuzzing.
 pub mod parts {
     pub use crate::base::read_disconnect;
     pub use crate::compression::{compress, decompress};

@@ -1,4 +1,4 @@
-//! The recorded sessions of the reference client, made and read again byte for byte (`tests/data/p2p`).
+//! The recorded sessions of the reference client, encoded and decoded byte for byte (`tests/data/p2p`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Handshake {
         self.role == "initiator"
     }
 
-    /// The initiator's packet as the test peer made it.
+    /// The initiator's packet, as the test peer made it.
     fn initiator(&self, remote: NodeId) -> Initiator {
         let format = if self.our_padding_zeros == 0 { Format::Plain } else { Format::Sized };
         let plain = bytes(&self.auth_plain);
@@ -114,7 +114,7 @@ impl Handshake {
         Initiator::with_content(&self.key(), &remote, self.random(), format, version, &more).unwrap()
     }
 
-    /// The secrets from the shared point, with which both directions can be made.
+    /// The secrets derived from the shared point, which allow both directions to be encoded.
     fn secrets(&self) -> Secrets {
         let (ours, theirs) = (array(&self.our_nonce), array(&self.their_nonce));
         let (initiator_nonce, responder_nonce) = if self.is_initiator() { (ours, theirs) } else { (theirs, ours) };
@@ -152,7 +152,7 @@ fn there_are_21_sessions_and_214_frames() {
 }
 
 #[test]
-fn packets_of_the_handshake_are_made_and_read_again() {
+fn packets_of_the_handshake_round_trip() {
     for session in sessions() {
         let handshake = &session.handshake;
         let (remote, auth, ack) = (id(&session.reference_static_pub), bytes(&handshake.auth), bytes(&handshake.ack));
@@ -190,7 +190,7 @@ fn secrets_and_macs_are_those_of_the_recording() {
 }
 
 #[test]
-fn every_frame_of_both_directions_is_made_and_read_again() {
+fn every_frame_of_both_directions_round_trips() {
     for session in sessions() {
         let is_initiator = session.handshake.is_initiator();
         let mut ours = FrameCodec::new(session.handshake.secrets(), is_initiator);
@@ -219,8 +219,8 @@ fn every_frame_of_both_directions_is_made_and_read_again() {
     }
 }
 
-/// Replays a session through the state machine, which takes the test peer's place: it gets what the reference sent, in pieces
-/// of `piece` bytes, and must tell what was recorded.
+/// Replays a session through the state machine in place of the test peer: it receives what the reference sent, in
+/// pieces of `piece` bytes, and its outputs must equal the recording.
 fn replay(session: &Recorded, piece: usize) {
     let now = Duration::ZERO;
     let handshake = &session.handshake;
@@ -260,15 +260,15 @@ fn replay(session: &Recorded, piece: usize) {
             }
         }
     }
-    // Pongs are not told.
+    // Pongs cause no output.
     let wanted: Vec<(u64, Vec<u8>)> =
         theirs.iter().filter(|frame| frame.code != 3).map(|frame| (frame.code, bytes(&frame.payload))).collect();
     assert_eq!(told, wanted, "{}", session.note);
 }
 
 #[test]
-fn the_state_machine_tells_what_the_reference_sent_in_any_pieces() {
-    // This machine's Hello says version 5, so the reference would have compressed.
+fn the_state_machine_outputs_what_the_reference_sent_in_pieces_of_any_size() {
+    // This state machine's Hello has version 5, so the reference would have compressed its payloads.
     for session in sessions().iter().filter(|session| !session.note.contains("version 4")) {
         for piece in [usize::MAX, 1000, 61] {
             replay(session, piece);
@@ -283,15 +283,16 @@ fn hello_is_encoded_as_recorded() {
             let payload = bytes(&frame.payload);
             let hello = Hello::decode(&payload).unwrap();
             let encoded = hello.encode();
-            // One recorded Hello has two more elements.
+            // One recorded Hello has two further elements.
             assert!(encoded == payload || session.note.contains("extra elements"), "{}", session.note);
         }
     }
 }
 
-/// `docs/spec/p2p.md` 26.2: packets of an older vector set, in both formats, with more elements and other versions.
+/// `docs/spec/p2p.md` 26.2: packets of an older set of vectors, in both formats, with further elements and other
+/// versions.
 #[test]
-fn packets_of_the_specification_are_read() {
+fn packets_of_the_specification_are_decoded() {
     let text = include_str!("../../../../docs/spec/p2p.md");
     let section = text.split("### 26.2").nth(1).unwrap().split("### 26.3").next().unwrap();
     let packets: Vec<Vec<u8>> = section
@@ -320,7 +321,7 @@ fn packets_of_the_specification_are_read() {
         let responded = crate::handshake::respond(&b, &random, &opened, auth).unwrap();
         assert_eq!(responded.remote, a.id(), "auth {}", number + 1);
         if number == 1 {
-            // The secrets need the acknowledgement of the vector set in place of the one just made.
+            // The secrets depend on the acknowledgement in the vectors, not on the one just made.
             let ecdhe = array("1a08ef840fa6b55e5b2630351aa45804cc16b48e526b64e6ee667b224967ef24");
             let secrets = Secrets::derive(&Agreement {
                 ecdhe: &ecdhe,

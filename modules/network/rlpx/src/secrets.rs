@@ -1,11 +1,11 @@
-//! Secrets of a connection and its running MACs (`docs/spec/p2p.md` 6.3, 7).
+//! The secrets of a connection, and its running MACs (`docs/spec/p2p.md` 6.3, 7).
 
 use aes::Aes256;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use alloy_primitives::{B256, Keccak256};
 use zeroize::Zeroizing;
 
-/// What both sides agreed on.
+/// The secrets that both sides have derived.
 pub(crate) struct Secrets {
     /// Key of the cipher.
     pub(crate) aes: Zeroizing<[u8; 32]>,
@@ -15,9 +15,9 @@ pub(crate) struct Secrets {
     pub(crate) responder_mac: RunningMac,
 }
 
-/// What the secrets are made of.
+/// The inputs of the derivation.
 pub(crate) struct Agreement<'a> {
-    /// X coordinate of the point that the ephemeral keys share.
+    /// X coordinate of the point shared by the two ephemeral keys.
     pub(crate) ecdhe: &'a [u8; 32],
     pub(crate) initiator_nonce: &'a [u8; 32],
     pub(crate) responder_nonce: &'a [u8; 32],
@@ -47,7 +47,7 @@ impl Secrets {
     }
 }
 
-/// A MAC over everything that was sent in one direction. The state is not wiped: it reveals no key.
+/// A MAC over everything sent in one direction. The state is not wiped: it reveals no key.
 pub(crate) struct RunningMac {
     state: Keccak256,
     cipher: Aes256,

@@ -1,4 +1,4 @@
-//! A connection from its first byte to its last, without I/O (`docs/spec/p2p.md` 6 to 8, 10).
+//! A connection from its first to its last byte, without I/O (`docs/spec/p2p.md` 6 to 8, 10).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,23 +13,24 @@ use crate::error::{CloseReason, FrameError, HandshakeError, HelloError, SendErro
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
 use crate::handshake::{Format, HandshakeRandom, Initiator, PacketReader, respond};
 
-/// Bytes that a code takes at most in front of a payload.
+/// Maximum number of bytes of the code before a payload.
 const MAX_CODE_BYTES: usize = 9;
-/// A Disconnect that begins with one of these is not compressed: a list of no or one byte (`docs/spec/p2p.md` 7).
+/// A Disconnect whose payload begins with one of these bytes is not compressed: a list of zero or one byte
+/// (`docs/spec/p2p.md` 7).
 const PLAIN_DISCONNECT: [u8; 2] = [0xc0, 0xc1];
 
-/// What is equal for all sessions of a node.
+/// Settings shared by all sessions of a node.
 #[derive(Clone, Debug)]
 pub struct SessionSettings {
     /// The client's name in Hello.
     pub name: String,
-    /// Sub-protocols, in the order of Hello.
+    /// Sub-protocols, in the order in which Hello lists them.
     pub offers: Vec<Offer>,
-    /// Time for handshake and Hello together.
+    /// Time limit for handshake and Hello together.
     pub handshake_limit: Duration,
-    /// Time without a complete frame.
+    /// Maximum time without a complete frame.
     pub idle_limit: Duration,
-    /// Time between two Pings.
+    /// Interval between two Pings.
     pub ping_interval: Duration,
     /// Maximum size of a message's payload, decompressed, in bytes; at most 16,777,215.
     pub max_message_bytes: usize,
@@ -49,51 +50,51 @@ impl SessionSettings {
     }
 }
 
-/// What the owner of a session has to do, in this order.
+/// Actions for the owner of a session, to be executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Write these bytes.
     Write(Vec<u8>),
-    /// The peer has proven that it has this key. Answer with [`Session::admit`] or [`Session::refuse`].
+    /// The peer has proven that it owns this key. Respond with [`Session::admit`] or [`Session::refuse`].
     Authenticated {
         /// The peer.
         id: NodeId,
     },
-    /// The peer's Hello. Answer with [`Session::admit`] or [`Session::refuse`].
+    /// The peer's Hello arrived. Respond with [`Session::admit`] or [`Session::refuse`].
     Greeted {
-        /// What it says about itself.
+        /// The contents of the Hello.
         hello: Hello,
-        /// Sub-protocols in common, at least one.
+        /// Common sub-protocols, at least one.
         agreed: Vec<Agreed>,
     },
-    /// A message of a sub-protocol.
+    /// A message of a sub-protocol arrived.
     Message {
         /// Index among the agreed sub-protocols.
         protocol: usize,
-        /// Its code there.
+        /// Its code within the sub-protocol.
         code: u64,
         /// Its payload, decompressed.
         payload: Vec<u8>,
     },
-    /// Close the socket once everything is written. Nothing follows.
+    /// Close the socket once everything is written. This is the last output.
     Closed(CloseReason),
 }
 
 enum State {
-    /// Waiting for the peer's auth.
+    /// Waits for the peer's auth.
     AwaitAuth {
         random: Box<HandshakeRandom>,
         reader: PacketReader,
     },
-    /// Waiting for the answer to this side's auth.
+    /// Waits for the response to this side's auth.
     AwaitAck {
         initiator: Box<Initiator>,
     },
-    /// Waiting for the owner's first decision.
+    /// Waits for the owner's first decision.
     Authenticated,
-    /// Waiting for the peer's Hello.
+    /// Waits for the peer's Hello.
     AwaitHello,
-    /// Waiting for the owner's second decision.
+    /// Waits for the owner's second decision.
     Greeted,
     Open,
     Closed,
@@ -101,36 +102,36 @@ enum State {
 
 /// One connection.
 ///
-/// [`Session::receive`] takes bytes; [`Session::next_output`] works on them one frame at a time. An owner that cannot write any
-/// more stops calling both, and the peer is slowed down.
+/// [`Session::receive`] buffers bytes; [`Session::next_output`] processes them one frame at a time. An owner that
+/// cannot write any more stops calling both, which slows the peer down.
 pub struct Session {
     settings: SessionSettings,
     our_id: NodeId,
-    /// The peer; the one dialed, or the one authenticated.
+    /// The dialed or authenticated peer.
     remote: Option<NodeId>,
     state: State,
     key: KeyUse,
     frames: Option<FrameCodec>,
     agreed: Vec<Agreed>,
     is_compressed: bool,
-    /// Received and not yet read.
+    /// Received bytes. The first `read` of them are processed.
     received: Vec<u8>,
-    /// Bytes of `received` that are already read. They are removed together.
+    /// Number of processed bytes at the start of `received`. They are removed together.
     read: usize,
     outputs: VecDeque<Output>,
-    /// When the current state, or the silence, has lasted too long.
+    /// When the current state times out. In an open session, every frame postpones it.
     deadline: Duration,
     next_ping: Duration,
 }
 
-/// The handshake's secret, shared with the node; gone after it.
+/// The node's key, which the handshake uses; dropped after the handshake.
 type KeyUse = Option<Arc<NodeKey>>;
 
 impl Session {
-    /// A connection that this node dialed. The first output is the auth.
+    /// Creates a session for a connection that this node dialed. The first output is the auth.
     ///
     /// # Errors
-    /// [`HandshakeError::Key`] when the remote's identifier is not a point of the curve.
+    /// [`HandshakeError::Key`] if the remote's identifier is not a point of the curve.
     pub fn dial(
         settings: SessionSettings,
         key: &Arc<NodeKey>,
@@ -156,7 +157,7 @@ impl Session {
         session
     }
 
-    /// A connection that was accepted.
+    /// Creates a session for an accepted connection.
     pub fn accept(settings: SessionSettings, key: &Arc<NodeKey>, random: HandshakeRandom, now: Duration) -> Self {
         Self::new(settings, key, State::AwaitAuth { random: Box::new(random), reader: PacketReader::auth() }, now)
     }
@@ -179,7 +180,7 @@ impl Session {
         }
     }
 
-    /// The peer: from the start of a dialed connection, from [`Output::Authenticated`] on of an accepted one.
+    /// The peer: known from the start for a dialed connection, from [`Output::Authenticated`] on for an accepted one.
     pub const fn remote(&self) -> Option<NodeId> {
         self.remote
     }
@@ -189,17 +190,17 @@ impl Session {
         &self.agreed
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub const fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// Bytes received and not yet read.
+    /// Number of bytes received and not yet processed.
     pub const fn unread_bytes(&self) -> usize {
         self.received.len() - self.read
     }
 
-    /// When [`Session::tick`] has something to do, unless bytes come earlier.
+    /// When to call [`Session::tick`] next, unless bytes arrive earlier.
     pub fn wakes_at(&self) -> Option<Duration> {
         match self.state {
             State::Closed => None,
@@ -208,14 +209,14 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the socket.
+    /// Buffers bytes from the socket.
     pub fn receive(&mut self, bytes: &[u8]) {
         if !self.is_closed() {
             self.received.extend_from_slice(bytes);
         }
     }
 
-    /// Does what is due at this time.
+    /// Checks the time limits, and sends a Ping if one is due.
     pub fn tick(&mut self, now: Duration) {
         if self.is_closed() {
             return;
@@ -226,13 +227,14 @@ impl Session {
             return self.close(reason);
         }
         if matches!(self.state, State::Open) && now >= self.next_ping {
-            // Counted from the Ping before, whatever else is sent; a clock that jumped does not cause a burst.
+            // Counted from the previous Ping, regardless of other messages. A clock that jumped does not cause a burst
+            // of Pings.
             self.next_ping = (self.next_ping + self.settings.ping_interval).max(now);
             self.write(code::PING, &EMPTY_LIST);
         }
     }
 
-    /// The next thing to do, or `None` until more bytes, a decision or time is there.
+    /// Returns the next output, or `None` if more bytes, a decision or a later time are required.
     pub fn next_output(&mut self, now: Duration) -> Option<Output> {
         loop {
             if let Some(output) = self.outputs.pop_front() {
@@ -244,8 +246,8 @@ impl Session {
         }
     }
 
-    /// The bytes to write next, if nothing else comes before them. Unlike [`Session::next_output`], it reads nothing more of what
-    /// was received.
+    /// Returns the bytes to write next, unless another output precedes them. Unlike [`Session::next_output`], it
+    /// processes no received bytes.
     pub fn queued_write(&mut self) -> Option<Vec<u8>> {
         match self.outputs.pop_front()? {
             Output::Write(bytes) => Some(bytes),
@@ -256,7 +258,7 @@ impl Session {
         }
     }
 
-    /// The owner lets the peer in, after [`Output::Authenticated`] and again after [`Output::Greeted`].
+    /// Admits the peer. To be called after [`Output::Authenticated`] and again after [`Output::Greeted`].
     pub fn admit(&mut self, now: Duration) {
         match self.state {
             State::Authenticated => {
@@ -279,7 +281,7 @@ impl Session {
         }
     }
 
-    /// The owner ends the session: before Hello in place of it, else as the last message.
+    /// Ends the session with a Disconnect: in place of Hello if Hello was not sent yet, otherwise as the last message.
     pub fn refuse(&mut self, reason: DisconnectReason) {
         self.disconnect(reason, CloseReason::Local(reason));
     }
@@ -287,7 +289,7 @@ impl Session {
     /// Sends a message of an agreed sub-protocol.
     ///
     /// # Errors
-    /// [`SendError`]; the session goes on.
+    /// [`SendError`]; the session continues.
     pub fn send(&mut self, protocol: usize, code: u64, payload: &[u8]) -> Result<(), SendError> {
         if !matches!(self.state, State::Open) {
             return Err(SendError::NotOpen);
@@ -310,7 +312,7 @@ impl Session {
         if self.is_compressed { frames.encode(code, &compress(payload)?) } else { frames.encode(code, payload) }
     }
 
-    /// Sends a message of the base protocol, which always fits.
+    /// Sends a message of the base protocol. Such a message always fits into a frame.
     fn write(&mut self, code: u64, payload: &[u8]) {
         if let Ok(frame) = self.encode(code, payload) {
             self.outputs.push_back(Output::Write(frame));
@@ -334,7 +336,7 @@ impl Session {
         self.outputs.push_back(Output::Closed(reason));
     }
 
-    /// Works on the next part of what was received. Returns whether anything changed.
+    /// Processes the next part of the received bytes. Returns whether anything changed.
     fn advance(&mut self, now: Duration) -> bool {
         let done = match self.state {
             State::AwaitAuth { .. } | State::AwaitAck { .. } => self.read_packet().map_err(CloseReason::from),
@@ -350,7 +352,7 @@ impl Session {
         }
     }
 
-    /// Ends the session after an error, with a Disconnect where the peer can expect one (`docs/spec/p2p.md` 8.1, 21).
+    /// Ends the session after an error. Sends a Disconnect if the peer can expect one (`docs/spec/p2p.md` 8.1, 21).
     fn close_after(&mut self, reason: CloseReason) {
         let told = match reason {
             CloseReason::Hello(HelloError::ZeroId) => Some(DisconnectReason::INVALID_IDENTITY),
@@ -396,13 +398,14 @@ impl Session {
         Ok(true)
     }
 
-    /// The most that a frame may hold now. Hello is bounded before its body is received; its code takes one byte.
+    /// Maximum content of a frame in the current state. Hello is limited before its body is received; its code takes
+    /// one byte.
     fn content_limit(&self) -> usize {
         if matches!(self.state, State::AwaitHello) {
-            // A longer message in place of Hello is cut as well.
+            // Applies to any other message in place of Hello too.
             return MAX_HELLO_BYTES + 1;
         }
-        // Compressed data is longer than its content by a sixth at most.
+        // Compressed data is at most one sixth longer than its content.
         let longest = self.settings.max_message_bytes;
         longest.saturating_add(longest / 6 + 32 + MAX_CODE_BYTES).min(MAX_CONTENT_BYTES)
     }
@@ -437,7 +440,7 @@ impl Session {
         self.take_message(code, payload).map(|()| true)
     }
 
-    /// Removes what was read from the buffer, when nothing else is left to do. Keeps no more memory than is needed.
+    /// Removes processed bytes from the buffer when no complete part is left. Frees memory that is no longer needed.
     fn forget_read(&mut self) {
         if self.read == 0 {
             return;
@@ -488,10 +491,10 @@ impl Session {
     }
 }
 
-/// Memory that an empty buffer keeps.
+/// Capacity that an empty buffer may keep.
 const MAX_KEPT_BYTES: usize = 16 * 1024;
 
-/// Splits a frame's content into code and payload. The code is read strictly; only its shortest form is allowed.
+/// Splits a frame's content into code and payload. Only the shortest form of the code is accepted.
 fn split_code(content: &[u8]) -> Result<(u64, &[u8]), FrameError> {
     let mut rest = content;
     let code = <u64 as alloy_rlp::Decodable>::decode(&mut rest).map_err(|_| FrameError::Code)?;

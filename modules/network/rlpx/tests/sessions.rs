@@ -1,4 +1,4 @@
-//! Two sessions over a link in memory: times, refusals, backpressure, and a model of what arrives.
+//! Two sessions over a link in memory: time limits, refusals, backpressure, and a model of the delivered messages.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -18,11 +18,11 @@ fn settings() -> SessionSettings {
     SessionSettings::new("test", vec![Offer::new("eth", 100, 227)])
 }
 
-/// A side of a link with everything that it told.
+/// One side of a link, with all its outputs other than writes.
 struct Side {
     session: Session,
     told: Vec<Output>,
-    /// Whether peers are let in.
+    /// Whether it admits peers.
     admits: bool,
 }
 
@@ -31,7 +31,7 @@ impl Side {
         Self { session, told: Vec::new(), admits: true }
     }
 
-    /// Takes all outputs; returns the bytes to write.
+    /// Processes all outputs and returns the bytes to write.
     fn drain(&mut self, now: Duration) -> Vec<u8> {
         let mut written = Vec::new();
         while let Some(output) = self.session.next_output(now) {
@@ -67,7 +67,7 @@ fn pair() -> (Side, Side) {
     (Side::new(dialed), Side::new(Session::accept(settings(), &listener, random(), START)))
 }
 
-/// Moves bytes until both sides are silent.
+/// Moves bytes until neither side writes any more.
 fn settle(one: &mut Side, other: &mut Side, now: Duration) {
     loop {
         let (from_one, from_other) = (one.drain(now), other.drain(now));
@@ -87,7 +87,7 @@ fn open_pair() -> (Side, Side) {
 }
 
 #[test]
-fn both_sides_learn_who_the_other_is() {
+fn both_sides_learn_the_others_identifier() {
     let (one, other) = open_pair();
 
     let hello_of = |side: &Side| {
@@ -102,7 +102,7 @@ fn both_sides_learn_who_the_other_is() {
 }
 
 #[test]
-fn a_silent_peer_is_cut_after_5_seconds_in_the_handshake_and_after_30_later() {
+fn a_silent_peer_is_disconnected_after_5_seconds_in_the_handshake_and_after_30_later() {
     let (mut dialed, _) = pair();
     dialed.drain(START);
     dialed.session.tick(START + Duration::from_millis(4999));
@@ -174,7 +174,7 @@ fn messages_outside_the_agreed_codes_are_not_sent() {
 }
 
 #[test]
-fn packets_that_are_too_short_or_wrong_end_the_handshake_without_a_byte() {
+fn short_or_invalid_packets_end_the_handshake_without_an_answer() {
     for first in [[0, 0], [1, 0x32], [1, 0x33], [0xff, 0xff]] {
         let (_, mut other) = pair();
         let mut packet = first.to_vec();
@@ -192,7 +192,7 @@ fn packets_that_are_too_short_or_wrong_end_the_handshake_without_a_byte() {
 }
 
 #[test]
-fn an_owner_who_does_not_ask_keeps_the_messages_waiting() {
+fn messages_stay_buffered_until_the_owner_asks_for_outputs() {
     let (mut one, mut other) = open_pair();
     for _ in 0..100 {
         one.session.send(0, 2, &[0xc0]).unwrap();
@@ -208,7 +208,7 @@ fn an_owner_who_does_not_ask_keeps_the_messages_waiting() {
 }
 
 #[test]
-fn a_long_message_in_place_of_hello_is_cut_before_its_body_is_there() {
+fn a_long_message_in_place_of_hello_is_refused_before_its_body_has_arrived() {
     let (mut one, mut other) = pair();
     let mut long = settings();
     long.name = "x".repeat(3000);
@@ -240,7 +240,7 @@ enum Step {
         code: u64,
         payload: Vec<u8>,
     },
-    /// Moves so many bytes.
+    /// Moves this many bytes.
     Deliver {
         to_dialer: bool,
         bytes: usize,
@@ -248,7 +248,7 @@ enum Step {
     Wait {
         seconds: u64,
     },
-    /// Changes a bit of what is under way.
+    /// Flips a bit of the bytes in transit.
     Damage {
         to_dialer: bool,
         position: usize,
@@ -267,16 +267,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens on the way: what arrives is a prefix of what was sent, and all of it when nothing was damaged and
-    /// nobody was silent for too long.
+    /// The delivered messages are always a prefix of the sent ones, and all of them if nothing was damaged and no side
+    /// exceeded a time limit.
     #[test]
-    fn what_arrives_is_a_prefix_of_what_was_sent(steps in steps()) {
+    fn delivered_messages_are_a_prefix_of_the_sent_ones(steps in steps()) {
         let (mut one, mut other) = open_pair();
         let (before_one, before_other) = (one.messages().len(), other.messages().len());
         prop_assert_eq!((before_one, before_other), (0, 0));
         let mut now = START;
         let (mut sent_by_one, mut sent_by_other) = (Vec::new(), Vec::new());
-        // Bytes under way to the dialer and to the listener.
+        // Bytes in transit to the dialer and to the listener.
         let (mut to_one, mut to_other) = (Vec::new(), Vec::new());
         let mut is_damaged = false;
         for step in steps {
@@ -327,9 +327,9 @@ proptest! {
         }
     }
 
-    /// Any bytes in place of the handshake are refused or waited for.
+    /// Any bytes in place of the handshake are refused, or the session waits for more.
     #[test]
-    fn any_first_bytes_are_refused_or_waited_for(bytes in proptest::collection::vec(any::<u8>(), 0..700)) {
+    fn any_first_bytes_are_refused_or_incomplete(bytes in proptest::collection::vec(any::<u8>(), 0..700)) {
         let (_, mut other) = pair();
         other.session.receive(&bytes);
         prop_assert!(other.drain(START).is_empty());

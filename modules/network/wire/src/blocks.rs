@@ -13,12 +13,12 @@ use tenon_chain::{
 use crate::limits::{MAX_ANSWER_ITEMS, MAX_LOGS, MAX_TRANSACTIONS};
 use crate::{WireError, read};
 
-/// What a block has besides its header.
+/// The parts of a block other than its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockBody {
     /// Transactions.
     pub transactions: Vec<Arc<Transaction>>,
-    /// Headers of uncles; none on these chains.
+    /// Headers of uncles; these chains have none.
     pub ommers: Vec<Header>,
 }
 
@@ -27,11 +27,11 @@ pub struct BlockBody {
 pub struct NewBlock {
     /// The block.
     pub block: Block,
-    /// Total difficulty, this block's included; larger ones are read as the largest number.
+    /// Total difficulty, including this block's. A number of more than 256 bits is decoded as the largest one.
     pub total_difficulty: U256,
 }
 
-/// Items that a message may still have, over all its blocks.
+/// Number of further items that a message may contain, over all its blocks.
 struct Remaining(usize);
 
 impl Remaining {
@@ -91,7 +91,7 @@ pub(crate) fn read_bodies(payload: &[u8]) -> Result<Vec<BlockBody>, WireError> {
 
 pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
     let mut list = read::list(&mut &*payload)?;
-    // Transactions are counted before any is read.
+    // Transactions are counted before any is decoded.
     let mut parts = read::list(&mut { list })?;
     let header = RlpHeader::decode(&mut parts)?;
     parts = parts.get(header.payload_length..).unwrap_or_default();
@@ -118,16 +118,16 @@ pub(crate) fn read_receipts(payload: &[u8]) -> Result<Vec<Vec<Receipt>>, WireErr
     })
 }
 
-/// A receipt in a list: a list itself (type 0), or a string with its canonical bytes.
+/// Decodes a receipt of a list: a list (type 0), or a string with the canonical bytes of a typed receipt.
 fn read_receipt(input: &mut &[u8]) -> Result<Receipt, WireError> {
     let before = *input;
     let header = RlpHeader::decode(input)?;
-    // `RlpHeader::decode` has checked that the payload is there.
+    // `RlpHeader::decode` has checked that the payload is complete.
     let (payload, rest) = input.split_at(header.payload_length);
     *input = rest;
     let canonical = if header.list { &before[..before.len() - rest.len()] } else { payload };
     let receipt = decode_receipt(canonical)?;
-    // The string must hold a typed receipt, the list a receipt of type 0.
+    // A string must contain a typed receipt, a list a receipt of type 0.
     if header.list != (receipt.transaction_type == TransactionType::Legacy) {
         return Err(alloy_rlp::Error::UnexpectedString.into());
     }
@@ -149,7 +149,7 @@ pub(crate) fn write_body(body: &BlockBody, out: &mut Vec<u8>) {
     encode_body(&body.transactions, &body.ommers, out);
 }
 
-/// Appends a body as an answer has it, without copying the block.
+/// Appends a body as encoded in an answer, without copying the block.
 pub fn encode_body(transactions: &[Arc<Transaction>], ommers: &[Header], out: &mut Vec<u8>) {
     let mut content = Vec::new();
     write_items(transactions, &mut content, |transaction, out| write_transaction(transaction, out));
@@ -165,7 +165,7 @@ pub(crate) fn write_new_block(new: &NewBlock) -> Vec<u8> {
     out
 }
 
-/// Appends the receipts of one block as an answer has them.
+/// Appends the receipts of one block as encoded in an answer.
 pub fn encode_block_receipts(receipts: &[Receipt], out: &mut Vec<u8>) {
     write_items(receipts, out, |receipt, out| {
         let canonical = encode_receipt(receipt);

@@ -5,10 +5,10 @@ use tenon_chain::DecodeError;
 
 use crate::limits::MAX_MESSAGE_BYTES;
 
-/// Why a message is refused. Each of them costs the sender its connection (`docs/spec/p2p.md` 13, 21).
+/// Why a message is refused. Each of these errors ends the connection to the sender (`docs/spec/p2p.md` 13, 21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// More than the limit of its kind.
+    /// The message is longer than the limit of its kind.
     #[error("Message too long - {bytes} > {limit}")]
     TooLong {
         /// Its size in bytes.
@@ -16,19 +16,19 @@ pub enum WireError {
         /// The limit.
         limit: usize,
     },
-    /// The version has no message with this code.
+    /// The protocol version has no message with this code.
     #[error("Invalid message code - {code}")]
     Code {
         /// The code.
         code: u64,
     },
-    /// Not the layout of the message.
+    /// The payload does not have the layout of the message.
     #[error("Invalid message: {0}")]
     Rlp(alloy_rlp::Error),
-    /// A header, transaction or receipt in it is malformed.
+    /// The message contains a malformed header, transaction or receipt.
     #[error("Invalid message: {0}")]
     Content(#[from] DecodeError),
-    /// More items than the limit.
+    /// The message contains more items than the limit.
     #[error("more than {limit} items in a message")]
     TooManyItems {
         /// The limit.
@@ -43,7 +43,7 @@ pub enum WireError {
     /// A blob transaction, which these chains do not have.
     #[error("transaction type not supported")]
     BlobTransaction,
-    /// A header without the three fields of these chains.
+    /// A header without the three fields that these chains add.
     #[error("header of another chain family")]
     ForeignHeader,
 }
@@ -60,26 +60,26 @@ impl From<alloy_rlp::Error> for WireError {
     }
 }
 
-/// Why a peer's Status does not fit (`docs/spec/p2p.md` 12.1), in the order of checking.
+/// Why a peer's Status does not match (`docs/spec/p2p.md` 12.1), in the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatusMismatch {
-    /// Another chain.
+    /// The peer has another genesis block.
     #[error("Genesis block mismatch - {} (!= {})", first_bytes(theirs), first_bytes(ours))]
     Genesis {
         /// The peer's genesis.
         theirs: B256,
-        /// This node's.
+        /// This node's genesis.
         ours: B256,
     },
-    /// Another network.
+    /// The peer is on another network.
     #[error("NetworkId mismatch - {theirs} (!= {ours})")]
     Network {
         /// The peer's network.
         theirs: u64,
-        /// This node's.
+        /// This node's network.
         ours: u64,
     },
-    /// Another version than agreed.
+    /// The version is not the agreed one.
     #[error("Protocol version mismatch - {theirs} (!= {ours})")]
     Version {
         /// The peer's version.

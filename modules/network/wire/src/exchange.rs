@@ -1,10 +1,10 @@
-//! Orders and lendings of the exchange, which is switched off (`docs/spec/p2p.md` 14.5, 14.6). They are decoded, so that a
-//! peer that sends them is not misjudged, and never sent: other nodes do not handle them safely.
+//! Orders and lendings of the exchange, which is switched off (`docs/spec/p2p.md` 14.5, 14.6). They are decoded, so
+//! that a peer that sends them is not penalised, and never sent: other nodes do not handle them safely.
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
 
-/// A number of any length in its only form, as bytes, the highest first.
+/// An integer of any length in its shortest form, as big-endian bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integer(pub Bytes);
 
@@ -28,7 +28,7 @@ impl Encodable for Integer {
     }
 }
 
-/// An order. Texts are bytes of any kind.
+/// An order. Texts may contain any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 #[expect(missing_docs, reason = "the names are the protocol's, and nobody reads them here")]
 pub struct Order {
@@ -49,7 +49,7 @@ pub struct Order {
     pub hash: B256,
 }
 
-/// A lending. Texts are bytes of any kind.
+/// A lending. Texts may contain any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 #[expect(missing_docs, reason = "the names are the protocol's, and nobody reads them here")]
 pub struct Lending {

@@ -1,12 +1,13 @@
-//! Messages of the `eth` protocol of chains 50, 51 and 551 (`docs/spec/p2p.md` 12 to 15, `docs/spec/upgrades.md` 12): their
-//! encodings in every version, and the exchange of Status that begins a session.
+//! Messages of the `eth` protocol of chains 50, 51 and 551 (`docs/spec/p2p.md` 12 to 15, `docs/spec/upgrades.md` 12):
+//! their encodings in every version, and the exchange of Status messages that begins a session.
 //!
-//! It owns the table of versions ([`VERSIONS`]): another version is a row, and its codec where a layout is new. Types of blocks
-//! and consensus come from `tenon-chain`.
+//! It owns the table of versions ([`VERSIONS`]): a further version is a further row, plus a codec if its layout is new.
+//! Types of blocks and consensus come from `tenon-chain`.
 //!
-//! Invariants: nothing that a peer sends causes a panic; what a message makes in memory is bounded by its bytes and by the
-//! limits of [`limits`], which are checked before memory is taken; what is decoded and encoded again has the same bytes,
-//! except for bytes after the first value, which are ignored; orders and lendings are decoded and never encoded for sending.
+//! Invariants: no input from a peer causes a panic; the memory allocated for a message is bounded by its bytes and by
+//! the limits of [`limits`], which are checked before memory is allocated; a decoded message encodes to the same bytes,
+//! except for bytes after the first value, which are ignored; orders and lendings are decoded and never encoded for
+//! sending.
 //!
 //! ```
 //! use tenon_network_wire::{Message, version};

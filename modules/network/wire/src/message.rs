@@ -1,4 +1,4 @@
-//! Every message of the protocol, decoded and encoded (`docs/spec/p2p.md` 13).
+//! All messages of the protocol, decoded and encoded (`docs/spec/p2p.md` 13).
 
 use std::sync::Arc;
 
@@ -23,24 +23,24 @@ use crate::{HeaderRequest, Kind, Status, Version, WireError, read};
 pub struct Announced {
     /// Its hash.
     pub hash: B256,
-    /// Its height, as the peer says.
+    /// Its height, as stated by the peer.
     pub number: u64,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first message.
+    /// Status, the first message of a session.
     Status(Status),
     /// Blocks that the peer has.
     NewBlockHashes(Vec<Announced>),
     /// Transactions.
     Transactions(Vec<Arc<Transaction>>),
-    /// Asks for headers.
+    /// Requests headers.
     GetBlockHeaders(HeaderRequest),
     /// Headers, each with its hash.
     BlockHeaders(Vec<SealedHeader>),
-    /// Asks for bodies: the first hashes, as many as an answer has.
+    /// Requests bodies: the first hashes, at most as many as an answer may contain.
     GetBlockBodies(Vec<B256>),
     /// Bodies, in the order of the request.
     BlockBodies(Vec<BlockBody>),
@@ -50,17 +50,17 @@ pub enum Message {
     Orders(Vec<Order>),
     /// Lendings of the exchange, never sent.
     Lendings(Vec<Lending>),
-    /// Asks for nodes of tries and code: the first hashes, as many as an answer has.
+    /// Requests nodes of tries and code: the first hashes, at most as many as an answer may contain.
     GetNodeData(Vec<B256>),
     /// Nodes of tries and code.
     NodeData(Vec<Bytes>),
-    /// Asks for receipts: the first hashes of blocks, as many as an answer has.
+    /// Requests receipts: the first block hashes, at most as many as an answer may contain.
     GetReceipts(Vec<B256>),
     /// Receipts of blocks, in the order of the request.
     Receipts(Vec<Vec<Receipt>>),
     /// A vote.
     Vote(Vote),
-    /// A vote for a block with a height that no chain has. Other nodes may pass it on, so the sender is not to blame.
+    /// A vote for a block whose height no chain can have. Nodes may relay such a vote, so its sender is not penalised.
     UnusableVote,
     /// A timeout.
     Timeout(Timeout),
@@ -68,9 +68,9 @@ pub enum Message {
     SyncInfo(Box<SyncInfo>),
     /// Hashes of transactions that the peer has.
     NewPooledTransactionHashes(Vec<B256>),
-    /// Asks for transactions: the first hashes, as many as an answer has.
+    /// Requests transactions: the first hashes, at most as many as an answer may contain.
     GetPooledTransactions(Vec<B256>),
-    /// Transactions that were asked for.
+    /// Requested transactions.
     PooledTransactions(Vec<Arc<Transaction>>),
 }
 
@@ -92,7 +92,7 @@ struct WideBlock {
 }
 
 impl Message {
-    /// Reads the message with this code. Bytes after the first value are ignored.
+    /// Decodes the message with this code. Bytes after the first value are ignored.
     ///
     /// # Errors
     /// [`WireError`].
@@ -127,7 +127,8 @@ impl Message {
         })
     }
 
-    /// The payload, and which message it is. `None` for orders, lendings and unusable votes, which are never sent.
+    /// Returns the kind and the payload of the message. `None` for orders, lendings and unusable votes, which are never
+    /// sent.
     pub fn encode(&self) -> Option<(Kind, Vec<u8>)> {
         let mut out = Vec::new();
         let kind = match self {
@@ -175,8 +176,8 @@ fn written(kind: Kind, value: &impl Encodable, out: &mut Vec<u8>) -> Kind {
     kind
 }
 
-/// A payload with a list of items that are already encoded, as storage and the pool keep them: headers, bodies, lists of
-/// receipts, or transactions.
+/// Encodes a payload that is a list of items in their encoded form, as storage and the pool keep them: headers, bodies,
+/// lists of receipts, or transactions.
 pub fn encode_list<'a>(items: impl IntoIterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
     let payload_length = items.clone().into_iter().map(<[u8]>::len).sum();
     let mut out = Vec::with_capacity(payload_length + 5);

@@ -1,26 +1,26 @@
-//! Reading of lists, with limits.
+//! Decodes lists, with limits.
 
 use alloy_primitives::{B256, U256};
 use alloy_rlp::{Decodable, Header};
 
 use crate::WireError;
 
-/// The content of the list at the start of `input`, which is advanced past it.
+/// Returns the content of the list at the start of `input`, and advances `input` past the list.
 pub(crate) fn list<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     Ok(Header::decode_bytes(input, true)?)
 }
 
-/// The content of the string at the start of `input`.
+/// Returns the content of the string at the start of `input`.
 pub(crate) fn string<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     Ok(Header::decode_bytes(input, false)?)
 }
 
-/// Fails if a list of fixed length has more elements.
+/// Fails if a list of fixed length has further elements.
 pub(crate) fn end(list: &[u8]) -> Result<(), WireError> {
     if list.is_empty() { Ok(()) } else { Err(alloy_rlp::Error::UnexpectedLength.into()) }
 }
 
-/// Reads all items of a list's content, at most `limit`.
+/// Decodes all items of a list's content; at most `limit`.
 pub(crate) fn items<'a, T>(
     mut content: &'a [u8],
     limit: usize,
@@ -36,7 +36,8 @@ pub(crate) fn items<'a, T>(
     Ok(items)
 }
 
-/// The hashes of a request: the first `limit`. Like the reference, what follows is not looked at, since no answer has more.
+/// Decodes the first `limit` hashes of a request. As in the reference, the rest is ignored, because no answer has more
+/// items.
 pub(crate) fn first_hashes(mut content: &[u8], limit: usize) -> Result<Vec<B256>, WireError> {
     let mut hashes = Vec::new();
     while !content.is_empty() && hashes.len() < limit {
@@ -45,7 +46,7 @@ pub(crate) fn first_hashes(mut content: &[u8], limit: usize) -> Result<Vec<B256>
     Ok(hashes)
 }
 
-/// Counts the items of a list's content without reading them; fails beyond `limit`.
+/// Counts the items of a list's content without decoding them. Fails if there are more than `limit`.
 pub(crate) fn count(mut content: &[u8], limit: usize) -> Result<usize, WireError> {
     let mut count = 0;
     while !content.is_empty() {
@@ -53,15 +54,15 @@ pub(crate) fn count(mut content: &[u8], limit: usize) -> Result<usize, WireError
             return Err(WireError::TooManyItems { limit });
         }
         let header = Header::decode(&mut content)?;
-        // `Header::decode` has checked that the payload is there.
+        // `Header::decode` has checked that the payload is complete.
         content = content.get(header.payload_length..).unwrap_or_default();
         count += 1;
     }
     Ok(count)
 }
 
-/// A number of any length in its only form; what does not fit is the largest number. Difficulties have no upper limit on the
-/// wire.
+/// Decodes an integer of any length in its shortest form; one of more than 256 bits becomes the largest number.
+/// Difficulties have no upper limit on the wire.
 pub(crate) fn saturating(input: &mut &[u8]) -> Result<U256, WireError> {
     let bytes = string(input)?;
     if bytes.first() == Some(&0) {

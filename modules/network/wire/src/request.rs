@@ -5,7 +5,7 @@ use alloy_rlp::{Decodable, Encodable, Header};
 
 use crate::{WireError, read};
 
-/// Where a request for headers begins.
+/// The block at which a request for headers begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderOrigin {
     /// The block with this hash.
@@ -19,11 +19,11 @@ pub enum HeaderOrigin {
 pub struct HeaderRequest {
     /// The first header.
     pub origin: HeaderOrigin,
-    /// Headers at most.
+    /// Maximum number of headers.
     pub amount: u64,
-    /// Headers left out between two.
+    /// Number of headers to skip between two.
     pub skip: u64,
-    /// Towards the genesis block.
+    /// Whether the headers lead towards the genesis block.
     pub is_reverse: bool,
 }
 

@@ -1,52 +1,52 @@
-//! The protocol's side of a session, without I/O: Status first, then messages (`docs/spec/p2p.md` 12.1, 16).
+//! The protocol's part of a session, without I/O: first Status, then messages (`docs/spec/p2p.md` 12.1, 16).
 
 use std::time::Duration;
 
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::{Kind, Message, Status, StatusMismatch, Version, WireError};
 
-/// Time for the peer's Status.
+/// Time limit for the peer's Status.
 const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
-/// Which messages the node takes now. Others are ignored without being decoded.
+/// The kinds of messages that the node currently accepts. Others are ignored without being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
-    /// Transactions, orders and lendings: once the node is synced.
+    /// Whether transactions, orders and lendings are accepted: once the node is synced.
     pub takes_transactions: bool,
-    /// Votes, timeouts and sync infos: unless a sync is running.
+    /// Whether votes, timeouts and sync infos are accepted: unless a sync is running.
     pub takes_consensus: bool,
 }
 
-/// What a message of the peer amounts to.
+/// The result of receiving a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// The peer's Status fits: the session is established.
+    /// The peer's Status matches: the session is established.
     Established(Status),
     /// A message.
     Message(Message),
-    /// A message behind a closed gate.
+    /// A message of a kind that is not accepted now.
     Ignored(Kind),
 }
 
 /// Why the session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionFault {
-    /// Another message came first.
+    /// The first message is not a Status.
     #[error("No status message - first msg has code {code:x} (!= 0)")]
     NoStatus {
         /// Its code.
         code: u64,
     },
-    /// No Status in time.
+    /// No Status within the time limit.
     #[error("no Status within 5 s")]
     StatusTimeout,
-    /// The peer's Status does not fit.
+    /// The peer's Status does not match.
     #[error(transparent)]
     Mismatch(#[from] StatusMismatch),
-    /// Status again.
+    /// A second Status.
     #[error("Extra status message - uncontrolled status message")]
     SecondStatus,
-    /// A message that is wrong.
+    /// An invalid message.
     #[error(transparent)]
     Message(#[from] WireError),
 }
@@ -61,7 +61,7 @@ impl SessionFault {
     }
 }
 
-/// One session of the protocol.
+/// The state of one session of the protocol.
 #[derive(Debug)]
 pub struct EthSession {
     version: &'static Version,
@@ -71,8 +71,8 @@ pub struct EthSession {
 }
 
 impl EthSession {
-    /// A session at an agreed version. `status` is what this node says; its version is set to the agreed one, and its fork
-    /// identifier is left out where the version has none.
+    /// Creates a session at an agreed version. `status` is this node's Status: its version is replaced by the agreed
+    /// one, and its fork identifier is removed if the version has none.
     pub fn new(version: &'static Version, mut status: Status, now: Duration) -> Self {
         status.version = version.number;
         if version.status == crate::StatusForm::Plain {
@@ -86,22 +86,22 @@ impl EthSession {
         self.version
     }
 
-    /// The payload of this node's Status, to be sent at once.
+    /// The payload of this node's Status, which must be sent at once.
     pub fn status_payload(&self) -> Vec<u8> {
         self.status.encode()
     }
 
-    /// Whether the peer's Status has come and fits.
+    /// Returns whether the peer's Status has arrived and matches.
     pub const fn is_established(&self) -> bool {
         self.is_established
     }
 
-    /// When the peer's Status is due; `None` once it is there.
+    /// When the time limit of the peer's Status ends; `None` once it has arrived.
     pub fn wakes_at(&self) -> Option<Duration> {
         (!self.is_established).then_some(self.deadline)
     }
 
-    /// Looks at the clock.
+    /// Checks the time limit of the peer's Status.
     ///
     /// # Errors
     /// [`SessionFault::StatusTimeout`].
@@ -109,10 +109,10 @@ impl EthSession {
         if self.is_established || now < self.deadline { Ok(()) } else { Err(SessionFault::StatusTimeout) }
     }
 
-    /// Takes a message of the peer.
+    /// Processes a message of the peer.
     ///
     /// # Errors
-    /// [`SessionFault`]: the session is to be ended.
+    /// [`SessionFault`]; the session must then be ended.
     pub fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Result<Received, SessionFault> {
         let kind = self.version.kind(code);
         if !self.is_established {

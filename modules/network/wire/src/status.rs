@@ -12,25 +12,25 @@ use crate::read;
 pub enum StatusForm {
     /// Five elements.
     Plain,
-    /// The fork identifier as a sixth.
+    /// With the fork identifier as a sixth element.
     WithForkId,
 }
 
-/// What a node says about its chain.
+/// The state of a node's chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Version of the protocol.
     pub version: u32,
-    /// Network; the chain's number unless configured otherwise.
+    /// Network id; the chain id unless configured otherwise.
     pub network: u64,
-    /// Total difficulty of the head; larger ones are read as the largest number.
+    /// Total difficulty of the head. A number of more than 256 bits is decoded as the largest one.
     pub total_difficulty: U256,
     /// Hash of the head.
     pub head: B256,
     /// Hash of the genesis block.
     pub genesis: B256,
-    /// Fork identifier, in versions that have it. Foreign ones are not compared: the values that other implementations
-    /// send are not confirmed (`docs/spec/upgrades.md` 12.2).
+    /// Fork identifier, in versions that have it. A peer's identifier is not compared: the values that other
+    /// implementations send are not confirmed (`docs/spec/upgrades.md` 12.2).
     pub fork_id: Option<ForkId>,
 }
 
@@ -54,7 +54,7 @@ impl Status {
         Ok(status)
     }
 
-    /// The payload. The fork identifier is written when it is there.
+    /// Encodes the payload, with the fork identifier if there is one.
     pub fn encode(&self) -> Vec<u8> {
         let mut content = Vec::with_capacity(128);
         self.version.encode(&mut content);
@@ -73,7 +73,7 @@ impl Status {
         out
     }
 
-    /// Whether a peer with this Status belongs to the same chain.
+    /// Checks that a peer with this Status is on the same chain.
     ///
     /// # Errors
     /// [`StatusMismatch`], the first difference.

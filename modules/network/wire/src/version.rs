@@ -2,7 +2,7 @@
 
 use crate::StatusForm;
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the protocol's")]
 pub enum Kind {
@@ -53,7 +53,7 @@ impl Kind {
         Self::PooledTransactions,
     ];
 
-    /// The protocol's name for it.
+    /// The name of the kind in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Status => "Status",
@@ -85,7 +85,7 @@ impl Kind {
 pub struct Version {
     /// Its number.
     pub number: u32,
-    /// Number of its codes, also of those that mean nothing.
+    /// Number of codes, including unused ones.
     pub length: u64,
     /// Layout of Status.
     pub status: StatusForm,
@@ -105,7 +105,7 @@ impl Version {
     }
 }
 
-/// Every version, in the order of preference. Whether 164 and 165 are offered is the node's choice.
+/// All versions, in order of preference. The node decides whether to offer 164 and 165.
 pub static VERSIONS: [Version; 5] = [
     Version { number: 165, length: 230, status: StatusForm::WithForkId, rows: &ROWS_165 },
     Version { number: 164, length: 227, status: StatusForm::WithForkId, rows: ROWS_165.split_at(ROWS_100).0 },
@@ -123,7 +123,7 @@ const ROWS_62: usize = 8;
 const ROWS_63: usize = 14;
 const ROWS_100: usize = 17;
 
-/// All rows; older versions have the first ones.
+/// The rows of version 165; older versions use the first of them.
 static ROWS_165: [(u64, Kind); 20] = [
     (0x00, Kind::Status),
     (0x01, Kind::NewBlockHashes),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_lies_within_its_versions_length_and_no_row_twice() {
+    fn every_row_is_within_its_versions_length_and_unique() {
         for version in &VERSIONS {
             for (index, (code, kind)) in version.rows.iter().enumerate() {
                 assert!(*code < version.length, "{} {kind:?}", version.number);

@@ -1,4 +1,4 @@
-//! Any bytes are read or refused, and what is read is written with the same bytes.
+//! Any bytes are decoded or refused, and a decoded message encodes to the same bytes.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -27,7 +27,8 @@ fn recorded() -> Vec<(u64, Vec<u8>)> {
     messages
 }
 
-/// Reads with every version; what is read must be a prefix of the input again, but for requests that ask for too much.
+/// Decodes with every version. The encoding of the result must be a prefix of the input, except for requests, whose
+/// excess hashes are ignored.
 fn check(code: u64, payload: &[u8]) {
     for version in &VERSIONS {
         if let Ok(message) = Message::decode(version, code, payload)
@@ -53,12 +54,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn any_bytes_are_read_or_refused(code in 0..256_u64, payload in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_decoded_or_refused(code in 0..256_u64, payload in proptest::collection::vec(any::<u8>(), 0..300)) {
         check(code, &payload);
     }
 
     #[test]
-    fn damaged_messages_are_read_or_refused(index in any::<usize>(), changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4), code in proptest::option::of(0..256_u64)) {
+    fn damaged_messages_are_decoded_or_refused(index in any::<usize>(), changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4), code in proptest::option::of(0..256_u64)) {
         thread_local!(static RECORDED: Vec<(u64, Vec<u8>)> = recorded());
         let (own_code, mut payload) = RECORDED.with(|all| all[index % all.len()].clone());
         for (position, byte) in changes {

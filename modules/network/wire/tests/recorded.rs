@@ -1,4 +1,4 @@
-//! Messages of the recorded sessions, and of the specification, read and written again.
+//! Messages of the recorded sessions and of the specification, decoded and encoded again.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -54,7 +54,7 @@ fn decode(kind: Kind, payload: &str) -> Result<Message, WireError> {
     Message::decode(of, of.code(kind).unwrap(), &hex::decode(payload).unwrap())
 }
 
-/// The message has these bytes, and these bytes are the message.
+/// Checks that the message encodes to these bytes, and that these bytes decode to the message.
 fn same(message: &Message, payload: &str) {
     let (kind, encoded) = message.encode().unwrap();
     assert_eq!(hex::encode(&encoded), payload, "{kind:?}");
@@ -62,7 +62,7 @@ fn same(message: &Message, payload: &str) {
 }
 
 #[test]
-fn every_recorded_message_is_read_and_written_again_byte_for_byte() {
+fn every_recorded_message_round_trips_byte_for_byte() {
     let mut kinds = BTreeSet::new();
     for session in sessions() {
         let number = [63, 62].into_iter().find(|number| session.note.contains(&format!("eth/{number}"))).unwrap_or(100);
@@ -159,7 +159,7 @@ fn consensus_messages_have_the_specifications_bytes_and_hashes() {
 }
 
 #[test]
-fn a_vote_for_a_height_beyond_all_chains_is_no_fault_of_its_sender() {
+fn a_vote_for_an_impossible_height_does_not_penalise_its_sender() {
     // 2^64 + 900 in place of 900.
     let content = "a000000000000000000000000000000000000000000000000000000000000007ff82013289010000000000000384";
     let mut content = hex::decode(content).unwrap();
@@ -174,7 +174,7 @@ fn a_vote_for_a_height_beyond_all_chains_is_no_fault_of_its_sender() {
 
 /// `docs/spec/p2p.md` 26.5.
 #[test]
-fn orders_and_lendings_are_read_and_never_written() {
+fn orders_and_lendings_are_decoded_and_never_encoded() {
     let (number, text) = (|value: u64| integer(value), |text: &'static str| Bytes::from_static(text.as_bytes()));
     let order = Order {
         nonce: 1,
@@ -229,7 +229,7 @@ fn integer(value: u64) -> Integer {
 }
 
 #[test]
-fn limits_hold_before_memory_is_taken() {
+fn limits_are_checked_before_memory_is_allocated() {
     use tenon_network_wire::limits::{MAX_ANSWER_ITEMS, MAX_BODIES, MAX_CONSENSUS_BYTES, MAX_MESSAGE_BYTES};
     let list = |item: &[u8], times: usize| hex::encode(alloy_rlp_list(item, times));
     assert_eq!(
@@ -242,7 +242,7 @@ fn limits_hold_before_memory_is_taken() {
     let hash = alloy_rlp::encode(B256::repeat_byte(1));
     let Ok(Message::GetBlockBodies(hashes)) = decode(Kind::GetBlockBodies, &list(&hash, 1000)) else { panic!() };
     assert_eq!(hashes.len(), MAX_BODIES);
-    // A typed transaction without payload, and one that is a number.
+    // A typed transaction without payload, and a transaction that is a number.
     assert!(decode(Kind::Transactions, "c3820300").is_err());
     assert!(decode(Kind::Transactions, "c180").is_err());
 }

@@ -145,11 +145,11 @@ fn collisions_are_left_to_the_library<L: Lanes>() {
                 let (hash, signature) = &signatures[at];
                 match found {
                     Some((key, _)) => {
-                        assert_ne!(at, lane, "step {step} was not noticed");
+                        assert_ne!(at, lane, "step {step} was not detected");
                         assert_eq!(Ok(key), single::recover(hash, signature));
                     }
                     None => {
-                        assert_eq!(at, lane, "step {step} spoilt another lane");
+                        assert_eq!(at, lane, "step {step} affected another lane");
                         seen += 1;
                     }
                 }

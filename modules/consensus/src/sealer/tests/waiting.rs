@@ -37,7 +37,7 @@ impl Running {
         self.bus.call(request, &CallContext::new()).await.unwrap();
     }
 
-    /// One transaction waits, and no block is made until the returned sender is dropped.
+    /// One transaction is pending, and no block is made until the returned sender is dropped.
     fn start_held() -> (Self, std::sync::mpsc::Sender<()>) {
         let (let_go, held) = std::sync::mpsc::channel::<()>();
         let held = Mutex::new(held);
@@ -74,7 +74,7 @@ async fn the_answer_comes_when_the_block_is_the_head() {
 }
 
 #[tokio::test]
-async fn many_wait_for_one_block() {
+async fn many_senders_wait_for_one_block() {
     let (running, let_go) = Running::start_held();
     running.network.pool.lock().unwrap().extend((1..9).map(transaction));
     let waiting: Vec<_> = (0..9).map(|nonce| running.wait(nonce)).collect();
@@ -86,7 +86,7 @@ async fn many_wait_for_one_block() {
     running.stop().await;
 }
 
-/// All at the same time.
+/// Polls all futures concurrently until they have completed.
 async fn futures_of(waiting: Vec<impl Future<Output = ()>>) {
     let mut waiting: Vec<_> = waiting.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {

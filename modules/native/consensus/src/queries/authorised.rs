@@ -37,8 +37,8 @@ impl Queries {
         candidates.map(|candidates| self.at_gap(gap, &candidates).map(Some)).transpose()
     }
 
-    /// The candidates of the gap block that a v2 height belongs to. It depends on the height only, wherever the epoch
-    /// really began.
+    /// The candidates of the gap block for this v2 height. The height alone determines the gap block, not the block at
+    /// which the epoch began.
     fn candidates_for(&self, number: u64) -> Result<Authorised, Failure> {
         let gap = gap_number(self.engine.consensus(), number);
         let candidates = self.engine.v2().candidates(gap, &*self.chain).map_err(failure)?;
@@ -67,8 +67,8 @@ impl Queries {
         snapshot.ok_or_else(|| failure(V1Error::NoCandidates))
     }
 
-    /// The makers of the last blocks, half as many as the authorised set, plus one (`docs/spec/consensus.md` 2.2). A
-    /// maker that was dropped from the window does not return when the set grows.
+    /// The makers of the last blocks: half as many as there are authorised addresses, plus one
+    /// (`docs/spec/consensus.md` 2.2). A maker that has left the window does not return to it when the set grows.
     fn recent_makers(&self, header: &SealedHeader) -> Result<Vec<(u64, Address)>, Failure> {
         let Some(window) = self.window_before(header)? else { return Ok(Vec::new()) };
         let mut oldest = (header.number + 1).saturating_sub(window).max(1);

@@ -20,7 +20,7 @@ impl Queries {
         let (checkpoint, number) = match epoch {
             None => self.epoch_of(&head.header)?,
             Some(epoch) if epoch < 2 => (0, epoch),
-            // The reference does not correct this either for v2, whose epochs begin at rounds.
+            // The epoch's number times its length, although v2 epochs begin at rounds: the reference does the same.
             Some(epoch) => (self.engine.consensus().epoch.saturating_mul(epoch - 1), epoch),
         };
         let unknown = CandidateList { epoch: number, ..CandidateList::default() };
@@ -54,8 +54,8 @@ impl Queries {
         Ok(if is_late { self.settings.late_v1_masternodes } else { EARLY_V1_MASTERNODES })
     }
 
-    /// All addresses penalised in this checkpoint's header or the previous ones; a penalty of several epochs is listed
-    /// as often.
+    /// All addresses penalised in this checkpoint's header or in the [`PENALTY_EPOCHS`] before it. An address penalised
+    /// in several of them is listed several times.
     fn penalised(&self, header: &SealedHeader) -> Result<Vec<Address>, Failure> {
         let epoch = self.engine.consensus().epoch;
         let mut penalised = Vec::new();

@@ -80,7 +80,7 @@ impl Queries {
         self.switches_between(first, last, epoch_of).ok().flatten()
     }
 
-    /// The same; none as soon as `epoch_of` gives none.
+    /// [`Queries::epoch_switches`] with a given source of epochs; `None` as soon as `epoch_of` returns `None`.
     fn switches_between(
         &self,
         first: B256,
@@ -114,7 +114,8 @@ impl Queries {
         Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
     }
 
-    /// [`Queries::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
+    /// [`Queries::epoch_blocks`] if it takes only a few reads: the epoch and the next one are cached, or the epoch is
+    /// current.
     pub(super) fn cached_epoch_blocks(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
         let head = self.chain.head();
         let Some(current) = self.engine.v2().cached_epoch(&head.header, &*self.chain)? else { return Ok(None) };

@@ -80,7 +80,7 @@ pub fn register(
 
 /// Registers the queries on snapshots, epochs and rounds.
 fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result<(), QueriesError> {
-    // Answers from the cache take less time than waking a pool thread. An attempt that fails is repeated there.
+    // A cached answer takes less time than waking a pool thread. A query that fails here is repeated on the pool.
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
@@ -173,8 +173,8 @@ impl Queries {
         Ok(rewards.map(|rewards| EpochReward { json: rewards.to_json() }))
     }
 
-    /// Whether a block is canonical and pays no rewards, which only those at the end of an epoch do; false if that
-    /// cannot be told.
+    /// Returns whether a block is canonical and pays no rewards (only blocks at the end of an epoch pay them). False if
+    /// this cannot be determined.
     fn pays_no_reward(&self, block: B256) -> bool {
         let Ok(Some(header)) = self.chain.header(block) else { return false };
         let is_canonical =
@@ -208,7 +208,8 @@ impl Queries {
         v1_masternodes(&header.extra_data)
     }
 
-    /// Number of the block that opened this block's epoch, and of the epoch (`docs/spec/consensus.md` 4.1).
+    /// Returns the number of the block that opened this block's epoch, and the number of the epoch
+    /// (`docs/spec/consensus.md` 4.1).
     fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), Failure> {
         let consensus = self.engine.consensus();
         if !self.engine.is_v2(header.number) {

@@ -9,7 +9,7 @@ use tenon_chain::{Activation, ChainSpec, Fork, ForkId, NativeSettings};
 
 use super::Queries;
 
-/// Precompiled contracts: name, last byte of the address, since when.
+/// Precompiled contracts: name, last byte of the address, heights at which it is active.
 const PRECOMPILES: [(&str, u8, Since); 13] = [
     ("ECREC", 0x01, Since::Genesis),
     ("SHA256", 0x02, Since::Genesis),
@@ -29,7 +29,7 @@ const PRECOMPILES: [(&str, u8, Since); 13] = [
 /// The history contract (EIP-2935).
 const HISTORY_STORAGE: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
 
-/// When there is a precompiled contract (`docs/spec/chain.md` 5.4).
+/// Heights at which a precompiled contract is active (`docs/spec/chain.md` 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Since {
     Genesis,
@@ -39,7 +39,7 @@ enum Since {
     UntilExchangeEnds,
 }
 
-/// The last byte of an address whose others are zero.
+/// The address that ends with this byte; all other bytes are zero.
 const fn low(byte: u8) -> Address {
     Address::with_last_byte(byte)
 }
@@ -53,7 +53,7 @@ impl Queries {
     }
 }
 
-/// What a schedule follows from.
+/// The data from which a schedule is computed.
 struct Schedule<'a> {
     spec: &'a ChainSpec,
     settings: &'a NativeSettings,
@@ -74,7 +74,7 @@ impl Schedule<'_> {
         }
     }
 
-    /// The height of a fork that the genesis file has.
+    /// The height of a fork that the genesis file sets.
     fn of_file(&self, fork: Fork) -> Option<u64> {
         match self.spec.activation(fork) {
             Some(Activation::Block(height)) => Some(height),
@@ -90,7 +90,7 @@ impl Schedule<'_> {
         let more = [self.spec.eip155_block, self.spec.dao_fork_block, Some(self.settings.consensus.switch_block)];
         let named = self.settings.heights.named().into_iter().filter_map(|rule| rule.height);
         let mut heights: Vec<u64> = of_file.chain(more.into_iter().flatten()).chain(named).collect();
-        // A rule that a network does not have may stand at the greatest height.
+        // A rule that a network does not have may have the largest height.
         heights.retain(|height| (1..u64::MAX).contains(height));
         heights.sort_unstable();
         heights.dedup();
@@ -168,7 +168,7 @@ impl Schedule<'_> {
         held.map(|(name, byte, _)| ((*name).to_owned(), low(*byte))).collect()
     }
 
-    /// The reference shows the contract of signing transactions before its rule and not from it on.
+    /// As in the reference, the contract of signing transactions is listed before its rule begins, and not afterwards.
     fn system_contracts(&self, height: u64) -> Vec<(String, Address)> {
         let of = &self.settings.heights;
         let contracts = &self.settings.contracts;
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_height_itself_has_its_rules_and_the_one_before_does_not() {
+    fn a_rule_applies_at_its_height_and_not_one_block_before() {
         let (before, at) = (schedule(98_801_999), schedule(98_802_000));
         let has_cancun = |rules: &NativeRules| rules.forks.iter().any(|fork| fork == "Cancun");
 

@@ -168,7 +168,7 @@ fn a_supplied_header_gets_its_round_or_an_error() {
 #[test]
 fn without_a_committed_block_a_query_for_it_finds_none() {
     let queries = queries("local");
-    assert_eq!(queries.chain.head().finalized, None, "the chain in memory knows none");
+    assert_eq!(queries.chain.head().finalized, None, "the chain in memory has no finalized block");
 
     let committed = BlockId::Tag(BlockTag::Finalized);
     assert_eq!(queries.epoch_members(committed).unwrap(), None);
@@ -184,10 +184,11 @@ fn the_entry_in_use_is_the_first_until_an_epoch_begins_in_this_process() {
 
     assert_eq!(queries.parameters().unwrap().current, 0);
     queries.started_at = 639;
-    assert_eq!(queries.parameters().unwrap().current, 360, "block 640 opened an epoch since");
+    assert_eq!(queries.parameters().unwrap().current, 360, "block 640 has opened an epoch");
 }
 
-/// The cached path finds the same as the full one, once that has filled the cache; engine v1 always uses the full one.
+/// The cached path returns the same as the full one, once the full one has filled the cache. Engine v1 always uses the
+/// full one.
 #[test]
 fn cached_answers_equal_computed_ones() {
     for name in ["local", "v1switch"] {

@@ -26,7 +26,7 @@ impl EngineRecords for MemoryRecords {
     }
 }
 
-/// A recorded chain as seen by a node at a height that keeps only the states of the head and its parent.
+/// A recorded chain as seen by a node that is at a given height and keeps only the states of the head and its parent.
 struct Standing<'a> {
     chain: &'a ModelledChain,
     head: u64,
@@ -185,7 +185,7 @@ fn a_reader_uses_records_and_writes_none() {
 }
 
 #[test]
-fn the_part_in_the_voting_survives_a_restart_and_protects_the_committed_block() {
+fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     let engine = started(&chain, &records);
@@ -240,7 +240,7 @@ fn a_record_of_the_first_version_is_read() {
 }
 
 #[test]
-fn a_damaged_part_in_the_voting_is_an_error() {
+fn a_damaged_voting_state_is_an_error() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     records.keep(VOTING, &[0xc1]).unwrap();

@@ -21,8 +21,8 @@ pub(super) fn role_reward(settings: &NativeSettings, number: u64, coins: f64) ->
     if number >= settings.heights.tip_no_halving_reward { whole } else { halved(whole, number, BLOCKS_PER_YEAR) }
 }
 
-/// Coins as wei: the product with 10^18 rounded to 64 significant bits, ties to even, and then truncated
-/// (`docs/spec/upgrades.md` 3.2). Zero for what is not positive and finite, which a configuration can't have.
+/// Converts coins to wei: the product with 10^18 is rounded to 64 significant bits, ties to even, and then truncated
+/// (`docs/spec/upgrades.md` 3.2). Zero if `coins` is not positive and finite, which no valid configuration contains.
 fn wei(coins: f64) -> U256 {
     const FRACTION_BITS: u32 = 52;
     const PRODUCT_BITS: u32 = 64;
@@ -32,12 +32,12 @@ fn wei(coins: f64) -> U256 {
     }
     let bits = coins.to_bits();
     let (exponent, fraction) = ((bits >> FRACTION_BITS) & 0x7ff, bits & ((1 << FRACTION_BITS) - 1));
-    // Below the smallest normal number, where the implicit bit is missing, the product is less than one wei.
+    // Below the smallest normal number, where there is no implicit bit, the product is less than one wei.
     let Some(mut exponent) = i32::try_from(exponent).ok().filter(|exponent| *exponent > 0).map(|found| found - BIAS)
     else {
         return U256::ZERO;
     };
-    // At most 53 and 60 bits.
+    // The factors have at most 53 and 60 bits.
     let mut product = u128::from(fraction | (1 << FRACTION_BITS)) * u128::from(WEI_PER_COIN);
     let excess = (u128::BITS - product.leading_zeros()).saturating_sub(PRODUCT_BITS);
     if excess > 0 {
@@ -95,7 +95,7 @@ mod tests {
             (400.0, "400000000000000000000"),
             (500.0, "500000000000000000000"),
             (1.0, "1000000000000000000"),
-            // Exactly between two numbers of 64 bits: up, and down, to the even one.
+            // Exactly between two numbers of 64 bits: rounded up, and down, to the even one.
             (8388611.0, "8388611000000000000262144"),
             (8388609.0, "8388608999999999999737856"),
             (0.0, "0"),
@@ -109,12 +109,12 @@ mod tests {
         }
     }
 
-    /// The same conversion by whole numbers of any size: rounds the exact product to 64 bits and truncates it.
+    /// The same conversion with integers of any size: rounds the exact product to 64 bits and truncates it.
     #[test]
     fn the_conversion_equals_one_with_exact_numbers() {
         use alloy_primitives::U512;
         let exact = |coins: f64| {
-            // Scaled by 2^200, above every rounding.
+            // Scaled by 2^200, which exceeds every rounding.
             let bits = coins.to_bits();
             let exponent = i32::try_from(bits >> 52).unwrap() - 1_075;
             let mantissa = U512::from((bits & ((1 << 52) - 1)) | 1 << 52);

@@ -21,8 +21,8 @@ pub use record::SUPPLY_RECORD;
 use shares::Foundation;
 pub use shares::{owner_of, stake_of_voter};
 
-/// Why rewards cannot be computed. The reference logs such errors and pays nothing, which shows as a wrong state root;
-/// here the block is refused with the reason.
+/// Why rewards cannot be computed. The reference logs such an error and pays nothing, which results in a wrong state
+/// root; here the block is refused with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewardError {
     /// A block of the last two epochs is not stored.
@@ -57,11 +57,11 @@ pub struct EpochRewards {
     pub signers: BTreeMap<Address, SignerReward>,
     /// The split of each masternode's reward: wei by receiver. Voters are listed with zero.
     pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
-    /// What `tipUpgradeReward` adds; `None` before it.
+    /// The additions of `tipUpgradeReward`; `None` before it.
     pub upgraded: Option<UpgradedRewards>,
 }
 
-/// The parts of an epoch's rewards that there are from `tipUpgradeReward` on (`docs/spec/upgrades.md` 3, 4).
+/// The parts of an epoch's rewards that exist from `tipUpgradeReward` on (`docs/spec/upgrades.md` 3, 4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradedRewards {
     /// The rewards of protectors.
@@ -89,7 +89,7 @@ impl RoleRewards {
 }
 
 impl EpochRewards {
-    /// What the block changes in the state.
+    /// The changes that the block makes to the state.
     pub fn into_block_rewards(self) -> BlockRewards {
         BlockRewards { credits: self.credits(), record: self.upgraded.map(|upgraded| upgraded.record) }
     }

@@ -1,5 +1,5 @@
-//! The supply record: what was minted and burned since the rewards' upgrade, in the storage of an account without code
-//! (`docs/spec/upgrades.md` 4).
+//! The supply record: the amounts minted and burned since the rewards' upgrade, in the storage of an account without
+//! code (`docs/spec/upgrades.md` 4).
 
 use alloy_primitives::address;
 use tenon_api::{AccountRecord, Address, B256, StateReader, StoreError, U256};
@@ -36,8 +36,8 @@ pub(super) struct Supply {
     pub(super) burned: U256,
 }
 
-/// The record's change by a reward block. Nothing but a reward block can change the account's nonce and slots, so that
-/// the state before the block's transactions has their values.
+/// The record's change by a reward block. Only a reward block can change the account's nonce and slots, so they can be
+/// read from the state before the block's transactions.
 pub(super) fn of_reward(
     consensus: &NativeConsensus,
     number: u64,
@@ -63,7 +63,7 @@ pub(super) fn of_reward(
     Ok(AccountRecord { account: SUPPLY_RECORD, nonce: nonce.saturating_add(1), slots })
 }
 
-/// The totals of the newest epoch before this one that has any. Epochs without a block have none.
+/// The totals of the newest earlier epoch that has a record. An epoch without a block has none.
 fn newest_below(epoch: u64, state: &dyn StateReader) -> Result<Supply, StoreError> {
     for earlier in (0..epoch).rev() {
         let minted = state.storage(SUPPLY_RECORD, Figure::Minted.slot(earlier))?;

@@ -21,7 +21,8 @@ struct Standby {
 }
 
 /// The rewards of a v2 epoch switch, with the supply record. `parent_state` is the state before the block's
-/// transactions. A chain with fewer than two epoch switches before the block pays nobody, but keeps its record (3.1).
+/// transactions. On a chain with fewer than two epoch switches before the block nobody is paid, but the record is
+/// written (3.1).
 pub(super) fn of_block(
     settings: &NativeSettings,
     header: &Header,
@@ -52,7 +53,8 @@ pub(super) fn of_block(
     Ok(EpochRewards { signers, shares, upgraded: Some(UpgradedRewards { protectors, observers, record }) })
 }
 
-/// The same amount for each member that signed a counted block of the epoch, however many (3.1 step 5, 3.2).
+/// Pays the same amount to each member that signed a counted block of the epoch, regardless of the number of signed
+/// blocks (3.1 step 5, 3.2).
 fn rewards_of_role(
     settings: &NativeSettings,
     window: &Window,

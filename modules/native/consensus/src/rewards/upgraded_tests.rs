@@ -176,7 +176,8 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
 
     let roles = upgraded(&rewards);
     assert_eq!(members(&rewards.signers), [1, 2, 3]);
-    // 5 has more, but is penalised; of the equal 7 and 8 the one that the contract lists first is chosen.
+    // Node 5 has a larger stake, but is penalised; 7 and 8 have equal stakes, and the one that the contract lists first
+    // is chosen.
     assert_eq!(members(&roles.protectors.signers), [4, 8]);
     assert_eq!(members(&roles.observers.signers), [7]);
     let [masternode, protector, observer] =
@@ -184,7 +185,7 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
     for (signers, reward) in
         [(&rewards.signers, masternode), (&roles.protectors.signers, protector), (&roles.observers.signers, observer)]
     {
-        // One counted block: 30.
+        // Block 30 is the only counted block.
         assert!(signers.values().all(|earned| *earned == SignerReward { signed: 1, reward }), "{signers:?}");
     }
     let split = |shares: &BTreeMap<Address, BTreeMap<Address, U256>>, n| {
@@ -203,7 +204,7 @@ fn pays_each_member_of_a_role_its_fixed_amount() {
 }
 
 #[test]
-fn pays_only_those_that_signed_a_counted_block_and_nobody_takes_their_place() {
+fn pays_only_members_that_signed_a_counted_block_and_no_replacements() {
     let (genesis, settings) = network(0, 0, RATES);
     let chain = chain(&genesis, 60, &[2, 7, 8, 9]);
 

@@ -116,7 +116,7 @@ const CERTIFICATES: [(&str, CertificateChange, &str); 22] = [
 ];
 
 #[test]
-fn every_certificate_must_be_true_and_signed_by_a_quorum() {
+fn every_certificate_must_be_correct_and_signed_by_a_quorum() {
     let certified = kinds()
         .into_iter()
         .filter(|kind| !kind.is_v1() && !extra_of(kind.header()).unwrap().quorum.signatures.is_empty());
@@ -155,7 +155,8 @@ fn every_certificate_must_be_true_and_signed_by_a_quorum() {
     assert!(checked > 100);
 }
 
-/// A round has one leader, the header's own; a round of another epoch makes another kind of block.
+/// A round has one leader, which must be the header's author; with a round of another epoch the block becomes an epoch
+/// switch.
 #[test]
 fn every_v2_header_has_a_round_of_its_leader() {
     for kind in kinds().into_iter().filter(|kind| !kind.is_v1()) {

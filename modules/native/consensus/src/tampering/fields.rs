@@ -10,11 +10,11 @@ use super::{
 
 type Change = fn(&mut Header);
 
-/// The change; whether v1's seals cover it; the error once it is signed again, by class.
+/// The change; whether v1's seals cover it; for each class, the error after the header is signed again.
 type Row = (&'static str, Change, bool, [&'static str; 4]);
 
-/// Every item of a header, in order, changed for each rule on it. Items accepted here are checked by execution (roots,
-/// bloom, gas used), or are free.
+/// Every item of a header, in order, changed once for each rule on it. Changes that are accepted here are either
+/// checked by execution (roots, bloom, gas used) or allowed.
 const FIELDS: [Row; 37] = [
     ("parent hash", |header| header.parent_hash.0[0] ^= 1, true, [NO_ANCESTOR; 4]),
     ("uncle hash", |header| header.ommers_hash.0[0] ^= 1, true, ["non empty uncle hash"; 4]),
@@ -176,8 +176,8 @@ const FIELDS: [Row; 37] = [
     ),
 ];
 
-/// Differences of a kind from its class: one height lower, the first header of v2 is one of v1, and a checkpoint; the
-/// gas limit of a child of the genesis block is free (`docs/spec/upgrades.md` 6).
+/// Kinds that differ from their class: at one height lower, the first v2 header is a v1 header and a checkpoint; and a
+/// child of the genesis block may have any gas limit (`docs/spec/upgrades.md` 6).
 fn exception(kind: &Kind, change: &str) -> Option<&'static str> {
     if (kind.number, kind.class) == (1, V2EpochSwitch) && change.starts_with("gas limit far ") {
         return Some(ACCEPTED);
@@ -211,7 +211,8 @@ fn every_field_of_every_kind_of_header_is_protected_by_a_rule_or_a_seal() {
 
             assert_eq!(kind.verdict(&engine, &kind.signed(&engine, header)), wanted, "{place}, signed");
             if kind.is_v1() {
-                // The seal recovers another address: either no turn has that difficulty, or the address is unknown.
+                // The seal recovers another address: that address is either unknown, or its turn has another
+                // difficulty.
                 let by_seal = ["invalid difficulty", "unauthorized"];
                 let is_refused =
                     if is_sealed_in_v1 { alone == wanted || by_seal.contains(&&*alone) } else { alone == wanted };

@@ -15,8 +15,8 @@ pub(super) fn high_s(signature: &[u8]) -> Vec<u8> {
     [&signature[..32], &high.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat()
 }
 
-/// Signatures that are not their owner's, with the verdict for v1's creator, v1's second signer, v2's author. In v1
-/// another signer means a wrong turn or an unknown address; `OTHER` stands for either.
+/// Signatures that their owner did not make, with the verdict for v1's creator, v1's second signer and v2's author. In
+/// v1 another signer means a wrong turn or an unknown address; `OTHER` covers both.
 fn wrong_signatures(
     good: &[u8],
     by_other: &[u8],
@@ -53,7 +53,7 @@ fn every_signature_of_every_kind_of_header_must_be_valid() {
         let digest = if kind.is_v1() { v1_seal_hash(&original) } else { v2_seal_hash(&original) };
         let start = original.extra_data.len().saturating_sub(65);
         let second = original.native_seal.as_ref().unwrap().validator.clone();
-        // Positions: the creator's seal of v1, the second signature of v1, the author's of v2.
+        // The three places: the creator's seal (v1), the second signature (v1), the author's seal (v2).
         let places = if kind.is_v1() {
             [Some(original.extra_data.slice(start..)), Some(second.clone()), None]
         } else {

@@ -131,8 +131,8 @@ fn compare(
     }
 }
 
-/// The candidates in the gap block's state by their stakes in the parent's, at most 150 (2.6): the reference reads the
-/// stakes through its own interface, at the head.
+/// The candidates of the gap block's state, at most 150, sorted by their stakes in the parent's state (2.6): the
+/// reference reads the stakes through its own interface, at the head.
 fn signers_in_contract(
     context: Context<'_>,
     parent: &SealedHeader,

@@ -6,7 +6,7 @@ use tenon_chain::NativeSettings;
 use super::{V1Error, snapshot::seal_of};
 use crate::{SignerCache, signing::SigningIndex, v1_seal_hash};
 
-/// The inputs of v1's rules besides the header in question.
+/// The inputs of v1's rules other than the header being checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// The chain's rules.

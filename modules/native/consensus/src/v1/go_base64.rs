@@ -1,5 +1,5 @@
-//! URL-safe base64 as decoded by Go's standard library, which keeps what it decoded before an error
-//! (`docs/spec/consensus.md` 2.5). Secrets of masternodes are arbitrary bytes, so the errors matter too.
+//! URL-safe base64 as decoded by Go's standard library, which returns the bytes decoded before an error
+//! (`docs/spec/consensus.md` 2.5). Secrets of masternodes are arbitrary bytes, so the behaviour on errors matters too.
 
 const PADDING: u8 = b'=';
 /// Characters per group.
@@ -15,7 +15,7 @@ pub(super) fn decode_url_safe(text: &[u8]) -> Vec<u8> {
         while digits < GROUP {
             let Some(character) = rest.next() else { return decoded };
             if character == PADDING {
-                // "x===" and "====" are errors, as is "xx=" without the second sign; the rest is ignored.
+                // "x===" and "====" are errors, and so is "xx=" without a second "="; the rest is ignored.
                 if digits == 3 || (digits == 2 && rest.next() == Some(PADDING)) {
                     decoded.extend_from_slice(&joined(group)[..digits - 1]);
                 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_was_decoded_before_an_error() {
+    fn returns_the_bytes_decoded_before_an_error() {
         let cases: [(&str, &[u8]); 16] = [
             ("", b""),
             ("QUJD", b"ABC"),

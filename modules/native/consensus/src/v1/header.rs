@@ -162,10 +162,10 @@ fn verify_seals(
         return Err(V1Error::Difficulty);
     }
     let is_checkpoint = context.is_checkpoint(header.number);
-    // A checkpoint is judged by its own list, although its turn was in the old list.
+    // A checkpoint is judged by its own list, although the turn of its creator was determined by the old list.
     let masternodes = if is_checkpoint { v1_masternodes(&header.extra_data) } else { masternodes };
     if !masternodes.contains(&creator) {
-        // Looked up as late as possible: it needs the state after the last gap block.
+        // Computed as late as possible: it needs the state after the last gap block.
         let snapshot = snapshots.after(parent, context.chain)?;
         if snapshot.is_some_and(|snapshot| !snapshot.signers().contains(&creator)) {
             return Err(V1Error::Unauthorized);

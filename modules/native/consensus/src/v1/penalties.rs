@@ -15,7 +15,7 @@ use crate::{
     v1_masternodes,
 };
 
-/// Blocks at the end of an epoch in which a penalised node can show that it has returned.
+/// Number of blocks at the end of an epoch in which a penalised node can return by signing.
 const RETURN_RANGE: usize = 150;
 
 /// Epochs that a penalty lasts in v1.
@@ -42,7 +42,7 @@ pub(crate) fn penalties(
     if number < heights.tip_randomize {
         return Ok(failed_returns);
     }
-    // A before B; an address in both is listed twice.
+    // Rule A before rule B; an address that both name is listed twice.
     let mut penalties = idle(context, parent, &trail)?;
     penalties.extend(failed_returns);
     Ok(penalties)
@@ -133,9 +133,9 @@ fn failed_returns(
     Ok(without_returned(penalised, number, &trail.hashes, context.signing, context.chain)?)
 }
 
-/// Removes those from `penalised` that returned: they sent, within the last 150 blocks before `number`, a signing
-/// transaction for one of these 150 blocks with a number that is a multiple of 15 (2.7 "B"). `hashes[i]` is the block
-/// `number - 1 - i`.
+/// Removes the addresses from `penalised` that have returned: in one of the last 150 blocks before `number` they sent a
+/// signing transaction for one of these 150 blocks, with a number that is a multiple of 15 (2.7 "B"). `hashes[i]` is
+/// the block `number - 1 - i`.
 fn without_returned(
     mut penalised: Vec<Address>,
     number: u64,
@@ -154,7 +154,7 @@ fn without_returned(
         }
         for transaction in signing.of(*hash, Counted::All, chain)?.iter() {
             if countable.contains(&transaction.block) {
-                // One transaction removes one entry, the first.
+                // One transaction removes one entry: the first.
                 if let Some(place) = penalised.iter().position(|address| *address == transaction.signer) {
                     penalised.remove(place);
                 }

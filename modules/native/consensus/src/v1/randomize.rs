@@ -1,5 +1,5 @@
-//! The numbers of second signers in a checkpoint, drawn from what the masternodes stored in the randomize contract
-//! (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
+//! The numbers of second signers in a checkpoint, drawn from the secrets that the masternodes stored in the randomize
+//! contract (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
 
 use aes::{
     Aes256,
@@ -139,7 +139,7 @@ mod tests {
         let revelation = Revelation { secrets: vec![word(2), word(0), B256::ZERO, B256::repeat_byte(0x41)], opening };
 
         assert_eq!(revelation.number(), 427);
-        assert_eq!(Revelation { opening: B256::ZERO, ..revelation }.number(), 0, "another key opens nothing");
+        assert_eq!(Revelation { opening: B256::ZERO, ..revelation }.number(), 0, "another key decrypts no secret");
         assert_eq!(Revelation::default().number(), 0);
     }
 

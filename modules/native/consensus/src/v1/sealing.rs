@@ -1,5 +1,5 @@
-//! Makes v1 blocks (`docs/spec/consensus.md` 2.4, 2.6) as far as possible with one key: with another second signer, the
-//! block would have to be sent to it.
+//! Makes v1 blocks (`docs/spec/consensus.md` 2.4, 2.6) as far as one key allows: if the second signer is another
+//! account, the block would have to be sent to it.
 
 use tenon_api::{
     Address, BlockSigner, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader,

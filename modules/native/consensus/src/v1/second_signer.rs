@@ -55,8 +55,8 @@ pub struct Pairs<'a> {
 }
 
 /// The required second signer of block `number` by `creator`. From `tip_randomize` on, the pairs rotate by one place
-/// each time that all masternodes have had a turn. A creator that is not listed has no partner: the zero address, which
-/// signs nothing.
+/// each time that all masternodes have had a turn. A creator that is not listed has no partner: the result is the zero
+/// address, which signs nothing.
 ///
 /// # Errors
 /// [`V1Error::TooFewPartners`] if the checkpoint has fewer numbers than masternodes; [`V1Error::ValidatorNumber`] if a
@@ -67,7 +67,7 @@ pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<
         return Err(V1Error::TooFewPartners);
     }
     let length = masternodes.len() as u64;
-    // Of equal entries the last counts: the reference fills a map.
+    // If a creator is listed twice, its last place counts: the reference fills a map.
     let Some(place) = masternodes.iter().rposition(|masternode| *masternode == creator) else {
         return Ok(Address::ZERO);
     };
@@ -79,7 +79,7 @@ pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<
 }
 
 impl Pairs<'_> {
-    /// By how many places the pairs have rotated at this block. `length` is not zero.
+    /// Number of places by which the pairs have rotated at this block. `length` is not zero.
     const fn moves(&self, number: u64, length: u64) -> u64 {
         if number < self.tip_randomize { 0 } else { (number % self.epoch / length) % length }
     }
@@ -134,7 +134,7 @@ mod tests {
             assert_eq!(pairs.moves(number, 3), turned, "{number}");
         }
         assert_eq!(second_signer(pairs, list[0], 3_463_999), Ok(list[2]));
-        assert_eq!(second_signer(pairs, list[0], 3_464_103), Ok(list[0]), "one place on");
+        assert_eq!(second_signer(pairs, list[0], 3_464_103), Ok(list[0]), "rotated by one place");
     }
 
     #[test]

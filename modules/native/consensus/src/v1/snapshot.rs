@@ -174,8 +174,8 @@ impl Snapshots {
 
     /// The snapshot after `header`; `None` if the source of candidates has no state.
     ///
-    /// It starts at the last gap block without votes: votes cast earlier in the same epoch would need the sets of all
-    /// earlier epochs, and have no effect while none are cast.
+    /// Starts at the last gap block with an empty set of votes. Votes cast earlier in the same epoch would require the
+    /// sets of all earlier epochs; leaving them out makes no difference as long as no votes are cast.
     pub(crate) fn after(
         &self,
         header: &SealedHeader,

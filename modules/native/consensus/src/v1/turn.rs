@@ -4,9 +4,9 @@ use tenon_api::{Address, U256};
 
 /// Seconds that a creator out of turn waits for each place.
 const WAIT_PER_HOP: u64 = 10;
-/// The same if the wait would extend beyond the epoch.
+/// Seconds for each place if the wait would extend beyond the epoch.
 const WAIT_PER_HOP_ACROSS_EPOCHS: u64 = 20;
-/// Blocks of an epoch; this rule uses the number whatever the configuration says.
+/// Blocks of an epoch; this rule uses the constant regardless of the configuration.
 const EPOCH: u64 = 900;
 
 /// The positions of a block's creator and its parent's in the list of masternodes as of the parent.

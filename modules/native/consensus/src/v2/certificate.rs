@@ -10,7 +10,7 @@ use crate::{
     v2_seal_hash,
 };
 
-/// Minimum number of signatures that one thread recovers; handing over fewer costs more.
+/// Minimum number of signatures that one thread recovers: for fewer, handing them over costs more than it saves.
 const MIN_PART: usize = 8;
 
 /// Returns whether `count` of `masternodes` signatures reach `threshold`. Uses unrounded `f64` arithmetic, as the rule
@@ -74,7 +74,7 @@ impl V2Engine {
     }
 
     /// Checks a timeout certificate against the epoch of its round (5.6). Its signers need only be candidates of its
-    /// gap block, while the threshold depends on the epoch's masternodes; the gap number itself is not compared
+    /// gap block, while the threshold depends on the epoch's masternodes. The gap number itself is not compared
     /// (pitfall 7).
     ///
     /// # Errors
@@ -104,8 +104,8 @@ impl V2Engine {
         reaches_threshold(signers, epoch.masternodes.len(), self.consensus().at_round(round).certificate_threshold)
     }
 
-    /// Recovers every signature and returns the signers without duplicates, ascending. One that cannot be recovered or
-    /// has a high S invalidates the whole certificate (pitfall 8).
+    /// Recovers every signature and returns the signers without duplicates, ascending. A single signature that cannot
+    /// be recovered or has a high S invalidates the whole certificate (pitfall 8).
     pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
         let recover = |signatures: &[Bytes]| {
             let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();

@@ -191,7 +191,7 @@ impl V2Engine {
         Ok(Some(info))
     }
 
-    /// The epoch switch of a canonical v2 block; `None` for others, and if the chain changes meanwhile.
+    /// The epoch switch of a canonical v2 block; `None` for other blocks, and if the chain changes during the search.
     fn canonical_switch(
         &self,
         header: &SealedHeader,
@@ -208,8 +208,8 @@ impl V2Engine {
     }
 
     /// The first canonical v2 block of this round or a later one, up to `last`, which is canonical; `None` if there is
-    /// no such block, or if the chain changes meanwhile. Rounds grow with every block (3.2), so it is no more blocks
-    /// before `last` than rounds.
+    /// no such block, or if the chain changes during the search. Rounds grow with every block (3.2), so the block
+    /// precedes `last` by at most as many blocks as rounds.
     ///
     /// # Errors
     /// [`V2Error::Extra`], [`V2Error::Store`].

@@ -238,7 +238,7 @@ pub enum V2Error {
     /// The snapshot is missing or has no candidates.
     #[error("empty master node lists from snapshot")]
     NoSnapshot,
-    /// More messages of one kind are waiting than any network produces.
+    /// More messages of one kind are in the pool than any network produces.
     #[error("message pool is full")]
     PoolFull,
     /// The lock's block is not among the stored ancestors.

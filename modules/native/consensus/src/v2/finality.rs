@@ -7,9 +7,9 @@ use tenon_api::{BlockNumber, ChainReader, SealedHeader};
 use super::{V2Engine, V2Error, extra_of, stored_header};
 
 impl V2Engine {
-    /// The last committed block with `head` as the head: three blocks of consecutive rounds, the last of them
-    /// certified, commit the first. Uses only the certificates inside the chain: a voting node may know it one block
-    /// earlier.
+    /// Returns the last committed block with `head` as the head: of three blocks of consecutive rounds whose last one
+    /// is certified, the first is committed. Uses only the certificates inside the chain, so a voting node may know the
+    /// block one block earlier.
     ///
     /// # Errors
     /// [`V2Error::MissingBlock`], [`V2Error::Extra`], [`V2Error::Store`].

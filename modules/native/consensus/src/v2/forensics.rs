@@ -1,8 +1,8 @@
 //! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on conflicting branches, and two votes of one
-//! masternode that no honest one casts.
+//! masternode of which an honest one casts only one.
 //!
-//! The reference contains these detectors, switched off, and reports nothing. So does this node by default: a proof is
-//! returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
+//! The reference contains these detectors, switched off, and reports nothing. This node reports nothing by default
+//! either: a proof is returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -32,7 +32,7 @@ pub enum ForensicsError {
     Json(String),
 }
 
-/// What a proof shows.
+/// The kind of misbehaviour that a proof shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ForensicsType {
     /// Two certificates on diverging branches.
@@ -133,7 +133,7 @@ fn hash_text(hash: B256) -> String {
     format!("{hash:#x}")
 }
 
-/// The reference's JSON encodes byte strings without a text form of their own in base64.
+/// Go's JSON encodes byte strings as base64 unless their type has a text form of its own.
 fn signature_text(signature: &Bytes) -> String {
     STANDARD.encode(signature)
 }

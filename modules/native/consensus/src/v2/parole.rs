@@ -15,8 +15,8 @@ use super::{
 use crate::signing::{Counted, MERGE_SIGN_RANGE};
 
 impl V2Engine {
-    /// The addresses penalised by the epoch that ends with `parent`. Whether they are still candidates is not checked,
-    /// and one that two parts name is listed twice (step 4).
+    /// The addresses penalised by the epoch that ends with `parent`. An address need not be a candidate any more, and
+    /// one that two of the rules penalise is listed twice (step 4).
     ///
     /// The parameters are those of the parent's round, not of the new epoch's.
     pub(super) fn upgraded_penalties(
@@ -45,8 +45,8 @@ impl V2Engine {
         Ok(penalties)
     }
 
-    /// How often each address occurs in the penalties of this many epochs: the ended one and those numbered below it.
-    /// An epoch without a block counts as one without penalties.
+    /// How often each address occurs in the penalties of the ended epoch and of the epochs numbered below it, `epochs`
+    /// in total. An epoch without a block has no penalties.
     fn penalties_by_address(
         &self,
         ended: &Arc<EpochInfo>,
@@ -61,7 +61,7 @@ impl V2Engine {
             for address in &epoch.penalties {
                 *occurrences.entry(*address).or_default() += 1;
             }
-            // The first epoch of v2 has nothing of v2 before it.
+            // No v2 epoch precedes the first one.
             let Some(before) = epoch.switch_parent.filter(|before| before.number > consensus.switch_block) else {
                 return Ok(occurrences);
             };
@@ -73,9 +73,10 @@ impl V2Engine {
         }
     }
 
-    /// Number of signing transactions by sender in the blocks before `number`, whose hashes are given from the last one
-    /// back: at most an epoch's worth. One counts if the signed block is among them, at a multiple of 15, and not above
-    /// the block with the transaction. Unlike for rewards, several for the same block count.
+    /// Number of signing transactions by sender in the blocks before `number`, whose hashes are given in descending
+    /// order; at most one epoch of blocks is read. A transaction counts if the signed block is one of these blocks, has
+    /// a number that is a multiple of 15, and is not above the block with the transaction. Unlike for rewards, several
+    /// transactions for the same block count.
     fn signatures(
         &self,
         number: u64,

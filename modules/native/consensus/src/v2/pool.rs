@@ -1,4 +1,4 @@
-//! Votes and timeouts that are collected until they are a quorum (`docs/spec/consensus.md` 5.7).
+//! Collects votes and timeouts until there is a quorum (`docs/spec/consensus.md` 5.7).
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use tenon_api::B256;
 use super::V2Error;
 use crate::messages::{Timeout, Vote};
 
-/// Keys older than this many rounds are dropped.
+/// Messages whose round is older than this many rounds are dropped.
 const HYGIENE_ROUNDS: u64 = 10;
 /// Maximum number of messages in a pool, about 4 MB: far above what 20 rounds of a network with 500 candidates can
 /// produce.
 const MAX_MESSAGES: usize = 16_384;
 
-/// A message that is counted with others of the same key.
+/// A message that is counted together with others of the same key.
 pub(super) trait Pooled: Clone {
     /// The parts of the key: round, gap number, and for votes the block.
     type Key: Ord + Clone;
@@ -54,8 +54,8 @@ impl Pooled for Timeout {
     }
 }
 
-/// Messages by key and then by hash, so that a repeated one counts once. Ordered, so that derived certificates are the
-/// same on every run.
+/// Messages by key and then by hash, so that a repeated message counts once. Sorted, so that derived certificates are
+/// the same on every run.
 pub(super) struct Pool<M: Pooled> {
     messages: BTreeMap<M::Key, BTreeMap<B256, M>>,
     count: usize,

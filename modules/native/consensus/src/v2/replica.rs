@@ -1,6 +1,6 @@
 //! One node's part in the voting (`docs/spec/consensus.md` 5): a deterministic state machine from events to actions,
-//! without a clock, random numbers, peers or a database. Actions pushed before an event failed must still be carried
-//! out: the state learnt before the failure is kept.
+//! without a clock, random numbers, peers or a database. If an event fails, the actions pushed before the failure must
+//! still be carried out: the replica keeps the state that it had reached.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ pub struct VotingState {
     pub highest_proposed_round: u64,
 }
 
-/// The state machine.
+/// The state machine of one voting node.
 pub struct Replica {
     engine: Arc<V2Engine>,
     /// Signs votes and timeouts; `None` on a node that only follows.
@@ -75,7 +75,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// A node at this head, with the state from before the restart (5.2).
+    /// Creates the replica of a node at this head, with the voting state from before the restart (5.2).
     ///
     /// # Errors
     /// [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
@@ -121,18 +121,18 @@ impl Replica {
         Ok((replica, actions))
     }
 
-    /// Signs with this key from now on; without one, it only follows.
+    /// Signs with this key from now on. Without a key the node only follows.
     pub fn set_key(&mut self, key: Option<Arc<dyn BlockSigner>>) {
         self.key = key;
     }
 
-    /// Notes that this node proposes in a round, which it must keep before the block leaves.
+    /// Records that this node proposes in a round. The state must be stored before the block leaves the node.
     pub const fn note_proposal(&mut self, round: u64) {
         self.state.highest_proposed_round = round;
     }
 
-    /// The votes and timeouts that wait, with who has sent them and which masternodes of the head's epoch have not
-    /// (`docs/spec/rpc-node.md` 2.3).
+    /// The votes and timeouts in the pools, with their senders and the masternodes of the head's epoch that have not
+    /// sent one (`docs/spec/rpc-node.md` 2.3).
     ///
     /// # Errors
     /// [`V2Error`] if the head's epoch cannot be determined.
@@ -221,7 +221,7 @@ impl Replica {
     /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] if it is malformed or of another round; it is not kept unless the error says so.
+    /// [`V2Error`] if it is malformed or of another round. The vote is kept only if the error says so.
     pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         if vote.block.round < self.state.round {
             return Ok(());
@@ -235,7 +235,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch have sent one (5.4).
+    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch have voted (5.4).
     fn handle_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         let (found, current) = (vote.block.round, self.state.round);
         if found != current && Some(found) != current.checked_add(1) {
@@ -321,8 +321,8 @@ impl Replica {
 
     /// A peer's highest certificates were received (5.6). Both must be valid.
     ///
-    /// A node that has seen no failed round sends an empty timeout certificate, for which the reference refuses the
-    /// quorum certificate beside it (pitfall 27). That can halt a network permanently before its first timeout: some
+    /// A node that has seen no failed round sends an empty timeout certificate, and the reference then refuses the
+    /// quorum certificate sent with it (pitfall 27). That can halt a network permanently before its first timeout: some
     /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
     /// quorum certificate counts.
     ///
@@ -405,7 +405,7 @@ impl Replica {
                 self.state.lock = Some(inner);
             }
             if self.commit(&block, chain, actions)? {
-                // Only evidence: a failure must not prevent the round from beginning.
+                // Used as evidence only: a failure must not prevent the round from beginning.
                 self.committed_certificates = CertificateChain::ending_with(quorum, chain).ok();
             }
         }
@@ -504,8 +504,8 @@ impl Replica {
             .collect()
     }
 
-    /// The epoch for counting the timeouts of a round (5.6): the head's, or an earlier one if that began after the
-    /// round.
+    /// The epoch whose rules apply to the timeouts of a round (5.6): the head's, or an earlier one if the head's began
+    /// after the round.
     fn epoch_of_timeout(
         &self,
         round: u64,

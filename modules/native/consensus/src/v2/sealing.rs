@@ -1,5 +1,5 @@
-//! Makes blocks (`docs/spec/consensus.md` 7) as far as possible with one key: certificates of several masternodes need
-//! voting, which needs peers.
+//! Makes blocks (`docs/spec/consensus.md` 7) as far as one key allows: certificates of several masternodes need voting,
+//! which needs peers.
 
 use secp256k1::{Message, SECP256K1, SecretKey};
 use tenon_api::{

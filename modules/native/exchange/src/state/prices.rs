@@ -15,13 +15,13 @@ use crate::{ExchangeError, QUIET_UNTIL, Wide, opening::roots_of, order::book_of}
 /// Prices of an order book, in units of its quote token; zero if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BookPrices {
-    /// Of the last trade.
+    /// The price of the last trade.
     pub last: Wide,
-    /// The average of the previous epoch.
+    /// The average price of the previous epoch.
     pub before_epoch: Wide,
 }
 
-/// The prices for the contracts of one block. Nothing is read before a contract requests one.
+/// The prices for the contracts of one block. Nothing is read until a contract requests a price.
 #[derive(Clone)]
 pub struct Prices {
     /// Changes of the block's own step, which are not stored yet.
@@ -34,7 +34,7 @@ pub struct Prices {
 #[derive(Clone)]
 enum Root {
     Known(B256),
-    /// Stated by a block of the chain, whose body is read once.
+    /// Stated by this block of the chain. Its body is read once.
     SaidBy {
         chain: Arc<dyn ChainReader>,
         engine: Arc<dyn ConsensusEngine>,
@@ -87,8 +87,8 @@ impl Prices {
     /// The prices of a pair's book.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if a node of the trading state is missing or corrupt, [`StoreError::Pruned`] if it has
-    /// been pruned meanwhile.
+    /// [`StoreError::Corrupt`] if a node of the trading state is missing or corrupt, [`StoreError::Pruned`] if the
+    /// state has been pruned in the meantime.
     pub fn of_pair(&self, base: Address, quote: Address) -> Result<BookPrices, StoreError> {
         let book = book_of(base, quote);
         if let Some(prices) = self.touched.get(&book) {
@@ -124,7 +124,7 @@ impl Root {
         }
     }
 
-    /// Why the state of the block that states this root is gone; `None` if it is not.
+    /// Returns the error for the state of the block that states this root if that state is gone; `None` if it is not.
     fn pruned(&self) -> Option<StoreError> {
         let Self::SaidBy { chain, block, .. } = self else { return None };
         let number = chain.header(*block).ok()??.number;
@@ -149,7 +149,7 @@ impl TradingState<'_> {
 }
 
 impl Prices {
-    /// The prices of the books of these pairs; those of other pairs would be read below a root without nodes.
+    /// The prices of the books of these pairs. Reading another pair's prices fails, because the root has no nodes.
     pub fn of_books(books: &[(Address, Address, BookPrices)], root: B256) -> Self {
         struct Nothing;
         impl TrieReader for Nothing {

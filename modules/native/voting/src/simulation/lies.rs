@@ -1,4 +1,4 @@
-//! What masternodes do that lie: two blocks and many votes in a round, and messages that nobody made.
+//! The behaviour of dishonest masternodes: two blocks and several votes in one round, and forged messages.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::links::Message;
 use super::observer::round_of;
 use super::world::{Event, World};
 
-/// Milliseconds between two lies.
+/// Milliseconds between two such messages.
 const PAUSE: std::ops::Range<u64> = 200..2_500;
 
-/// Whether a vote or timeout has this masternode's signature.
+/// Returns whether a vote or timeout has this masternode's signature.
 pub(super) fn is_signed_by(message: &RoundMessage, who: Address) -> bool {
     let mut payload = &message.payload[..];
     let signer = match message.kind {
@@ -33,7 +33,7 @@ pub(super) fn is_signed_by(message: &RoundMessage, who: Address) -> bool {
     signer == Some(who)
 }
 
-/// The block that a message is for, as real connections hand it on.
+/// The block that a message refers to, as real connections report it.
 pub(super) fn block_of(message: &RoundMessage) -> Option<Announced> {
     let mut payload = &message.payload[..];
     let block = match message.kind {
@@ -51,7 +51,7 @@ fn message(kind: RoundMessageKind, content: &dyn Encodable) -> RoundMessage {
 }
 
 impl World {
-    /// A liar shows each half of the others another block of its round.
+    /// Sends one block of the round to half of the peers, and a second block of the same round to the others.
     pub(super) fn propose_twice(&mut self, who: usize, block: &Arc<Block>, total_difficulty: U256) {
         let key = self.nodes[who].key.clone();
         let header = Header { timestamp: block.header.timestamp + 1, ..block.header.header().clone() };
@@ -68,7 +68,7 @@ impl World {
         self.vote_again(who, &other);
     }
 
-    /// A liar votes for every block that it sees.
+    /// A dishonest node votes for every block that it sees.
     pub(super) fn vote_again(&mut self, who: usize, block: &Block) {
         if !self.is_liar(who) {
             return;
@@ -84,7 +84,7 @@ impl World {
         self.broadcast(who, &message(RoundMessageKind::Vote, &vote));
     }
 
-    /// A lie, and the time of the next one.
+    /// Sends a random forged message, and schedules the next one.
     pub(super) fn lie(&mut self, who: usize) {
         let later = self.now + self.random.random_range(PAUSE);
         let Some(state) = self.nodes[who].state().cloned() else {
@@ -121,12 +121,12 @@ impl World {
         self.at(later, who, Event::Lies);
     }
 
-    /// One masternode's signature as often as a quorum takes.
+    /// One masternode's signature, repeated often enough for a quorum.
     fn own_signatures(&self, who: usize, digest: B256) -> Vec<Bytes> {
         vec![self.nodes[who].key.sign(digest).to_vec().into(); self.nodes.len()]
     }
 
-    /// The head with another state root, sealed by nobody whose turn it is.
+    /// Sends the head with another state root, sealed with the sender's key although it is not the sender's turn.
     fn send_a_wrong_block(&mut self, who: usize) {
         let (head, total_difficulty) = self.nodes[who].head();
         let Some(block) = self.nodes[who].block(head) else { return };

@@ -1,4 +1,4 @@
-//! The connections of the simulated nodes: what is sent, what is late, what is lost.
+//! The connections of the simulated nodes, with delays and losses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tenon_network_sync::{CheckedBody, Question};
 use super::node::known_as;
 use super::world::{Event, World};
 
-/// What one node sends another one.
+/// A message between two nodes.
 #[derive(Clone)]
 pub(super) enum Message {
     Status(B256, U256),
@@ -27,17 +27,17 @@ pub(super) enum Message {
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) is_up: bool,
-    /// What was sent over an earlier connection is lost.
+    /// Number of the current connection. Messages of an earlier connection are lost.
     pub(super) number: u64,
-    /// When what was sent last arrives, in both directions: a connection keeps the order.
+    /// Arrival time of the last message in each direction: a connection preserves the order of messages.
     pub(super) arrives: [u64; 2],
 }
 
-/// A time in which some nodes do not reach the others.
+/// A period in which some nodes cannot reach the others.
 pub(super) struct Split {
     pub(super) time: std::ops::Range<u64>,
     pub(super) one_side: u32,
-    /// Whether connections are kept, and what is sent arrives afterwards.
+    /// Whether connections stay open, and messages arrive after the split.
     pub(super) is_silent: bool,
 }
 
@@ -53,13 +53,13 @@ impl World {
         self.splits.iter().find(parts)
     }
 
-    /// Sends a message, if there is a connection and room.
+    /// Sends a message if there is a connection, and if the message is not lost.
     pub(super) fn send(&mut self, from: usize, to: usize, message: Message) {
         let is_calm = self.is_calm();
         let held_until = self.split_between(from, to).map_or(0, |split| split.time.end);
         let slowest = if is_calm { 80 } else { self.slowest.max(11) };
         let delay = self.random.random_range(10..slowest);
-        // Most goes over one connection; the other one has an order of its own.
+        // Most messages share one ordered connection; the rest are delivered independently of that order.
         let (is_lost, is_aside) = (!is_calm && self.random.random_bool(self.loss), self.random.random_bool(0.1));
         let now = self.now;
         let link = self.link(from, to);
@@ -129,7 +129,7 @@ impl World {
         self.at(later, one, Event::Connects(other));
     }
 
-    /// A split that is not silent ends the connections of a node that it parts.
+    /// Ends the connections of a node that cross a split, unless the split is silent.
     pub(super) fn end_connections_across(&mut self, who: usize) {
         for peer in self.peers_of(who) {
             if self.split_between(who, peer).is_some_and(|split| !split.is_silent) {

@@ -1,10 +1,10 @@
-//! Whole nodes in a world of their own time (`docs/spec/consensus.md` 5, 7): the real actor, engine, replica, records and
-//! synchronisation, over a chain in memory that executes nothing. Messages are late, lost and overtake one another; connections
-//! break, the network splits, nodes are killed in the middle of what they do and start again, clocks are wrong, and up to a third
-//! of the masternodes lie.
+//! Whole nodes in a simulated world with a virtual clock (`docs/spec/consensus.md` 5, 7): the real actor, engine,
+//! replica, records and synchronisation, over a chain in memory that executes nothing. Messages are late, lost or
+//! reordered; connections break; the network splits; nodes are killed in the middle of an action and restart; clocks
+//! are wrong; and up to a third of the masternodes are dishonest.
 //!
-//! No two blocks are ever committed at a height, no honest masternode signs two things in a round or is taken for a liar, and once
-//! the faults are over, blocks are committed within ten rounds.
+//! No two different blocks are ever committed at a height, no honest masternode signs two different messages of a kind
+//! in a round or is blamed for a fault, and once the faults have ended, a block is committed within ten rounds.
 //!
 //! `TENON_SEED=<number>` repeats one run, `TENON_SIMULATIONS` is the number of runs (200; 10,000 in the long form).
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use world::{Outcome, World};
 
-/// Runs when nobody asks for more.
+/// Default number of runs.
 const RUNS: u64 = 200;
 
 fn seeds() -> Vec<u64> {
@@ -32,7 +32,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn networks_are_safe_always_and_go_on_once_the_faults_are_over() {
+fn networks_are_always_safe_and_continue_once_the_faults_have_ended() {
     let (seeds, next) = (seeds(), AtomicU64::new(0));
     let outcomes: Mutex<Vec<Outcome>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -59,7 +59,7 @@ fn networks_are_safe_always_and_go_on_once_the_faults_are_over() {
     assert!(blocks > outcomes.len() as u64 * 3, "{blocks} blocks in {} runs", outcomes.len());
 }
 
-/// Names the seed of a run that fails.
+/// Prints the seed of a run that fails.
 struct Named {
     seed: u64,
     is_over: bool,

@@ -19,27 +19,27 @@ use super::ports::{Blocks, Disk, Outbox, OwnClock, Pool, Steady, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::{VotingCounts, VotingPorts};
 
-/// What all nodes of a network share.
+/// Data shared by all nodes of a network.
 pub(super) struct Network {
     pub(super) spec: Arc<ChainSpec>,
     pub(super) masternodes: Arc<[Address]>,
     pub(super) genesis: SealedHeader,
 }
 
-/// What a node keeps over its restarts, and what it is while it runs.
+/// A node: the state that survives restarts, and the running node.
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) key: MasternodeKey,
     pub(super) chain: Arc<MemoryChain>,
     disk: Arc<Disk>,
     pub(super) clock: OwnClock,
-    /// Milliseconds by which the clock is wrong.
+    /// Error of the node's clock in milliseconds.
     pub(super) clock_error: i64,
     /// `None` while it is down.
     pub(super) running: Option<Running>,
-    /// How often it was started: what was for an earlier life is void.
+    /// Number of starts and deaths. Events scheduled for an earlier life are ignored.
     pub(super) life: u32,
-    /// What it had committed when it was looked at last.
+    /// The committed block when it was last checked.
     pub(super) committed: Option<B256>,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Running {
     pub(super) blocks: Arc<Blocks>,
     pub(super) pool: Arc<Pool>,
     pub(super) outbox: Outbox,
-    /// The messages that each connected peer knows.
+    /// The messages that each connected peer has.
     pub(super) known: BTreeMap<usize, HashSet<B256>>,
-    /// How far the import has come.
+    /// Outcome of the current import so far; `None` if there is none.
     pub(super) importing: Option<Result<(), FailedBlock>>,
     pub(super) is_syncing: bool,
-    /// When it is to be looked at.
+    /// The time of the scheduled wake-up.
     pub(super) wakes_at: Option<u64>,
-    /// The head that the actor was told last.
+    /// The last head that was sent to the actor.
     pub(super) told_head: B256,
 }
 
@@ -71,7 +71,7 @@ impl Node {
         Self { id, key, chain, disk, clock, clock_error: 0, running: None, life: 0, committed: None }
     }
 
-    /// Starts the node with what it kept.
+    /// Starts the node with its stored state.
     pub(super) fn start(&mut self, network: &Network) {
         self.life += 1;
         let clock = self.clock.clone();
@@ -140,7 +140,7 @@ impl Running {
         tenon_supervisor::Actor::handle(&mut self.actor, input);
     }
 
-    /// The next block of an import. After one that was not taken the others are left.
+    /// Imports the next block. After a block that was refused, the remaining ones are skipped.
     pub(super) fn import(&mut self, block: Block) {
         let Some(Ok(())) = self.importing else { return };
         let (number, hash) = (BlockNumber(block.header.number), block.hash());
@@ -198,12 +198,12 @@ pub(super) fn bodies(chain: &MemoryChain, hashes: &[B256]) -> Vec<CheckedBody> {
     blocks.map(body).collect()
 }
 
-/// The hash by which a message is known.
+/// The hash that identifies a message.
 pub(super) fn known_as(payload: &Bytes) -> B256 {
     alloy_primitives::keccak256(payload)
 }
 
-/// A time of the world as the state machines take it.
+/// A time of the simulated world in the form that the state machines use.
 pub(super) const fn since_start(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

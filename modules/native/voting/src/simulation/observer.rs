@@ -1,4 +1,4 @@
-//! Sees everything that is sent and committed, and holds it against what must never be.
+//! Observes all sent messages and commits, and checks the safety properties.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use tenon_native_consensus::{ExtraFields, SyncInfo, Timeout, Vote, recover, time
 
 use super::node::known_as;
 
-/// What is signed once in a round.
+/// The things that a masternode signs only once in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Vote,
@@ -18,7 +18,7 @@ enum Kind {
     Block,
 }
 
-/// Everything that honest masternodes signed, and every commit.
+/// All signatures of honest masternodes, and all committed blocks.
 #[derive(Default)]
 pub(super) struct Observer {
     honest: HashSet<Address>,
@@ -53,7 +53,7 @@ impl Observer {
         }
     }
 
-    /// A message leaves a node.
+    /// Records a message that leaves a node.
     pub(super) fn sent(&mut self, message: &RoundMessage) {
         if !self.seen.insert(known_as(&message.payload)) {
             return;
@@ -75,12 +75,12 @@ impl Observer {
         }
     }
 
-    /// A node has made a block.
+    /// Records a block that a node has made.
     pub(super) fn made(&mut self, block: &Block) {
         self.note(block.header.beneficiary, Kind::Block, round_of(block), block.hash());
     }
 
-    /// A node has committed a block, and its ancestors with it.
+    /// Records that a node has committed a block, and its ancestors with it.
     pub(super) fn commits(&mut self, chain: &MemoryChain, block: B256) {
         let mut hash = block;
         while let Some(header) = chain.header(hash).unwrap() {
@@ -97,12 +97,12 @@ impl Observer {
         self.committed.last_key_value().map(|(_, hash)| *hash)
     }
 
-    /// Its height.
+    /// The height of the last committed block.
     pub(super) fn height(&self) -> u64 {
         self.committed.last_key_value().map_or(0, |(number, _)| *number)
     }
 
-    /// How much was signed.
+    /// Number of signatures.
     pub(super) fn signatures(&self) -> usize {
         self.signed.len()
     }

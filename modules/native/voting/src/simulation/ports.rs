@@ -1,5 +1,5 @@
-//! The ports of a simulated node: a chain in memory, records that outlive the node, a pool, a clock, and what it sends. Nothing is
-//! executed: a block's roots are empty.
+//! The ports of a simulated node: a chain in memory, records that survive restarts, a pool, a clock, and an outbox.
+//! Nothing is executed: a block's roots are those of empty tries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use tenon_network_sync::{LocalChain, LocalHead};
 use crate::actor::Input;
 use crate::timing::Timing;
 
-/// What an actor has said.
+/// An output of the actor.
 pub(super) enum Said {
     Round(RoundMessage),
-    /// To all peers, whatever they know.
+    /// To all peers, including those that have it.
     Again(RoundMessage),
     Block(Arc<Block>, U256),
     Transaction(Bytes),
-    /// To itself.
+    /// To the actor itself.
     Later(Duration, Input),
 }
 
-/// What an actor has said and the world has not carried away yet, in order.
+/// Outputs of the actor that the world has not processed yet, in order.
 #[derive(Clone, Default)]
 pub(super) struct Outbox(Arc<Mutex<Vec<Said>>>);
 
@@ -59,7 +59,7 @@ impl RoundNetwork for Outbox {
     }
 }
 
-/// A node's own clock: Unix time in milliseconds, wrong by the node's error.
+/// A node's own clock: Unix time in milliseconds, including the clock's error.
 #[derive(Clone, Default)]
 pub(super) struct OwnClock(Arc<AtomicU64>);
 
@@ -73,7 +73,7 @@ impl OwnClock {
     }
 }
 
-/// The actor's view of that clock.
+/// The actor's [`Timing`] with that clock.
 pub(super) struct VirtualTiming(pub(super) OwnClock, pub(super) Outbox);
 
 impl Timing for VirtualTiming {
@@ -90,7 +90,7 @@ impl Timing for VirtualTiming {
     }
 }
 
-/// The same candidates at every gap block.
+/// Supplies the same candidates at every gap block.
 pub(super) struct Steady(pub(super) Arc<[Address]>);
 
 impl MasternodeSource for Steady {
@@ -99,7 +99,7 @@ impl MasternodeSource for Steady {
     }
 }
 
-/// Records that outlive the node.
+/// Records that survive restarts.
 #[derive(Default)]
 pub(super) struct Disk(Mutex<BTreeMap<String, Vec<u8>>>);
 
@@ -114,7 +114,7 @@ impl EngineRecords for Disk {
     }
 }
 
-/// Takes blocks by the engine's rules, without executing them.
+/// Verifies and stores blocks by the engine's rules, without executing them.
 pub(super) struct Blocks {
     pub(super) chain: Arc<MemoryChain>,
     pub(super) engine: Arc<NativeEngine>,
@@ -245,7 +245,7 @@ impl LocalChain for Blocks {
     }
 }
 
-/// Signing transactions that wait for a block.
+/// Signing transactions that are not in a block yet.
 #[derive(Default)]
 pub(super) struct Pool {
     waiting: Mutex<BTreeMap<B256, RecoveredTransaction>>,
@@ -258,7 +258,7 @@ impl Pool {
         Self { outbox, ..Self::default() }
     }
 
-    /// Returns whether it is new.
+    /// Adds a transaction. Returns whether it is new.
     pub(super) fn add(&self, raw: &[u8]) -> bool {
         let Ok(transaction) = tenon_chain::decode_transaction(raw) else { return false };
         let Ok(sender) = tenon_chain::recover_sender(&transaction) else { return false };

@@ -1,4 +1,4 @@
-//! The world of the simulated nodes: time, links, what goes wrong, and who lies. Everything follows from the seed.
+//! The simulated world: time, connections, faults, and dishonest nodes. Everything is determined by the seed.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,18 +22,18 @@ use crate::actor::Input;
 
 /// Unix time at which a world begins, milliseconds.
 const BEGIN: u64 = 1_700_000_000_000;
-/// How long things go wrong, at least and at most, milliseconds.
+/// Range of the duration of the faults, milliseconds.
 const ROUGH: std::ops::Range<u64> = 18_000..36_000;
-/// Time after the last fault until all nodes run and are connected.
+/// Time after the last fault until all nodes run and are connected, milliseconds.
 const MENDING: u64 = 1_500;
-/// Time for progress after that.
-const PATIENCE: u64 = 120_000;
-/// Rounds for progress after that.
-const PATIENCE_ROUNDS: u64 = 10;
+/// Maximum time until progress after that, milliseconds.
+const MAX_PROGRESS_TIME: u64 = 120_000;
+/// Maximum number of rounds until progress after that.
+const MAX_PROGRESS_ROUNDS: u64 = 10;
 
-/// What happens to a node.
+/// An event of a node.
 pub(super) enum Event {
-    /// Over the connection with this number.
+    /// A message from this node arrives over the connection with this number.
     Arrives(usize, u64, Message),
     ToItself(Input),
     Wakes,
@@ -41,21 +41,21 @@ pub(super) enum Event {
     ImportEnds(Result<(), FailedBlock>),
     Starts,
     Dies,
-    /// With the next thing that it does, in the middle of it.
+    /// The node dies in the middle of its next action.
     DiesSoon,
     ClockJumps(i64),
     Connects(usize),
     Cut(usize),
-    /// Only for a liar.
+    /// For dishonest nodes only.
     Lies,
 }
 
-/// The world.
+/// The simulated world.
 pub(super) struct World {
     pub(super) random: StdRng,
     network: Network,
     pub(super) nodes: Vec<Node>,
-    /// So many nodes, from the first, lie.
+    /// This many nodes, from the first on, are dishonest.
     pub(super) liars: usize,
     pub(super) now: u64,
     rough_until: u64,
@@ -63,7 +63,7 @@ pub(super) struct World {
     agenda: BTreeMap<(u64, u64), (usize, u32, Event)>,
     pub(super) links: BTreeMap<(usize, usize), Link>,
     pub(super) splits: Vec<Split>,
-    /// The chance that a message finds no room, and the slowest delay, until the world is calm.
+    /// Until the faults end: the probability that a message is lost, and the maximum delay.
     pub(super) loss: f64,
     pub(super) slowest: u64,
     dying: Option<usize>,
@@ -71,10 +71,10 @@ pub(super) struct World {
     trace: DefaultHasher,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Stands for everything that happened.
+    /// Hash of all events.
     pub(super) trace: u64,
     pub(super) height: u64,
     pub(super) signatures: usize,
@@ -86,7 +86,7 @@ fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<Maste
     let mut keys: Vec<MasternodeKey> = (0..count).map(|number| key(number).unwrap()).collect();
     let mut all: Vec<Address> = keys.iter().map(MasternodeKey::address).collect();
     all.sort_unstable();
-    // Liars are the first of the nodes, wherever they are in the list of masternodes.
+    // Dishonest nodes are the first ones of `nodes`; the sort makes their places in the list of masternodes arbitrary.
     keys.sort_by_key(|key| keccak256(key.address()));
     let listed: Vec<u8> = all.iter().flat_map(|address| address.0.0).collect();
     let extra = [&[0; 32][..], &listed, &[0; 65]].concat();
@@ -134,7 +134,7 @@ impl World {
         world
     }
 
-    /// What goes wrong, and when.
+    /// Schedules the faults.
     fn plan(&mut self) {
         let (count, end) = (self.nodes.len(), self.rough_until);
         for who in 0..count {
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// The next thing happens. False at the end of time.
+    /// Executes the next event. Returns false if there is none before `end`.
     fn step(&mut self, end: u64) -> bool {
         let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 < end) else {
             self.now = end;
@@ -300,7 +300,8 @@ impl World {
                 if let Some(known) = running.known.get_mut(&from) {
                     known.insert(known_as(&message.payload));
                 }
-                // As the real connections: nothing is looked at during a synchronisation. A liar does not mind its own lies.
+                // As on real connections, messages are ignored during a synchronisation. A dishonest node ignores its
+                // own forgeries.
                 if running.is_syncing {
                     return;
                 }
@@ -321,7 +322,7 @@ impl World {
         }
     }
 
-    /// A block is checked, passed on and inserted.
+    /// Verifies, relays and inserts a block.
     fn judge(&mut self, who: usize, block: &Arc<Block>) {
         let unix = self.nodes[who].clock.seconds();
         let Some(running) = &mut self.nodes[who].running else { return };
@@ -339,7 +340,7 @@ impl World {
         }
     }
 
-    /// Does everything that a node has decided.
+    /// Executes all actions that a node has decided on.
     pub(super) fn settle(&mut self, who: usize) {
         loop {
             let unix = self.nodes[who].clock.seconds();
@@ -377,7 +378,7 @@ impl World {
         }
     }
 
-    /// Tells the actor of a new head, and whether the node is far behind. False if there is nothing new.
+    /// Sends a new head and the synchronisation status to the actor. Returns whether the status has changed.
     fn tell_news(&mut self, who: usize) -> bool {
         let head = self.nodes[who].head_header();
         let Some(running) = &mut self.nodes[who].running else { return false };
@@ -475,7 +476,7 @@ impl World {
         honest.filter_map(Node::state).map(|state| state.round).max().unwrap_or_default()
     }
 
-    /// What each node stands at, for a failure's message.
+    /// The state of each node, for the message of a failure.
     fn standings(&self) -> Vec<String> {
         let standing = |node: &Node| match node.state() {
             None => "down".to_owned(),
@@ -493,7 +494,8 @@ impl World {
         self.nodes.iter().map(standing).collect()
     }
 
-    /// Runs the world: faults first, then calm, in which the honest nodes must commit what was made in it.
+    /// Runs the world: first with faults, then without, when the honest nodes must commit a block made after the
+    /// faults.
     pub(super) fn run(mut self) -> Outcome {
         while self.step(self.rough_until) {}
         self.dying = None;
@@ -506,12 +508,12 @@ impl World {
         }
         while self.step(self.rough_until + MENDING) {}
         let begun = self.highest_round();
-        let end = self.now + PATIENCE;
+        let end = self.now + MAX_PROGRESS_TIME;
         while !self.has_committed_after(begun) {
             assert!(self.step(end), "no progress since round {begun}: {:#?}", self.standings());
         }
         let rounds = self.highest_round() - begun;
-        assert!(rounds <= PATIENCE_ROUNDS, "progress took {rounds} rounds: {:#?}", self.standings());
+        assert!(rounds <= MAX_PROGRESS_ROUNDS, "progress took {rounds} rounds: {:#?}", self.standings());
         let goal = self.observer.height();
         while !self.nodes[self.liars..].iter().all(|node| node.committed_height() >= goal) {
             assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
@@ -520,7 +522,7 @@ impl World {
         Outcome { trace: self.trace.finish(), height, signatures, events: self.made }
     }
 
-    /// Whether an honest node has committed a block of a later round.
+    /// Returns whether an honest node has committed a block of a later round than this.
     fn has_committed_after(&self, round: u64) -> bool {
         let Some(hash) = self.observer.last_committed() else { return false };
         let known = self.nodes.iter().find_map(|node| node.block(hash));

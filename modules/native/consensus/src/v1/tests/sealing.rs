@@ -102,7 +102,7 @@ fn other_accounts_and_early_masternodes_make_no_blocks() {
     chain.push(block(header));
 
     assert_eq!(prepare(&chain, &key(3), 1_000), Err(V1Error::NotTurn));
-    assert_eq!(prepare(&chain, &keys[0], 2), Err(V1Error::NotTurn), "not again at once");
+    assert_eq!(prepare(&chain, &keys[0], 2), Err(V1Error::NotTurn), "not twice in a row");
     assert_eq!(prepare(&chain, &keys[1], 2).unwrap().difficulty, U256::from(2));
 }
 

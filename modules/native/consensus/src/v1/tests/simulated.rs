@@ -129,12 +129,13 @@ impl Simulation {
         self.chain.push(block);
     }
 
-    /// The next in turn who is not silent, and the difficulty: the length of the list minus the masternodes skipped.
+    /// The next masternode in turn that is not silent, and the difficulty: the length of the list minus the masternodes
+    /// skipped.
     fn next_creator(&self, parent: u64, silent: &BTreeSet<Address>) -> (Address, u64) {
         let list = self.list(parent);
         let length = list.len();
         let previous = self.last_creator.and_then(|last| list.iter().position(|address| *address == last));
-        // A maker that is no longer listed, or of the genesis block, counts as the place before the first.
+        // If the parent's maker is not listed, or the parent is the genesis block, the turns start at the first place.
         let next = previous.map_or(0, |place| place + 1);
         let passed = (0..length).find(|passed| !silent.contains(&list[(next + passed) % length])).unwrap();
         (list[(next + passed) % length], (length - passed) as u64)
@@ -170,7 +171,7 @@ impl Simulation {
         blocks.flat_map(signed).collect()
     }
 
-    /// Returns whether any 15th block of the epoch before `number` has a signature of the address.
+    /// Returns whether the address signed any 15th block of the epoch before `number`.
     fn signed_any(&self, number: u64, address: Address) -> bool {
         let counted: Vec<B256> =
             (number - EPOCH..number).filter(|block| block % 15 == 0).map(|block| self.hash(block)).collect();
@@ -178,7 +179,7 @@ impl Simulation {
         signatures.iter().any(|(_, signer, hash)| *signer == address && counted.contains(hash))
     }
 
-    /// Returns whether the address signed one of the 15th blocks among the last 150, within them.
+    /// Returns whether one of the last 150 blocks contains a signature of the address for a 15th block among these 150.
     fn returned(&self, number: u64, address: Address) -> bool {
         let counted: Vec<B256> =
             (number - 150..number).filter(|block| block % 15 == 0).map(|block| self.hash(block)).collect();
@@ -235,9 +236,9 @@ fn signing_call(hash: B256) -> Transaction {
     }
 }
 
-/// A masternode that is silent for an epoch is excluded for it and the next four, and then returns only if it signed.
+/// A masternode that is silent for an epoch is excluded from the next five, and then returns only if it has signed.
 #[test]
-fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
+fn a_silent_masternode_is_excluded_for_five_epochs_and_must_sign_to_return() {
     // (block with the signing transaction, signed block, whether it counts at 1260)
     let cases = [
         (None, false),
@@ -261,7 +262,7 @@ fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
         });
 
         let lists = |number: u64| &simulation.lists[&number];
-        assert!(lists(EPOCH).1.is_empty(), "who had no turn missed none");
+        assert!(lists(EPOCH).1.is_empty(), "a masternode without a turn is not penalised");
         assert_eq!(lists(2 * EPOCH).1, [silent]);
         for epoch in 2..=6 {
             assert!(!lists(epoch * EPOCH).0.contains(&silent), "epoch {epoch}");
@@ -324,7 +325,7 @@ proptest! {
             if number % EPOCH == 1 {
                 let list = simulation.list(number).to_vec();
                 silent = list.iter().filter(|_| random.random_bool(0.2)).copied().collect();
-                // Two must make blocks: no masternode makes two in a row.
+                // At least two must make blocks: no masternode makes two in a row.
                 let awake = random.random_range(0..list.len());
                 silent.remove(&list[awake]);
                 silent.remove(&list[(awake + 1) % list.len()]);

@@ -115,10 +115,10 @@ fn every_item_under_the_seal_is_bound_to_its_creator() {
     }
 }
 
-/// The seal does not cover `Validators` and `Penalties`, and v1 checks them only in checkpoints: in other headers they
+/// The seal does not cover `Validators` and `Penalties`, and v1 checks them only in checkpoints. In other headers they
 /// affect only the block hash, as in the reference.
 #[test]
-fn ordinary_headers_leave_two_items_free() {
+fn two_items_of_ordinary_headers_are_not_checked() {
     let bench = Fixture::new();
     let change: Change = |header| {
         let seal = header.native_seal.as_mut().unwrap();
@@ -260,7 +260,7 @@ fn the_second_signature_must_be_the_partners() {
         header.native_seal.as_mut().unwrap().validator = signature.into();
 
         assert_eq!(bench.verify(ORDINARY, header.clone(), NOW).unwrap_err().to_string(), text);
-        assert_eq!(bench.verify(ORDINARY, header, None), Ok(()), "not looked at without full verification");
+        assert_eq!(bench.verify(ORDINARY, header, None), Ok(()), "not checked without full verification");
     }
 }
 
@@ -292,7 +292,7 @@ fn a_network_may_omit_second_signatures() {
 
     let verified = engine.verify_header(&tenon_chain::seal(header), bench.recorded(ORDINARY - 1), bench.chain, Some(0));
 
-    assert_eq!(verified, Ok(()), "neither the signature nor the clock is looked at");
+    assert_eq!(verified, Ok(()), "neither the signature nor the clock is checked");
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn two_votes_of_one_signer_in_one_round_are_reported_once() {
     let mut observe = |vote: &Vote, signer| watch.observe(vote, signer).unwrap();
 
     assert_eq!(observe(&first, signer), None);
-    assert_eq!(observe(&first, signer), None, "the same once more");
+    assert_eq!(observe(&first, signer), None, "a repeated vote");
     assert_eq!(observe(&second, address_of(&key(2))), None, "another signer");
     assert_eq!(observe(&vote(block(2, 10), 1), signer), None, "another round");
     let proof = observe(&second, signer).unwrap();

@@ -1,4 +1,5 @@
-//! Penalties from `tipUpgradePenalty` on, by hand (`docs/spec/upgrades.md` 5): epochs of 20 rounds, a block in each.
+//! Penalties from `tipUpgradePenalty` on, computed by hand (`docs/spec/upgrades.md` 5): epochs of 20 rounds, a block in
+//! each round.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use crate::{
 };
 
 const EPOCH: u64 = 20;
-/// Blocks 41 to 59: 14 by 1, 3 by 2, 2 by 3, none by 4, who made the epoch switch.
+/// Makers of the blocks: of 41 to 59, node 1 made 14, node 2 made 3, node 3 made 2, and node 4, which made the epoch
+/// switch, none.
 const MAKERS: [u8; 20] = [4, 1, 1, 2, 1, 1, 3, 1, 1, 2, 1, 1, 1, 3, 1, 1, 2, 1, 1, 1];
 
 const fn node(n: u8) -> Address {
@@ -77,8 +79,8 @@ fn lists(height: u64, epochs: u64) -> EpochLists {
     engine.epoch_lists(chain.at(59), 60, &*chain).unwrap().unwrap()
 }
 
-/// Nodes 5 and 7 sign block 45 twice. Node 6 signs it once; its others are for a block that is not counted, one before the
-/// epoch, and one that has no hash yet.
+/// Nodes 5 and 7 sign block 45 twice. Node 6 signs it once; its other signatures are for a block that is not counted,
+/// for one before the epoch, and for one that has no hash yet.
 fn signings(chain: &RecordedChain, number: u64) -> Vec<(Address, B256)> {
     let hash = |number| chain.at(number).hash();
     match number {
@@ -96,18 +98,18 @@ fn sorted(list: &[Address]) -> Vec<u8> {
     list
 }
 
-// 3 made too few blocks, 4 none (the epoch switch does not count), 6 signed too little, 7 has not served two epochs and
-// is no candidate any more; 5 has served and signed.
+// Node 3 made too few blocks; 4 made none, since the epoch switch does not count; 6 signed too few; 7 has not served
+// two epochs and is no longer a candidate; 5 has served and signed.
 #[test]
-fn too_few_blocks_no_blocks_and_an_unfinished_sentence_are_penalised() {
+fn too_few_blocks_no_blocks_and_an_unserved_penalty_are_penalised() {
     let lists = lists(60, 2);
     assert_eq!(sorted(&lists.penalties), [3, 4, 6, 7]);
     assert_eq!(lists.masternodes, [1, 2, 8].map(node));
 }
 
 #[test]
-fn one_epoch_and_none_are_the_same_sentence() {
-    // 7 has served one epoch, and signed.
+fn a_penalty_of_no_epochs_lasts_as_long_as_one_of_one_epoch() {
+    // Node 7 has served one epoch and has signed.
     assert_eq!(sorted(&lists(60, 1).penalties), [3, 4, 6]);
     assert_eq!(sorted(&lists(60, 0).penalties), [3, 4, 6]);
 }
@@ -118,7 +120,8 @@ fn the_first_epochs_of_a_chain_end_without_parole() {
     assert_eq!(sorted(&lists(60, 3).penalties), [3, 4]);
 }
 
-/// The rule is that of the new epoch's own height. Below it, 3 made a block, and one signature is enough for 6.
+/// The height of the new epoch's block determines the rule. Below the upgrade, node 3 is not penalised because it made
+/// a block, and one signature is enough for node 6.
 #[test]
 fn below_the_height_the_older_rule_applies() {
     assert_eq!(sorted(&lists(61, 2).penalties), [4]);

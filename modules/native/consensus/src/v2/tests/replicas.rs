@@ -83,7 +83,7 @@ impl Simulation {
             }
             let mut actions = Vec::new();
             let node = &mut self.nodes[to].1;
-            // Late votes and timeouts are refused by name; that is not a failure.
+            // Late votes and timeouts are refused with an error; that is not a failure.
             let _late = match message {
                 Message::Vote(vote) => node.on_vote(vote, &*self.network, &mut actions),
                 Message::Timeout(timeout) => node.on_timeout(timeout, &*self.network, &mut actions),
@@ -287,7 +287,7 @@ fn votes_received_before_their_block_count_once_it_arrives() {
         let error = replica.on_vote(vote_for(after.at(13), n, 0), &*before, &mut actions).unwrap_err();
         assert!(matches!(error, V2Error::VoteBlock { .. }));
     }
-    assert_eq!(actions.len(), 2, "they are passed on all the same");
+    assert_eq!(actions.len(), 2, "they are relayed nevertheless");
 
     replica.on_block(after.at(13), &*after, &mut actions).unwrap();
     replica.on_vote(vote_for(after.at(13), 2, 0), &*after, &mut actions).unwrap();
@@ -356,7 +356,7 @@ fn timeouts_of_a_quorum_end_a_round() {
         replica.on_timeout(timeout_of(13, 1, 0), &*chain, &mut actions).unwrap_err().to_string(),
         "timeout message round number: 13 does not match currentRound: 12"
     );
-    assert_eq!(actions.len(), 1, "passed on all the same");
+    assert_eq!(actions.len(), 1, "relayed nevertheless");
 
     let mut actions = Vec::new();
     replica.on_countdown(&*chain, &mut actions).unwrap();

@@ -1,6 +1,6 @@
-//! Networks of voting nodes with a simulated clock: messages that are late, duplicated or lost, partitions, nodes that
-//! are killed and restart with their kept state, and a masternode that votes and proposes twice. No two nodes ever
-//! commit different blocks; the chain continues once the network is quiet; double votes are proven.
+//! Networks of voting nodes with a simulated clock. Messages are late, duplicated or lost; the network splits; nodes
+//! are killed and restart with their stored state; a masternode votes and proposes twice. No two nodes ever commit
+//! different blocks; the chain continues once the disturbances end; double votes are proven.
 //!
 //! `TENON_SEED=<number>` repeats one network, `TENON_NETWORKS` is the number of networks of each kind.
 
@@ -40,7 +40,7 @@ enum Message {
 
 enum Event {
     Arrives(Message),
-    /// With the number of the countdown: events of an earlier, restarted one are ignored.
+    /// The countdown with this number ends. Events of an earlier countdown that was restarted are ignored.
     CountdownEnds(u64),
     MayPropose(u64),
     CatchesUp,
@@ -255,7 +255,7 @@ impl World {
             Event::Arrives(Message::Block(block)) => self.insert(who, &block, true),
             Event::Arrives(message) => self.hear(who, message),
             Event::CountdownEnds(countdown) if countdown == self.nodes[who].countdown => {
-                // Repeated, because nodes that reconnected meanwhile have not received it.
+                // Repeated, because a node that has reconnected since then has not received it.
                 self.nodes[who].repeats = true;
                 self.with_replica(who, |replica, chain, actions| drop(replica.on_countdown(chain, actions)));
                 self.nodes[who].repeats = false;
@@ -293,7 +293,7 @@ impl World {
         if self.nodes[who].seen.contains(&hash) {
             return;
         }
-        // Messages that are late, or precede their block, are refused by name; that is not a failure.
+        // Messages that are late, or that precede their block, are refused with an error; that is not a failure.
         self.with_replica(who, |replica, chain, actions| match message {
             Message::Vote(vote) => drop(replica.on_vote(vote, chain, actions)),
             Message::Timeout(timeout) => drop(replica.on_timeout(timeout, chain, actions)),
@@ -484,11 +484,11 @@ fn four_nodes_commit_one_chain_and_continue_once_the_network_is_quiet() {
 }
 
 #[test]
-fn one_of_four_that_votes_and_proposes_twice_splits_nothing_and_is_proven() {
+fn one_dishonest_node_of_four_causes_no_conflict_and_is_proven() {
     play(4, 1);
 }
 
 #[test]
-fn two_of_seven_that_vote_and_propose_twice_split_nothing_and_are_proven() {
+fn two_dishonest_nodes_of_seven_cause_no_conflict_and_are_proven() {
     play(7, 2);
 }

@@ -41,7 +41,7 @@ pub(super) struct Network {
     /// Masternodes that make no blocks.
     silent: Vec<Address>,
     pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
-    /// The same blocks behind the port.
+    /// The same blocks as a [`ChainReader`](tenon_api::ChainReader).
     memory: MemoryChain,
     /// The model's current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
