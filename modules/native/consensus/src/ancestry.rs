@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StoreError};
+use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StateReader, StoreError};
 
 /// The ancestor of `header` at this height, or the header itself; `None` above it, or if a header on the way is not
 /// stored. Walks back only as far as the branch is not canonical.
@@ -31,6 +31,18 @@ pub(crate) fn ancestor(
 /// Returns whether the state stored for the header's height is the state after it.
 pub(crate) fn is_canonical(chain: &dyn ChainReader, header: &SealedHeader) -> Result<bool, StoreError> {
     Ok(chain.canonical_hash(BlockNumber(header.number))? == Some(header.hash()))
+}
+
+/// The state after a block of any branch; `None` if it is not stored: the block was not executed, or its state was
+/// pruned. Never the state of another block of the same height.
+pub(crate) fn state_after(
+    chain: &dyn ChainReader,
+    block: &SealedHeader,
+) -> Result<Option<Arc<dyn StateReader>>, StoreError> {
+    match is_canonical(chain, block)? {
+        true => chain.state_at(BlockNumber(block.number)).map(Some),
+        false => chain.state_of_branch(block),
+    }
 }
 
 /// A header that must be stored.
