@@ -364,6 +364,8 @@ section! {
         key: Option<PathBuf> = None, "masternode.key", "masternode.key";
         /// In place of a file: an account of this node's wallets, which must be unlocked (`accounts.unlock`).
         account: Option<String> = None, "masternode.account", "masternode.account";
+        /// In place of both: an account of the signing service (`signer.url`), which lists it among its validators.
+        signer: Option<String> = None, "masternode.signer", "masternode.signer";
         /// Gas limit of the blocks that this node makes, as far as the rules let it move from block to block.
         gas_limit: u64 = 50_000_000, "masternode.gas-limit", "miner-gaslimit";
     }

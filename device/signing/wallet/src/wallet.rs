@@ -187,7 +187,7 @@ fn failed(reason: String) -> AccountsError {
 }
 
 /// A signature of 65 bytes: `r ‖ s ‖ v`.
-fn of_bytes(answer: &Value) -> Option<HashSignature> {
+pub(crate) fn of_bytes(answer: &Value) -> Option<HashSignature> {
     let bytes: Bytes = answer.as_str()?.parse().ok()?;
     let (compact, v) = bytes.split_at_checked(64)?;
     let y_parity = match v {
@@ -199,7 +199,7 @@ fn of_bytes(answer: &Value) -> Option<HashSignature> {
 }
 
 /// The signature of `{raw, tx}`, if it is of this transaction.
-fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
+pub(crate) fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
     let raw: Bytes = answer["raw"].as_str()?.parse().ok()?;
     let signed = tenon_chain::decode_transaction(&raw).ok()?;
     if tenon_chain::signing_hash(&signed) != tenon_chain::signing_hash(wanted) {
@@ -215,7 +215,7 @@ fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature>
 }
 
 /// A transaction with the members of `account_signTransaction`.
-fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
+pub(crate) fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
     let quantity = |number: u64| format!("{number:#x}");
     let mut json = json!({
         "from": sender,

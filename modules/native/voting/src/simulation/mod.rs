@@ -1,7 +1,7 @@
 //! Whole nodes in a world of their own time (`docs/spec/consensus.md` 5, 7): the real actor, engine, replica, records and
 //! synchronisation, over a chain in memory that executes nothing. Messages are late, lost and overtake one another; connections
-//! break, the network splits, nodes are killed in the middle of what they do and start again, clocks are wrong, and up to a third
-//! of the masternodes lie.
+//! break, the network splits, nodes are killed in the middle of what they do and start again, clocks are wrong, some keys are in
+//! processes that answer late or not at once, and up to a third of the masternodes lie.
 //!
 //! No two blocks are ever committed at a height, no honest masternode signs two things in a round or is taken for a liar, and once
 //! the faults are over, blocks are committed within ten rounds.
@@ -78,7 +78,7 @@ fn a_seed_repeats_its_run_exactly() {
     for seed in [3, 8, 11] {
         let (first, second) = (World::new(seed).run(), World::new(seed).run());
         assert_eq!(first, second, "seed {seed}");
-        assert!(first.height > 0 && first.events > 1_000, "{first:?}");
+        assert!(first.height > 0 && first.events > 500, "{first:?}");
     }
     assert_ne!(World::new(3).run().trace, World::new(4).run().trace);
 }
