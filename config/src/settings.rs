@@ -347,6 +347,14 @@ section! {
         trusted: Vec<String> = Vec::new(), "p2p.trusted", "p2p.trusted";
         /// Networks (`10.0.0.0/8`): nothing is exchanged with any address outside them.
         netrestrict: Vec<String> = Vec::new(), "p2p.netrestrict", "netrestrict";
+        /// Bytes per second that are received from all peers together; 0 is no limit. The lowest limit is 128 KiB, for each of the four.
+        download_limit: ByteSize = ByteSize(0), "p2p.download-limit", "p2p.download-limit";
+        /// Bytes per second that are sent to all peers together. Votes and blocks are sent at once, then answers, then transactions.
+        upload_limit: ByteSize = ByteSize(0), "p2p.upload-limit", "p2p.upload-limit";
+        /// The same for what is received from each peer.
+        peer_download_limit: ByteSize = ByteSize(0), "p2p.peer-download-limit", "p2p.peer-download-limit";
+        /// The same for what is sent to each peer.
+        peer_upload_limit: ByteSize = ByteSize(0), "p2p.peer-upload-limit", "p2p.peer-upload-limit";
         /// `none`, or `extip:ADDRESS`: the address that others reach this node at. No port is mapped in a router.
         nat: String = "none".to_owned(), "p2p.nat", "nat";
         /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data

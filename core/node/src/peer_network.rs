@@ -8,11 +8,11 @@ use futures_util::future::BoxFuture;
 use tenon_api::Failure;
 use tenon_api::messages::ModuleFaults;
 use tenon_chain::native_bootnodes;
-use tenon_config::Settings;
+use tenon_config::{ByteSize, Settings};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_network_discovery::Networks;
 use tenon_network_identity::Enode;
-use tenon_network_service::{Network, NetworkPorts, NetworkSettings};
+use tenon_network_service::{BandwidthLimits, MIN_BYTES_PER_SECOND, Network, NetworkPorts, NetworkSettings};
 use tenon_supervisor::{ActorState, Supervisor};
 
 use crate::exit::Stop;
@@ -55,6 +55,7 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
         statics: enodes("p2p.static", &peers.statics)?,
         trusted: enodes("p2p.trusted", &peers.trusted)?,
         restrict,
+        bandwidth: bandwidth(settings)?,
         network_id,
         genesis: chain.info.genesis_hash,
     }))
@@ -67,6 +68,7 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
 pub(crate) fn check(settings: &Settings) -> Result<(), Stop> {
     let peers = &settings.peers;
     external(&peers.nat)?;
+    bandwidth(settings)?;
     restriction(&peers.netrestrict)?;
     for (key, urls) in
         [("p2p.bootnodes", &peers.bootnodes), ("p2p.static", &peers.statics), ("p2p.trusted", &peers.trusted)]
@@ -85,6 +87,25 @@ fn restriction(networks: &[String]) -> Result<Networks, Stop> {
     let parse =
         |text: &String| text.parse().map_err(|problem| Stop::Usage(format!("p2p.netrestrict: {text:?} is {problem}")));
     Ok(Networks(networks.iter().map(parse).collect::<Result<_, _>>()?))
+}
+
+/// The limits on bytes per second.
+fn bandwidth(settings: &Settings) -> Result<BandwidthLimits, Stop> {
+    let limit = |key: &str, size: ByteSize| match size.0 {
+        0 => Ok(None),
+        bytes if bytes < MIN_BYTES_PER_SECOND => {
+            let least = MIN_BYTES_PER_SECOND >> 10;
+            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give {least} KiB at least, or 0 for no limit")))
+        }
+        bytes => Ok(Some(bytes)),
+    };
+    let peers = &settings.peers;
+    Ok(BandwidthLimits {
+        download: limit("p2p.download-limit", peers.download_limit)?,
+        upload: limit("p2p.upload-limit", peers.upload_limit)?,
+        peer_download: limit("p2p.peer-download-limit", peers.peer_download_limit)?,
+        peer_upload: limit("p2p.peer-upload-limit", peers.peer_upload_limit)?,
+    })
 }
 
 /// The address of `extip:ADDRESS` (`docs/spec/p2p.md` 22).
@@ -200,6 +221,17 @@ mod tests {
         assert!(refused("upnp").contains("maps no ports"));
         assert!(refused("natpmp:1.2.3.4").contains("maps no ports"));
         assert!(refused("magic").contains("unknown mechanism"));
+    }
+
+    #[test]
+    fn limits_are_read_and_one_that_is_too_low_names_its_setting() {
+        let mut settings = Settings::default();
+        settings.peers.upload_limit = ByteSize(1 << 20);
+        let limits = bandwidth(&settings).unwrap();
+        assert_eq!(limits, BandwidthLimits { upload: Some(1 << 20), ..BandwidthLimits::default() });
+        settings.peers.peer_download_limit = ByteSize(1_000);
+        let refused = bandwidth(&settings).unwrap_err().to_string();
+        assert!(refused.contains("p2p.peer-download-limit: 1000 bytes per second"), "{refused}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tenon_api::{
     U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
-use tenon_network_connection::ReceiveBudget;
+use tenon_network_connection::{Bandwidth, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
 use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
@@ -324,6 +324,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         network_id: settings.network_id,
         genesis: settings.genesis,
         budget: ReceiveBudget::default(),
+        bandwidth: Bandwidth::new(settings.bandwidth),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
         gates: Arc::default(),
         traffic,

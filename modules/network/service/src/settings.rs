@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use tenon_network_connection::BandwidthLimits;
 use tenon_network_discovery::Networks;
 use tenon_network_identity::{Enode, UnusableNode};
 
@@ -33,6 +34,8 @@ pub struct NetworkSettings {
     pub trusted: Vec<Enode>,
     /// The only networks that are spoken with.
     pub restrict: Option<Networks>,
+    /// Bytes per second.
+    pub bandwidth: BandwidthLimits,
     /// Network, as Status has it.
     pub network_id: u64,
     /// Hash of the genesis block.
