@@ -355,7 +355,8 @@ section! {
         peer_download_limit: ByteSize = ByteSize(0), "p2p.peer-download-limit", "p2p.peer-download-limit";
         /// The same for what is sent to each peer.
         peer_upload_limit: ByteSize = ByteSize(0), "p2p.peer-upload-limit", "p2p.peer-upload-limit";
-        /// `none`, or `extip:ADDRESS`: the address that others reach this node at. No port is mapped in a router.
+        /// `none`; `extip:ADDRESS`, the address that others reach this node at; or a way to have the port mapped in the router, and to
+        /// learn the address: `upnp`, `natpmp` (PCP too; `natpmp:ROUTER`), `any`. `--nat any` is the reference client's default.
         nat: String = "none".to_owned(), "p2p.nat", "nat";
         /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data
         /// folder, made at the first start.
