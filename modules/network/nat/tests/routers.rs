@@ -250,7 +250,11 @@ fn settings(mechanism: Mechanism) -> NatSettings {
 
 fn start(settings: NatSettings) -> (PortKeeper, UnboundedReceiver<IpAddr>) {
     let (tell, told) = unbounded_channel();
-    (PortKeeper::start(settings, move |address| drop(tell.send(address))), told)
+    let keeper = PortKeeper::start(settings, move |address| {
+        // The test may be over.
+        let _ = tell.send(address);
+    });
+    (keeper, told)
 }
 
 async fn until(what: impl Fn() -> bool) {
