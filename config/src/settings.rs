@@ -347,7 +347,16 @@ section! {
         trusted: Vec<String> = Vec::new(), "p2p.trusted", "p2p.trusted";
         /// Networks (`10.0.0.0/8`): nothing is exchanged with any address outside them.
         netrestrict: Vec<String> = Vec::new(), "p2p.netrestrict", "netrestrict";
-        /// `none`, or `extip:ADDRESS`: the address that others reach this node at. No port is mapped in a router.
+        /// Bytes per second that are received from all peers together; 0 is no limit. The lowest limit is 128 KiB, for each of the four.
+        download_limit: ByteSize = ByteSize(0), "p2p.download-limit", "p2p.download-limit";
+        /// Bytes per second that are sent to all peers together. Votes and blocks are sent at once, then answers, then transactions.
+        upload_limit: ByteSize = ByteSize(0), "p2p.upload-limit", "p2p.upload-limit";
+        /// The same for what is received from each peer.
+        peer_download_limit: ByteSize = ByteSize(0), "p2p.peer-download-limit", "p2p.peer-download-limit";
+        /// The same for what is sent to each peer.
+        peer_upload_limit: ByteSize = ByteSize(0), "p2p.peer-upload-limit", "p2p.peer-upload-limit";
+        /// `none`; `extip:ADDRESS`, the address that others reach this node at; or a way to have the port mapped in the router, and to
+        /// learn the address: `upnp`, `natpmp` (PCP too; `natpmp:ROUTER`), `any`. `--nat any` is the reference client's default.
         nat: String = "none".to_owned(), "p2p.nat", "nat";
         /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data
         /// folder, made at the first start.
@@ -364,6 +373,8 @@ section! {
         key: Option<PathBuf> = None, "masternode.key", "masternode.key";
         /// In place of a file: an account of this node's wallets, which must be unlocked (`accounts.unlock`).
         account: Option<String> = None, "masternode.account", "masternode.account";
+        /// In place of both: an account of the signing service (`signer.url`), which lists it among its validators.
+        signer: Option<String> = None, "masternode.signer", "masternode.signer";
         /// Gas limit of the blocks that this node makes, as far as the rules let it move from block to block.
         gas_limit: u64 = 50_000_000, "masternode.gas-limit", "miner-gaslimit";
     }

@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import json
 import re
+import time
 import urllib.request
 
 import chains
 from conftest import NETWORK, enode, run, wait_for
+from signing_service import SigningService
 from tenon_node import Node, RpcError, unpacked
 
 
@@ -170,3 +172,86 @@ def test_a_key_in_the_keystore_votes_once_its_account_is_unlocked(tmp_path):
         signers = {signer_of(account) for account in accounts[:3]}
         wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
         wait_for(lambda: finalized(nodes[1]), bool, seconds=60)
+
+
+VALIDATOR_POLICY = """
+version = 1
+
+[[rules]]
+name = "consensus"
+outcome = "allow"
+kinds = ["seal", "vote", "timeout"]
+clients = ["node"]
+accounts = "any"
+chains = [5151]
+
+[[rules]]
+name = "signing transactions"
+outcome = "allow"
+kinds = ["transaction"]
+clients = ["node"]
+accounts = "any"
+chains = [5151]
+recipients = ["0x0000000000000000000000000000000000000089"]
+functions = ["0xe341eaa4"]
+max-value = "0 wei"
+max-fee = "0 wei"
+replace = true
+"""
+
+
+def test_a_key_in_the_signing_service_votes_pauses_with_the_service_and_goes_on(tmp_path):
+    accounts = masternodes()
+    with contextlib.ExitStack() as stack:
+        genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+        (tmp_path / "signer").mkdir()
+        in_service = signer_of(accounts[0])
+        settings = f'[validators]\n"{in_service}" = 5151\n[clients.node]\nsocket = "node.sock"\n'
+        keys = {accounts[0]["address"]: accounts[0]["privateKey"]}
+        service = stack.enter_context(SigningService(tmp_path / "signer", VALIDATOR_POLICY, settings, keys=keys))
+        nodes, known = [], []
+        for index, account in enumerate(accounts[:3]):
+            flags = ["--genesis", genesis, *NETWORK, *NAMESPACES]
+            if index == 0:
+                flags += ["--masternode.signer", in_service, "--signer", service.place / "node.sock"]
+            else:
+                flags += ["--masternode.key", key_file(tmp_path / f"key-{index}", account)]
+            flags += ["--p2p.static", ",".join(known)] if known else []
+            nodes.append(stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}")))
+            known.append(enode(nodes[-1]))
+        log = lambda: nodes[0].log_path.read_text(errors="replace")  # noqa: E731
+        # Three of four are the quorum: nothing goes on without it. Its own blocks have its seal.
+        signers = {signer_of(account) for account in accounts[:3]}
+        wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
+        wait_for(lambda: finalized(nodes[1]), bool, seconds=60)
+        # Its signing transaction for a fifteenth block.
+        wait_for(lambda: int(nodes[1].call("eth_getTransactionCount", in_service, "latest"), 16), bool, seconds=90)
+
+        assert service.stop() == 0
+        wait_for(log, lambda text: "THIS NODE SIGNS NOTHING" in text, seconds=60)
+        # A block that was signed for before may still come.
+        time.sleep(3)
+        begun = number(nodes[0])
+        time.sleep(6)
+        assert number(nodes[0]) == begun == number(nodes[1]), "no quorum without the service"
+        assert nodes[0].call("net_peerCount") == "0x2"
+
+        service.start()
+        wait_for(lambda: number(nodes[1]), lambda height: height >= begun + 5, seconds=120)
+        wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
+        assert "the signing service answers" in log() and "STOPS SIGNING" not in log()
+        assert any("signed" in json.dumps(step).lower() for step in service.steps())
+
+
+def test_a_masternode_of_the_signing_service_needs_its_address_and_the_service(tmp_path):
+    genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
+    key = key_file(tmp_path / "key", masternodes()[0])
+    for flags, reason in [
+        (["--masternode.signer", signer_of(masternodes()[0])], "name the signing service, too, as signer.url"),
+        (["--masternode.signer", "0x12", "--signer", tmp_path / "socket"], "is no address of 40 hexadecimal digits"),
+        (["--masternode.signer", signer_of(masternodes()[0]), "--masternode.key", key], "a node signs with one key"),
+    ]:
+        failed = run("run", "--genesis", genesis, "--datadir", tmp_path / "data", *flags, check=False)
+        told = failed.stderr + failed.stdout
+        told = told if isinstance(told, str) else told.decode()
+        assert failed.returncode == 2 and reason in told, told

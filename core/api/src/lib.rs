@@ -34,7 +34,7 @@ pub use ports::{
     AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict, CannotSign,
     ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, InsertOutcome, OwnAccounts,
     PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages,
-    RoundNetwork, SealAttributes, StateReader, StoreError, TrieReader,
+    RoundNetwork, SealAttributes, SignerMessage, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

@@ -1,6 +1,6 @@
 //! The peer-to-peer network as a part of the node: its settings, and its module.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
@@ -8,11 +8,11 @@ use futures_util::future::BoxFuture;
 use tenon_api::Failure;
 use tenon_api::messages::ModuleFaults;
 use tenon_chain::native_bootnodes;
-use tenon_config::Settings;
+use tenon_config::{ByteSize, Settings};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_network_discovery::Networks;
 use tenon_network_identity::Enode;
-use tenon_network_service::{Network, NetworkPorts, NetworkSettings};
+use tenon_network_service::{BandwidthLimits, MIN_BYTES_PER_SECOND, Mechanism, Network, NetworkPorts, NetworkSettings};
 use tenon_supervisor::{ActorState, Supervisor};
 
 use crate::exit::Stop;
@@ -46,7 +46,7 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
         folder: settings.node.datadir.join(FOLDER),
         key_file: peers.nodekey.as_ref().map(|path| settings.in_data_folder(path)),
         listen: SocketAddr::new(peers.addr, peers.port),
-        external: external(&peers.nat)?,
+        nat: mechanism(&peers.nat)?,
         name: client_version(&settings.node.identity),
         max_peers: peers.maxpeers as usize,
         max_pending: if peers.maxpendpeers == 0 { MAX_PENDING } else { peers.maxpendpeers as usize },
@@ -55,6 +55,7 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
         statics: enodes("p2p.static", &peers.statics)?,
         trusted: enodes("p2p.trusted", &peers.trusted)?,
         restrict,
+        bandwidth: bandwidth(settings)?,
         network_id,
         genesis: chain.info.genesis_hash,
     }))
@@ -66,7 +67,8 @@ pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Optio
 /// As [`settings`].
 pub(crate) fn check(settings: &Settings) -> Result<(), Stop> {
     let peers = &settings.peers;
-    external(&peers.nat)?;
+    mechanism(&peers.nat)?;
+    bandwidth(settings)?;
     restriction(&peers.netrestrict)?;
     for (key, urls) in
         [("p2p.bootnodes", &peers.bootnodes), ("p2p.static", &peers.statics), ("p2p.trusted", &peers.trusted)]
@@ -87,24 +89,28 @@ fn restriction(networks: &[String]) -> Result<Networks, Stop> {
     Ok(Networks(networks.iter().map(parse).collect::<Result<_, _>>()?))
 }
 
-/// The address of `extip:ADDRESS` (`docs/spec/p2p.md` 22).
-fn external(nat: &str) -> Result<Option<IpAddr>, Stop> {
-    let word = nat.to_ascii_lowercase();
-    match word.split_once(':') {
-        None if matches!(word.as_str(), "" | "none" | "off") => Ok(None),
-        Some(("extip" | "ip", ip)) => match ip.parse() {
-            Ok(ip) => Ok(Some(ip)),
-            Err(_) if ip.is_empty() => Err(Stop::Usage("p2p.nat: missing IP address".to_owned())),
-            Err(_) => Err(Stop::Usage("p2p.nat: invalid IP address".to_owned())),
-        },
-        _ if matches!(word.split(':').next(), Some("any" | "auto" | "on" | "upnp" | "pmp" | "natpmp" | "nat-pmp")) => {
-            Err(Stop::Usage(format!(
-                "p2p.nat: {nat}: this release maps no ports in routers; say `none`, or `extip:ADDRESS` with a port that you have \
-                 mapped"
-            )))
+/// The limits on bytes per second.
+fn bandwidth(settings: &Settings) -> Result<BandwidthLimits, Stop> {
+    let limit = |key: &str, size: ByteSize| match size.0 {
+        0 => Ok(None),
+        bytes if bytes < MIN_BYTES_PER_SECOND => {
+            let least = MIN_BYTES_PER_SECOND >> 10;
+            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give {least} KiB at least, or 0 for no limit")))
         }
-        _ => Err(Stop::Usage(format!("p2p.nat: unknown mechanism {nat:?}"))),
-    }
+        bytes => Ok(Some(bytes)),
+    };
+    let peers = &settings.peers;
+    Ok(BandwidthLimits {
+        download: limit("p2p.download-limit", peers.download_limit)?,
+        upload: limit("p2p.upload-limit", peers.upload_limit)?,
+        peer_download: limit("p2p.peer-download-limit", peers.peer_download_limit)?,
+        peer_upload: limit("p2p.peer-upload-limit", peers.peer_upload_limit)?,
+    })
+}
+
+/// The mechanism of `p2p.nat` (`docs/spec/p2p.md` 22).
+fn mechanism(nat: &str) -> Result<Mechanism, Stop> {
+    nat.parse().map_err(|error| Stop::Usage(format!("p2p.nat: {error}")))
 }
 
 /// The network as a module; `None` on chains without a network.
@@ -187,19 +193,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_external_address_is_read_and_port_mappings_are_named_and_refused() {
-        for none in ["", "none", "off", "None"] {
-            assert_eq!(external(none).unwrap(), None, "{none:?}");
-        }
-        for named in ["extip:1.2.3.4", "ip:1.2.3.4", "ExtIP:1.2.3.4"] {
-            assert_eq!(external(named).unwrap(), Some([1, 2, 3, 4].into()), "{named}");
-        }
-        let refused = |nat| external(nat).unwrap_err().to_string();
-        assert!(refused("extip:").contains("missing IP address"));
-        assert!(refused("extip:here").contains("invalid IP address"));
-        assert!(refused("upnp").contains("maps no ports"));
-        assert!(refused("natpmp:1.2.3.4").contains("maps no ports"));
-        assert!(refused("magic").contains("unknown mechanism"));
+    fn a_mechanism_is_read_and_one_that_is_unknown_names_its_setting() {
+        assert_eq!(mechanism("none").unwrap(), Mechanism::Off);
+        assert_eq!(mechanism("extip:1.2.3.4").unwrap(), Mechanism::External([1, 2, 3, 4].into()));
+        let refused = |nat| mechanism(nat).unwrap_err().to_string();
+        assert!(refused("extip:").contains("p2p.nat: missing IP address"));
+        assert!(refused("magic").contains("p2p.nat: unknown mechanism"));
+    }
+
+    #[test]
+    fn limits_are_read_and_one_that_is_too_low_names_its_setting() {
+        let mut settings = Settings::default();
+        settings.peers.upload_limit = ByteSize(1 << 20);
+        let limits = bandwidth(&settings).unwrap();
+        assert_eq!(limits, BandwidthLimits { upload: Some(1 << 20), ..BandwidthLimits::default() });
+        settings.peers.peer_download_limit = ByteSize(1_000);
+        let refused = bandwidth(&settings).unwrap_err().to_string();
+        assert!(refused.contains("p2p.peer-download-limit: 1000 bytes per second"), "{refused}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl BlockSigner for WalletSigner {
     }
 
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
-        let cannot = |reason: String| CannotSign { address: self.account, reason };
+        let cannot = |reason: String| CannotSign { address: self.account, reason, is_pending: false };
         let directory = self.directory.get().ok_or_else(|| cannot("the wallets are not open yet".to_owned()))?;
         directory.sign_block(self.account, digest).map_err(|error| cannot(error.to_string()))
     }

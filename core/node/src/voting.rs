@@ -10,41 +10,54 @@ use tenon_config::Settings;
 use tenon_execution::Importer;
 use tenon_native_voting::{Voting, VotingPorts, read_key};
 use tenon_network_service::Network;
+use tenon_signing_wallet::ServiceMasternode;
 use tenon_supervisor::Supervisor;
 
 use crate::exit::Stop;
 use crate::module_actors::PoolSwitch;
 use crate::opened_chain::OpenedChain;
 use crate::sealing::WalletSigner;
+use crate::wallets::signing_endpoint;
 
 /// Whether the settings contain a masternode's key.
 pub(crate) fn has_key(settings: &Settings) -> bool {
-    settings.masternode.key.is_some() || settings.masternode.account.is_some()
+    let masternode = &settings.masternode;
+    masternode.key.is_some() || masternode.account.is_some() || masternode.signer.is_some()
 }
 
 /// The key of the settings, which signs votes, timeouts and blocks.
-fn key(settings: &Settings, directory: &WalletDirectory) -> Result<Option<Arc<dyn BlockSigner>>, Stop> {
+fn key(settings: &Settings, chain_id: u64, directory: &WalletDirectory) -> Result<Option<Arc<dyn BlockSigner>>, Stop> {
     let masternode = &settings.masternode;
-    match (&masternode.key, &masternode.account) {
-        (Some(_), Some(_)) => Err(Stop::Usage(
-            "masternode.key and masternode.account: a node signs with one key; name one of them".to_owned(),
-        )),
-        (Some(path), None) => {
+    match (&masternode.key, &masternode.account, &masternode.signer) {
+        (Some(path), None, None) => {
             let key = read_key(&settings.in_data_folder(path))
                 .map_err(|error| Stop::Usage(format!("masternode.key: {error}")))?;
             Ok(Some(Arc::new(key)))
         }
-        (None, Some(account)) => {
-            let account: Address = account.parse().map_err(|_| {
-                Stop::Usage(format!("masternode.account: {account:?} is no address of 40 hexadecimal digits"))
-            })?;
+        (None, Some(account), None) => {
+            let account = address("masternode.account", account)?;
             Ok(Some(Arc::new(WalletSigner::of(account, directory))))
         }
-        (None, None) => Ok(None),
+        (None, None, Some(account)) => {
+            let account = address("masternode.signer", account)?;
+            let endpoint = signing_endpoint(settings)?.ok_or_else(|| {
+                Stop::Usage("masternode.signer: name the signing service, too, as signer.url (--signer)".to_owned())
+            })?;
+            Ok(Some(Arc::new(ServiceMasternode::new(endpoint, account, chain_id))))
+        }
+        (None, None, None) => Ok(None),
+        _ => Err(Stop::Usage(
+            "masternode.key, masternode.account and masternode.signer: a node signs with one key; name one of them"
+                .to_owned(),
+        )),
     }
 }
 
-/// Parts of the node that voting needs.
+fn address(setting: &str, text: &str) -> Result<Address, Stop> {
+    text.parse().map_err(|_| Stop::Usage(format!("{setting}: {text:?} is no address of 40 hexadecimal digits")))
+}
+
+/// What the voting needs of the node.
 pub(crate) struct VotingParts<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) supervisor: &'a Supervisor,
@@ -60,7 +73,7 @@ pub(crate) struct VotingParts<'a> {
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<(), Stop> {
-    let key = key(settings, parts.directory)?;
+    let key = key(settings, parts.chain.spec.chain_id, parts.directory)?;
     let shown = voting.clone();
     if parts.chain.spec.native.is_some() {
         parts.bus.handle(move |_: GetVotingPool, _| {

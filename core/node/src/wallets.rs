@@ -69,6 +69,14 @@ pub(crate) fn directory(
 /// # Errors
 /// [`Stop::Usage`] for an invalid URL, or a token that can't be read.
 pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<ServiceWallet>, Stop> {
+    Ok(signing_endpoint(settings)?.map(|endpoint| ServiceWallet::new(endpoint, bus.clone())))
+}
+
+/// Where the signing service of the settings is.
+///
+/// # Errors
+/// See [`signing_service`].
+pub(crate) fn signing_endpoint(settings: &Settings) -> Result<Option<Endpoint>, Stop> {
     let Some(url) = &settings.signer.url else { return Ok(None) };
     let token = settings.signer.token.as_ref().map(|path| {
         bounded_file::secret_text(path)
@@ -76,8 +84,7 @@ pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<S
     });
     let token = token.transpose()?;
     let endpoint = Endpoint::new(url, token.as_ref().map(|token| token.as_str()));
-    let endpoint = endpoint.map_err(|error| Stop::Usage(format!("signer.url: {error}")))?;
-    Ok(Some(ServiceWallet::new(endpoint, bus.clone())))
+    endpoint.map(Some).map_err(|error| Stop::Usage(format!("signer.url: {error}")))
 }
 
 /// The folder of key files. On native chains, new files have the reference client's names.

@@ -128,7 +128,11 @@ impl BlockSigner for KeyBlockSigner {
     }
 
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
-        let no_key = || CannotSign { address: self.address(), reason: AccountsError::UnknownAccount.to_string() };
+        let no_key = || CannotSign {
+            address: self.address(),
+            reason: AccountsError::UnknownAccount.to_string(),
+            is_pending: false,
+        };
         self.0.sign(digest).map(HashSignature::to_block_bytes).ok_or_else(no_key)
     }
 }

@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, eip191_hash_message, keccak256};
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletDirectory};
-use tenon_api::Failure;
+use tenon_api::{Failure, Transaction, TransactionPayload};
 use tenon_bus::CallContext;
 use tenon_signing_audit::{AuditError, AuditLog, Memory, Opened, Step};
 use tenon_signing_policy::{Decision, Outcome, Policy, PolicyError, Request, Subject};
@@ -472,7 +472,12 @@ impl Service {
             }
             (Subject::Validator(_), Some(chain_id)) => Some(format!("the validator's key is for chain {chain_id}")),
             (Subject::Validator(_), None) => Some("the account is not among `validators`".to_owned()),
-            (_, Some(_)) => Some("a validator's key signs consensus messages only".to_owned()),
+            (Subject::Transaction { transaction, .. }, Some(chain_id))
+                if is_free_signing_transaction(transaction) && transaction.chain_id == Some(*chain_id) =>
+            {
+                None
+            }
+            (_, Some(_)) => Some("a validator's key signs consensus messages and signing transactions only".to_owned()),
             (_, None) => None,
         };
         if let Some(refusal) = refusal {
@@ -516,6 +521,12 @@ fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
 fn at_once(signer: &dyn Signer, asked: &Asked) -> Result<HashSignature, ServiceError> {
     let signature = signer.sign(asked.signable()).now_or_never();
     signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign at once"))).map_err(ServiceError::Key)
+}
+
+/// A transaction by which a masternode states that it has seen a block: it moves nothing and pays nothing.
+fn is_free_signing_transaction(transaction: &Transaction) -> bool {
+    let is_free = matches!(&transaction.payload, TransactionPayload::Legacy { gas_price } if gas_price.is_zero());
+    is_free && transaction.value.is_zero() && tenon_native_consensus::is_signing_transaction(transaction)
 }
 
 fn denied(reason: String) -> Decision {

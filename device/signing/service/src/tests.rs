@@ -60,6 +60,16 @@ accounts = "any"
 chains = "any"
 
 [[rules]]
+name = "stated blocks"
+outcome = "allow"
+kinds = ["transaction"]
+clients = ["node"]
+accounts = "any"
+chains = "any"
+recipients = "any"
+functions = "any"
+
+[[rules]]
 name = "blind"
 outcome = "allow"
 kinds = ["raw"]
@@ -360,6 +370,36 @@ async fn validators_sign_once_per_round_and_only_for_their_chain() {
     let other = json!([setup.accounts[0], 50, { "round": 1, "gapNumber": 0 }]);
     assert!(setup.call("node", "consensus_signTimeout", other).await.is_err());
     assert_eq!(setup.signatures(), 4);
+}
+
+/// What a masternode is paid for is a transaction; its key signs no other.
+#[tokio::test]
+async fn validators_sign_transactions_that_state_a_block_and_no_others() {
+    let setup = setup("");
+    let validator = setup.accounts[2];
+    let stated = format!("0xe341eaa4{:064x}{:064x}", 915, 7);
+    let transaction = |changes: &[(&str, Value)]| {
+        let mut transaction = json!({
+            "from": validator, "to": "0x0000000000000000000000000000000000000089", "gas": "0x30d40", "gasPrice": "0x0",
+            "value": "0x0", "nonce": "0x0", "input": stated, "chainId": "0x32",
+        });
+        changes.iter().for_each(|(name, value)| transaction[*name] = value.clone());
+        json!([transaction])
+    };
+
+    assert!(setup.call("node", "account_signTransaction", transaction(&[])).await.is_ok());
+    for change in [
+        ("to", json!(setup.accounts[0])),
+        ("value", json!("0x1")),
+        ("gasPrice", json!("0x1")),
+        ("input", json!("0xe341eaa4")),
+        ("chainId", json!("0x33")),
+    ] {
+        let refused = setup.call("node", "account_signTransaction", transaction(&[change.clone()])).await;
+        let reason = refused.expect_err(&format!("{change:?}"));
+        assert!(reason.contains("signing transactions only"), "{change:?}: {reason}");
+    }
+    assert_eq!(setup.signatures(), 1);
 }
 
 #[tokio::test]

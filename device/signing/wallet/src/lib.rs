@@ -9,7 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod endpoint;
+mod masternode;
 mod wallet;
 
 pub use endpoint::{Endpoint, EndpointError};
+pub use masternode::ServiceMasternode;
 pub use wallet::ServiceWallet;

@@ -187,8 +187,8 @@ fn failed(reason: String) -> AccountsError {
     AccountsError::Wallet(reason)
 }
 
-/// Parses a signature of 65 bytes: `r ‖ s ‖ v`.
-fn of_bytes(answer: &Value) -> Option<HashSignature> {
+/// A signature of 65 bytes: `r ‖ s ‖ v`.
+pub(crate) fn of_bytes(answer: &Value) -> Option<HashSignature> {
     let bytes: Bytes = answer.as_str()?.parse().ok()?;
     let (compact, v) = bytes.split_at_checked(64)?;
     let y_parity = match v {
@@ -199,8 +199,8 @@ fn of_bytes(answer: &Value) -> Option<HashSignature> {
     Some(HashSignature { r: U256::from_be_slice(&compact[..32]), s: U256::from_be_slice(&compact[32..]), y_parity })
 }
 
-/// Returns the signature from `{raw, tx}` if it is of this transaction.
-fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
+/// The signature of `{raw, tx}`, if it is of this transaction.
+pub(crate) fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
     let raw: Bytes = answer["raw"].as_str()?.parse().ok()?;
     let signed = tenon_chain::decode_transaction(&raw).ok()?;
     if tenon_chain::signing_hash(&signed) != tenon_chain::signing_hash(wanted) {
@@ -215,8 +215,8 @@ fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature>
     Some(HashSignature { r: signed.signature.r, s: signed.signature.s, y_parity })
 }
 
-/// Encodes a transaction with the members of `account_signTransaction`.
-fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
+/// A transaction with the members of `account_signTransaction`.
+pub(crate) fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
     let quantity = |number: u64| format!("{number:#x}");
     let mut json = json!({
         "from": sender,

@@ -22,9 +22,6 @@ pub struct Conventions {
     pub history_lacks_pending: bool,
     /// How a branch that has won is announced.
     pub branch_announcement: BranchAnnouncement,
-    /// Whether a block of another branch whose execution differs from its header is invalid. Not where the engine takes
-    /// some of its data from the canonical chain: there a difference proves nothing.
-    pub side_blocks_are_decisive: bool,
     /// Whether mining a simulated block pays.
     pub pays_simulated_blocks: bool,
 }

@@ -94,7 +94,6 @@ const CONVENTIONS: Conventions = Conventions {
     idle_tip_divisor: 1,
     history_lacks_pending: false,
     branch_announcement: BranchAnnouncement::BlockByBlock,
-    side_blocks_are_decisive: true,
     pays_simulated_blocks: true,
 };
 

@@ -134,13 +134,14 @@ impl Importer {
         let below = BlockNumber(parent.number);
         let state = match self.chain.canonical_hash(below)? == Some(parent.hash()) {
             true => self.chain.state_at(below).ok(),
+            // The state root of a parent that was not executed is a claim, also if a state with this root is stored.
+            false if self.chain.receipts(parent.hash())?.is_none() => None,
             false => self.chain.state_of_branch(parent)?,
         };
         let Some(state) = state else { return Ok(None) };
-        let is_decisive = self.executor.family().conventions().side_blocks_are_decisive;
         match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
-            Err(error) if is_decisive && error.condemns_the_block() => {
+            Err(error) if error.condemns_the_block() => {
                 self.remember_refusal(&block.header);
                 *self.failed.lock() = Some((block, parent.clone()));
                 Err(error.into())

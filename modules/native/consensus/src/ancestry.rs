@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StoreError};
+use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StateReader, StoreError};
 
 /// Returns the ancestor of `header` at this height, or the header itself at its own height; `None` for a greater
 /// height, or if a header in between is not stored. Walks back only until it reaches the canonical chain.
@@ -33,7 +33,19 @@ pub(crate) fn is_canonical(chain: &dyn ChainReader, header: &SealedHeader) -> Re
     Ok(chain.canonical_hash(BlockNumber(header.number))? == Some(header.hash()))
 }
 
-/// Returns the header with this hash. A missing header is an error.
+/// The state after a block of any branch; `None` if it is not stored: the block was not executed, or its state was
+/// pruned. Never the state of another block of the same height.
+pub(crate) fn state_after(
+    chain: &dyn ChainReader,
+    block: &SealedHeader,
+) -> Result<Option<Arc<dyn StateReader>>, StoreError> {
+    match is_canonical(chain, block)? {
+        true => chain.state_at(BlockNumber(block.number)).map(Some),
+        false => chain.state_of_branch(block),
+    }
+}
+
+/// A header that must be stored.
 pub(crate) fn required(chain: &dyn ChainReader, hash: B256) -> Result<Arc<SealedHeader>, StoreError> {
     chain.header(hash)?.ok_or_else(|| StoreError::UnknownBlock { what: hash.to_string() })
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
-use tenon_api::{BlockNumber, ChainReader, SealedHeader, StateReader, StoreError};
+use tenon_api::{ChainReader, SealedHeader, StateReader, StoreError};
 
 use tenon_chain::{VALIDATOR_CONTRACT, candidate_record};
 
-use super::{contract_slots::read_addresses, go_sort};
+use super::{ancestry::state_after, contract_slots::read_addresses, go_sort};
 
 /// Slot of the candidates' array.
 const CANDIDATES_SLOT: u64 = 8;
@@ -15,8 +15,8 @@ const CANDIDATES_SLOT: u64 = 8;
 /// Source of the ordered candidates of a gap block, which separates the rules from the state: a node reads them from
 /// the voting contract; a check of headers without state has none.
 pub trait MasternodeSource: Send + Sync {
-    /// All candidates in the state after this canonical gap block, by stake, highest first, in the reference's order;
-    /// `None` if the source has no state, in which case lists that depend on it are not checked.
+    /// All candidates in the state after this gap block, of any branch, by stake, highest first, in the reference's
+    /// order; `None` if the source has no state, in which case lists that depend on it are not checked.
     ///
     /// # Errors
     /// [`StoreError`] if the state cannot be read.
@@ -29,13 +29,8 @@ pub struct ContractCandidates;
 
 impl MasternodeSource for ContractCandidates {
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
-        // A gap block of another branch than the head has a state of its own.
-        let number = BlockNumber(gap.number);
-        let branch = match chain.canonical_hash(number)? == Some(gap.hash()) {
-            true => None,
-            false => chain.state_of_branch(gap)?,
-        };
-        let state = branch.map_or_else(|| chain.state_at(number), Ok)?;
+        let unknown = || StoreError::UnknownBlock { what: format!("{} ({})", gap.number, gap.hash()) };
+        let state = state_after(chain, gap)?.ok_or_else(unknown)?;
         let mut candidates = read_candidates(&*state)?;
         // The order of equal stakes is part of consensus: it determines leaders (Appendix A).
         go_sort::sort_by_stake_descending(&mut candidates, |(_, stake)| *stake);

@@ -16,6 +16,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
 use super::{
+    ancestry::{required, state_after},
     candidates::{ContractCandidates, MasternodeSource},
     extra::SEAL_BYTES,
     messages::BlockInfo,
@@ -82,7 +83,7 @@ impl NativeError {
             Self::V2(V2Error::NoSnapshot) | Self::Reward(_) | Self::NotNative(_) | Self::NoKey => {
                 RefusalCause::OwnFailure
             }
-            _ if is_caused_by_the_store(self) => RefusalCause::OwnFailure,
+            _ if self.is_missing_ancestor() || is_caused_by_the_store(self) => RefusalCause::OwnFailure,
             _ => RefusalCause::BrokenRule,
         }
     }
@@ -101,14 +102,9 @@ fn is_caused_by_the_store(error: &NativeError) -> bool {
 
 /// The state before a block, on its own branch.
 fn state_before(header: &Header, chain: &dyn ChainReader) -> Result<Arc<dyn StateReader>, StoreError> {
-    let number = BlockNumber(header.number.saturating_sub(1));
-    if chain.canonical_hash(number)? != Some(header.parent_hash)
-        && let Some(parent) = chain.header(header.parent_hash)?
-        && let Some(state) = chain.state_of_branch(&parent)?
-    {
-        return Ok(state);
-    }
-    chain.state_at(number)
+    let parent = required(chain, header.parent_hash)?;
+    let unknown = || StoreError::UnknownBlock { what: format!("{} ({})", parent.number, parent.hash()) };
+    state_after(chain, &parent)?.ok_or_else(unknown)
 }
 
 /// Unix time in seconds.

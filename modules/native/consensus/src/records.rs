@@ -8,6 +8,7 @@ use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use tenon_api::{ChainReader, EngineRecords, SealedHeader, StoreError};
 
 use super::{
+    ancestry::is_canonical,
     candidates::MasternodeSource,
     messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
     v2::VotingState,
@@ -61,7 +62,9 @@ impl MasternodeSource for KeptCandidates {
             return Ok(Some(kept));
         }
         let found = self.source.candidates(gap, chain)?;
-        if let Some(candidates) = found.as_ref().filter(|candidates| self.is_keeping && !candidates.is_empty()) {
+        // A record of another branch would replace that of the canonical chain, whose state may be pruned since.
+        let is_kept = self.is_keeping && is_canonical(chain, gap)?;
+        if let Some(candidates) = found.as_ref().filter(|candidates| is_kept && !candidates.is_empty()) {
             let mut record = gap.hash().to_vec();
             candidates.iter().for_each(|candidate| record.extend_from_slice(candidate.as_slice()));
             self.records.keep(&self.name(gap), &record)?;

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use tenon_api::{
-    Address, BlockSigner, CannotSign, Failure, RecoveredTransaction, SealedHeader, StateReader, StoreError,
-    Transaction, TransactionPayload, TransactionSignature, U256,
+    Address, BlockSigner, CannotSign, Failure, RecoveredTransaction, SealedHeader, SignerMessage, StateReader,
+    StoreError, Transaction, TransactionPayload, TransactionSignature, U256,
 };
 
 use tenon_consensus::SealerDuty;
@@ -75,7 +75,9 @@ impl SigningDuty {
             payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
             signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
         };
-        let signature = self.signer.sign(tenon_chain::signing_hash(&transaction))?;
+        let signature = self
+            .signer
+            .sign_message(SignerMessage::Transaction(&transaction), tenon_chain::signing_hash(&transaction))?;
         // EIP-155.
         let v = self.chain_id.saturating_mul(2).saturating_add(35 + u64::from(signature[64]));
         transaction.signature = TransactionSignature {

@@ -128,8 +128,6 @@ const CONVENTIONS: Conventions = Conventions {
     idle_tip_divisor: 2,
     history_lacks_pending: true,
     branch_announcement: BranchAnnouncement::NewestOnly,
-    // The engine takes candidates at gap blocks from the canonical chain.
-    side_blocks_are_decisive: false,
     // A chain pays by its votes and checkpoints, which a simulation has not.
     pays_simulated_blocks: false,
 };

@@ -8,17 +8,17 @@ use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
-use tenon_api::{BlockSigner, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
+use tenon_api::{Block, BlockSigner, CannotSign, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
 use tenon_bus::{Bus, Delivery};
-use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
+use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState, seal};
 use tenon_native_consensus::{
-    MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest,
+    DutyError, MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest,
 };
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
 use crate::early::{Early, MAX_ROUNDS_AHEAD};
-use crate::proposer::{Proposer, Turn};
+use crate::proposer::{self, Proposer, Turn};
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
@@ -49,6 +49,8 @@ pub(crate) enum Input {
     Hygiene,
     /// A key without a record has listened for long enough.
     Arm,
+    /// A pending signature has arrived, or the signer answers again.
+    SignerReady,
     /// Whether the node is far behind.
     Syncing(bool),
     /// Requests the contents of the pools.
@@ -94,6 +96,20 @@ pub(crate) struct VotingActor {
     executed_at: Option<Instant>,
     /// The last round that has timed out.
     failed_round: Option<u64>,
+    unsigned: Unsigned,
+}
+
+/// What this node would sign, had its signer answered: tried again with [`Input::SignerReady`].
+#[derive(Default)]
+struct Unsigned {
+    /// A block to vote for, if its round still lasts.
+    vote: Option<SealedHeader>,
+    /// The round of a timeout.
+    timeout: Option<u64>,
+    /// The round of a block, and the block without its seal.
+    block: Option<(u64, Box<Block>)>,
+    /// A block to state in a signing transaction.
+    duty: Option<SealedHeader>,
 }
 
 impl VotingActor {
@@ -116,6 +132,7 @@ impl VotingActor {
             counts,
             executed_at: None,
             failed_round: None,
+            unsigned: Unsigned::default(),
         }
     }
 
@@ -276,6 +293,8 @@ impl VotingActor {
 
     fn begin_round(&mut self, round: u64) {
         self.planned = None;
+        // A new round has no use for them. Signing transactions count for an epoch.
+        self.unsigned = Unsigned { duty: self.unsigned.duty.take(), ..Unsigned::default() };
         self.counts.begin_round(round);
         for vote in self.early.votes_up_to(round) {
             self.take_vote(vote);
@@ -398,8 +417,15 @@ impl VotingActor {
             return;
         }
         let hash = header.hash();
-        if let Err(error) = self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
-            tracing::debug!(%error, number = header.number, %hash, "a block does not count in the voting");
+        match self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
+            Ok(()) => {}
+            Err(V2Error::Signer(cannot)) => {
+                tell_unsigned(&cannot, "vote");
+                self.unsigned.vote = Some(header.clone());
+            }
+            Err(error) => {
+                tracing::debug!(%error, number = header.number, %hash, "a block does not count in the voting")
+            }
         }
         for info in self.early.sync_infos_for(hash) {
             self.take_sync_info(info);
@@ -419,8 +445,35 @@ impl VotingActor {
             self.counts.count_failed_round();
         }
         let outcome = self.run(true, Replica::on_countdown);
-        if let Err(error) = outcome {
-            tracing::debug!(%error, "no timeout for this round");
+        self.timed_out(outcome);
+    }
+
+    fn timed_out(&mut self, outcome: Result<(), V2Error>) {
+        match outcome {
+            Ok(()) => {}
+            Err(V2Error::Signer(cannot)) => {
+                tell_unsigned(&cannot, "timeout");
+                self.unsigned.timeout = Some(self.round());
+            }
+            Err(error) => tracing::debug!(%error, "no timeout for this round"),
+        }
+    }
+
+    /// Signs what could not be signed before, as far as it still counts.
+    fn on_signer_ready(&mut self) {
+        let Unsigned { vote, timeout, block, duty } = std::mem::take(&mut self.unsigned);
+        if let Some((round, block)) = block.filter(|(round, _)| *round == self.round()) {
+            self.seal(round, *block);
+        }
+        if let Some(header) = vote {
+            self.on_block(&header);
+        }
+        if timeout.is_some_and(|round| round == self.round()) {
+            let outcome = self.run(true, Replica::send_timeout);
+            self.timed_out(outcome);
+        }
+        if let Some(header) = duty {
+            self.sign_block(&header);
         }
     }
 
@@ -445,8 +498,8 @@ impl VotingActor {
                 if !self.keep(noted) {
                     return;
                 }
-                match self.proposer.propose(&self.ports, &key, &parent, *draft) {
-                    Ok(block) => self.proposed(block),
+                match self.proposer.build(&self.ports, &parent, *draft) {
+                    Ok(block) => self.seal(state.round, block),
                     Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
                 }
             }
@@ -454,7 +507,24 @@ impl VotingActor {
         }
     }
 
-    fn proposed(&mut self, block: tenon_api::Block) {
+    /// Seals a block that this node built for a round, and sends it. The round is on the disk as proposed.
+    fn seal(&mut self, round: u64, block: Block) {
+        let Some(key) = self.key() else { return };
+        match seal(block.header.header().clone(), &*key) {
+            Ok(header) => match proposer::store(&self.ports, header, block) {
+                Ok(block) => self.proposed(block),
+                Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
+            },
+            Err(cannot) => {
+                if !cannot.is_pending {
+                    tracing::warn!(reason = %cannot, "no block in this node's round");
+                }
+                self.unsigned.block = Some((round, Box::new(block)));
+            }
+        }
+    }
+
+    fn proposed(&mut self, block: Block) {
         let header = block.header.clone();
         let total_difficulty = self.ports.chain.total_difficulty(block.hash()).ok().flatten().unwrap_or_default();
         tracing::info!(number = header.number, hash = %header.hash(), transactions = block.transactions.len(), "block made");
@@ -464,24 +534,41 @@ impl VotingActor {
         self.sign_block(&header);
     }
 
-    /// Submits the signing transaction for every fifteenth block (10.1).
-    fn sign_block(&self, header: &SealedHeader) {
+    /// The signing transaction for every fifteenth block (10.1).
+    fn sign_block(&mut self, header: &SealedHeader) {
         let Some(key) = self.key().filter(|_| header.number.is_multiple_of(MERGE_SIGN_RANGE)) else { return };
         let epoch = self.ports.engine.v2().epoch_info(header, &*self.ports.chain);
         if !epoch.is_ok_and(|epoch| epoch.is_masternode(&key.address())) {
             return;
         }
         let duty = SigningDuty::new(Arc::clone(&key), self.ports.chain_id);
-        let pool = &self.ports.pool;
-        let submitted = pool.next_nonce(key.address()).map_err(|error| error.to_string()).and_then(|nonce| {
-            let signed = duty.sign(header, nonce).map_err(|error| error.to_string())?;
-            let raw = tenon_chain::encode_transaction(&signed.transaction);
-            pool.submit_own(&raw).map_err(|failure| failure.message)
-        });
+        let signed = match self.ports.pool.next_nonce(key.address()).map_err(DutyError::from) {
+            Ok(nonce) => duty.sign(header, nonce),
+            Err(error) => Err(error),
+        };
+        let submitted = match signed {
+            Ok(signed) => {
+                let raw = tenon_chain::encode_transaction(&signed.transaction);
+                self.ports.pool.submit_own(&raw).map_err(|failure| failure.message)
+            }
+            Err(DutyError::Signer(cannot)) => {
+                self.unsigned.duty = Some(header.clone());
+                if cannot.is_pending {
+                    return;
+                }
+                Err(cannot.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
         if let Err(reason) = submitted {
             tracing::warn!(number = header.number, %reason, "no signing transaction");
         }
     }
+}
+
+/// A signer outside of this process tells the operator itself why it does not sign.
+fn tell_unsigned(cannot: &CannotSign, message: &'static str) {
+    tracing::debug!(reason = %cannot, is_pending = cannot.is_pending, message, "not signed");
 }
 
 impl Actor for VotingActor {
@@ -525,6 +612,7 @@ impl Actor for VotingActor {
                 let _ = answer.send(shown.and_then(Result::ok).unwrap_or_default());
             }
             Input::Arm => self.arm(),
+            Input::SignerReady => self.on_signer_ready(),
             Input::Syncing(is_syncing) => {
                 if self.is_syncing != is_syncing {
                     self.is_syncing = is_syncing;

@@ -87,13 +87,18 @@ impl Voting {
     /// [`Failure`] if the actor cannot be started, or was started before.
     pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
-        let bus = ports.bus.clone();
+        let (bus, key) = (ports.bus.clone(), ports.key.clone());
         let make = move || {
             let timing = SystemTiming { runtime: runtime.clone(), mailbox: Arc::clone(&mailbox) };
             Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts)))
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make)?;
+        if let Some(key) = key {
+            let mailbox = sender.clone();
+            // A full mailbox has many other reasons to look at the round.
+            key.on_ready(Arc::new(move || drop(mailbox.try_send(Input::SignerReady))));
+        }
         self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{Block, BlockSigner, BlockVerdict, Failure, Header, SealAttributes, SealedHeader};
-use tenon_native_consensus::v2::{V2Error, VotingState, seal};
+use tenon_native_consensus::v2::{V2Error, VotingState};
 
 use crate::VotingPorts;
 
@@ -73,11 +73,10 @@ impl Proposer {
     /// Builds and stores the block. The round must already be recorded on disk as proposed.
     ///
     /// # Errors
-    /// [`Failure`] if the block cannot be built, or if this node refuses it.
-    pub(crate) fn propose(
+    /// [`Failure`] if it cannot be built.
+    pub(crate) fn build(
         &mut self,
         ports: &VotingPorts,
-        key: &Arc<dyn BlockSigner>,
         parent: &SealedHeader,
         draft: Header,
     ) -> Result<Block, Failure> {
@@ -88,12 +87,19 @@ impl Proposer {
             true => Vec::new(),
             false => ports.pending.best(draft.base_fee_per_gas),
         };
-        let signer = Arc::clone(key);
-        let block = ports.builder.build(parent, draft, transactions, &|header| seal(header, &*signer))?;
-        match ports.blocks.insert(block.clone()) {
-            BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => {}
-            verdict => return Err(Failure::server(format!("this node refuses its own block: {verdict:?}"))),
-        }
-        Ok(block)
+        ports.builder.build(parent, draft, transactions, &|header| Ok(tenon_chain::seal(header)))
+    }
+}
+
+/// Stores a block that this node built, with its sealed header.
+///
+/// # Errors
+/// [`Failure`] if this node itself refuses it.
+pub(crate) fn store(ports: &VotingPorts, header: SealedHeader, block: Block) -> Result<Block, Failure> {
+    let Block { transactions, ommers, withdrawals, .. } = block;
+    let block = tenon_chain::assemble_block(header, transactions, ommers, withdrawals);
+    match ports.blocks.insert(block.clone()) {
+        BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => Ok(block),
+        verdict => Err(Failure::server(format!("this node refuses its own block: {verdict:?}"))),
     }
 }

@@ -1,7 +1,7 @@
 //! The shell between a socket and a [`Session`]: it moves bytes and time, and nothing else (`docs/spec/p2p.md` 7, 10).
 //!
 //! It owns one connection while it lives. Its owner gets [`Event`]s, and answers with [`Command`]s over two channels: what is
-//! urgent (consensus, answers) is written before what is bulk.
+//! urgent (consensus, answers) is written before what is bulk. [`Bandwidth`] limits bytes per second.
 //!
 //! Invariants: every channel has a bound, and an owner who does not take events, or a peer who does not read, slows the
 //! connection down and ends it after the limit for writing; memory for unwritten frames is bounded by the channel, and memory
@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bandwidth;
 mod budget;
 
 use std::io;
@@ -21,6 +22,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use bandwidth::LIMITED_READ_BYTES;
+pub use bandwidth::{Bandwidth, BandwidthLimits, BandwidthShare, MIN_BYTES_PER_SECOND, Priority};
 use budget::Account;
 pub use budget::{Payload, ReceiveBudget};
 
@@ -100,6 +103,8 @@ pub struct Channels {
     pub bulk: Receiver<Command>,
     /// Counts what is received.
     pub budget: ReceiveBudget,
+    /// Bytes per second. Reading waits here; before it sends, the owner waits ([`BandwidthShare::upload`]).
+    pub bandwidth: BandwidthShare,
 }
 
 /// Why a connection ended.
@@ -195,7 +200,8 @@ impl Driver {
     }
 
     async fn run(mut self, reader: &mut (impl AsyncRead + Unpin)) -> ConnectionEnd {
-        let mut buffer = vec![0; READ_BYTES];
+        let is_limited = self.channels.bandwidth.is_download_limited();
+        let mut buffer = vec![0; if is_limited { LIMITED_READ_BYTES } else { READ_BYTES }];
         let mut is_bulk_open = true;
         loop {
             if let Err(end) = self.drain().await {
@@ -203,6 +209,7 @@ impl Driver {
             }
             self.recount();
             let (is_idle, has_room) = (self.in_hand.is_none(), self.account.has_room());
+            let may_read = !is_limited || self.channels.bandwidth.may_read();
             let wakes_at = self.started + self.session.wakes_at().unwrap_or_default();
             tokio::select! {
                 biased;
@@ -216,9 +223,13 @@ impl Driver {
                 }
                 () = handled(&mut self.in_hand), if !is_idle => self.in_hand = None,
                 () = self.account.room(), if is_idle && !has_room => {}
-                read = reader.read(&mut buffer), if is_idle && has_room => match read {
+                () = self.channels.bandwidth.download(), if is_idle && has_room && !may_read => {}
+                read = reader.read(&mut buffer), if is_idle && has_room && may_read => match read {
                     Ok(0) => return ConnectionEnd::Eof,
-                    Ok(count) => self.session.receive(&buffer[..count]),
+                    Ok(count) => {
+                        self.channels.bandwidth.charge_received(count);
+                        self.session.receive(&buffer[..count]);
+                    }
                     Err(cause) => return cause.into(),
                 },
                 command = self.channels.bulk.recv(), if is_bulk_open => match command {
@@ -269,7 +280,10 @@ impl Driver {
                     self.write(bytes).await;
                     continue;
                 }
-                Output::Authenticated { id } => Event::Authenticated(id),
+                Output::Authenticated { id } => {
+                    self.channels.bandwidth.set_peer(id);
+                    Event::Authenticated(id)
+                }
                 Output::Greeted { hello, agreed } => Event::Greeted { hello, agreed },
                 Output::Message { protocol, code, payload } => {
                     self.recount();
@@ -288,6 +302,7 @@ impl Driver {
 
     /// Fails only when the writer has ended, which ends the connection.
     async fn write(&self, bytes: Vec<u8>) {
+        self.channels.bandwidth.charge_sent(bytes.len());
         let _ = self.frames.send(Unwritten::Bytes(bytes)).await;
     }
 

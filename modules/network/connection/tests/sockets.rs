@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, ReceiveBudget, drive};
+use tenon_network_connection::{
+    Bandwidth, BandwidthLimits, BandwidthShare, Channels, Command, ConnectionEnd, Event, ReceiveBudget, drive,
+};
 use tenon_network_identity::NodeKey;
 use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, Offer, Session, SessionSettings};
 use tokio::io::{AsyncRead, AsyncWrite, duplex};
@@ -24,18 +26,19 @@ struct Owner {
 }
 
 fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, session: Session) -> Owner {
-    start_with(stream, session, ReceiveBudget::default())
+    start_with(stream, session, ReceiveBudget::default(), Bandwidth::default().share())
 }
 
 fn start_with(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     session: Session,
     budget: ReceiveBudget,
+    bandwidth: BandwidthShare,
 ) -> Owner {
     let (events_in, events) = channel(4);
     let (urgent, urgent_out) = channel(4);
     let (bulk, bulk_out) = channel(4);
-    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget };
+    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget, bandwidth };
     let end = tokio::spawn(drive(stream, session, channels, Instant::now()));
     Owner { events, urgent, bulk, end }
 }
@@ -164,7 +167,8 @@ async fn peers_whose_owners_are_busy_do_not_hold_up_the_large_messages_of_others
     let connect = async || {
         let (ours, theirs) = duplex(64 * 1024);
         let (dialed, accepted) = sessions();
-        let (mut one, mut other) = (start(ours, dialed), start_with(theirs, accepted, budget.clone()));
+        let (mut one, mut other) =
+            (start(ours, dialed), start_with(theirs, accepted, budget.clone(), Bandwidth::default().share()));
         tokio::join!(one.admit(), other.admit());
         (one, other)
     };
@@ -184,4 +188,39 @@ async fn peers_whose_owners_are_busy_do_not_hold_up_the_large_messages_of_others
         assert_eq!(other.message().await, (0, 2, vec![7; 1_000_000]));
     }
     assert!(busy.iter_mut().all(|(_, other, _)| other.events.try_recv().is_err()));
+}
+
+/// Ten messages of 200 KiB that do not compress, at 256 KiB/s: the first second is free, the rest takes its time, and nobody
+/// is cut off meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_limited_connection_reads_no_faster_than_its_limit() {
+    let (near, far) = duplex(64 << 10);
+    let (dialed, accepted) = sessions();
+    let limits = BandwidthLimits { peer_download: Some(256 << 10), ..BandwidthLimits::default() };
+    let mut one = start(near, dialed);
+    let mut other = start_with(far, accepted, ReceiveBudget::default(), Bandwidth::new(limits).share());
+    tokio::join!(one.admit(), other.admit());
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    let payload: Vec<u8> = (0..200 << 10).map(|_| noise()).collect();
+    let begun = Instant::now();
+    let bulk = one.bulk.clone();
+    let sending = payload.clone();
+    let sender = tokio::spawn(async move {
+        for _ in 0..10 {
+            bulk.send(Command::Send { protocol: 0, code: 2, payload: sending.clone(), written: None }).await.unwrap();
+        }
+    });
+
+    for _ in 0..10 {
+        assert_eq!(other.message().await, (0, 2, payload.clone()));
+    }
+
+    sender.await.unwrap();
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!((6.6..7.4).contains(&seconds), "{seconds}");
+    assert!(!one.end.is_finished() && !other.end.is_finished());
 }

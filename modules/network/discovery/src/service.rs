@@ -188,7 +188,12 @@ impl Discovery {
         &self.table
     }
 
-    /// Returns the next action.
+    /// Announces this address from now on: a router has named it.
+    pub const fn set_own_ip(&mut self, ip: IpAddr) {
+        self.settings.own.ip = Some(ip);
+    }
+
+    /// The next thing to do.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

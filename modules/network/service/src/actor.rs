@@ -1,7 +1,7 @@
 //! The actor: owns every decision about connections, and does what was decided.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -94,6 +94,8 @@ pub(crate) enum Input {
     Ended { connection: ConnectionId, reason: String },
     /// A datagram, with its place among those that wait.
     Datagram { from: SocketAddr, bytes: Vec<u8>, _place: OwnedSemaphorePermit },
+    /// A router has named the address that others reach this node at.
+    External(IpAddr),
     /// The operator wants something.
     Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), Failure>> },
     /// It is time.
@@ -517,6 +519,11 @@ impl NetworkActor {
                     && let Err(error) = discovery.receive(from, &bytes, clock)
                 {
                     tracing::trace!(%from, %error, "datagram refused");
+                }
+            }
+            Input::External(address) => {
+                if let Some(discovery) = &mut self.discovery {
+                    discovery.set_own_ip(address);
                 }
             }
             Input::Change { enode, change, answer } => {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use alloy_primitives::B256;
 use tenon_api::{ChainReader, FailureCode};
-use tenon_network_connection::{Channels, Command, ConnectionEnd, Event, Handled, ReceiveBudget, drive};
+use tenon_network_connection::{
+    Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Handled, Priority, ReceiveBudget, drive,
+};
 use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{
@@ -146,6 +148,7 @@ pub(crate) struct Context {
     pub(crate) network_id: u64,
     pub(crate) genesis: B256,
     pub(crate) budget: ReceiveBudget,
+    pub(crate) bandwidth: Bandwidth,
     /// Answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
     pub(crate) gates: Arc<OpenGates>,
@@ -249,7 +252,14 @@ async fn talk(
     let (events_in, events) = channel(1);
     let (urgent, urgent_out) = channel(1);
     let (bulk, bulk_out) = channel(1);
-    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget: context.budget.clone() };
+    let bandwidth = context.bandwidth.share();
+    let channels = Channels {
+        events: events_in,
+        urgent: urgent_out,
+        bulk: bulk_out,
+        budget: context.budget.clone(),
+        bandwidth: bandwidth.clone(),
+    };
     let started = Instant::now();
     let mut talk = Talk {
         connection,
@@ -260,6 +270,7 @@ async fn talk(
         urgent,
         bulk,
         next_bulk: None,
+        bandwidth,
         local,
         place,
         started,
@@ -300,8 +311,9 @@ struct Talk<'a> {
     events: Receiver<Event>,
     urgent: Sender<Command>,
     bulk: Sender<Command>,
-    /// Waits for its turn behind what is urgent.
-    next_bulk: Option<Command>,
+    /// Waits for its turn behind what is urgent, since then.
+    next_bulk: Option<(Command, Instant)>,
+    bandwidth: BandwidthShare,
     local: Option<SocketAddr>,
     place: Option<Place>,
     started: Instant,
@@ -314,8 +326,13 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Works until this side ends the connection. Where the connection ends by itself, it waits to be dropped.
     async fn run(&mut self) -> Over {
-        let bulk = self.bulk.clone();
+        let (bulk, bandwidth) = (self.bulk.clone(), self.bandwidth.clone());
         loop {
+            let since = self.next_bulk.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+            let bulk_turn = async {
+                bandwidth.upload(Priority::Bulk, since).await;
+                bulk.reserve().await
+            };
             let wakes_at = self.conversation.as_ref().and_then(|(_, conversation)| conversation.wakes_at());
             let steps = tokio::select! {
                 biased;
@@ -332,14 +349,14 @@ impl Talk<'_> {
                     },
                     None => pending().await,
                 },
-                Ok(permit) = bulk.reserve(), if self.next_bulk.is_some() => {
-                    if let Some(command) = self.next_bulk.take() {
+                Ok(permit) = bulk_turn, if self.next_bulk.is_some() => {
+                    if let Some((command, _)) = self.next_bulk.take() {
                         permit.send(command);
                     }
                     Vec::new()
                 }
                 Some(message) = self.orders.bulk.recv(), if self.next_bulk.is_none() => {
-                    self.next_bulk = self.command_of(&message);
+                    self.next_bulk = self.command_of(&message).map(|command| (command, Instant::now()));
                     Vec::new()
                 }
             };
@@ -502,19 +519,30 @@ impl Talk<'_> {
             let _place = readers.acquire_owned().await.ok()?;
             tokio::task::spawn_blocking(move || serving::answer(&*chain, &question)).await.ok()
         };
-        let answer = tokio::select! {
-            answer = reading => answer,
-            order = self.orders.orders.recv() => return Err(self.obey(order).await),
+        let Some((kind, payload)) = self.meanwhile(reading).await? else {
+            return Err(self.refuse(DisconnectReason::REQUESTED).await);
         };
-        let Some((kind, payload)) = answer else { return Err(self.refuse(DisconnectReason::REQUESTED).await) };
         let Some(code) = self.conversation.as_ref().and_then(|(_, conversation)| conversation.code(kind)) else {
             return Ok(());
         };
+        let bandwidth = self.bandwidth.clone();
+        self.meanwhile(async move { bandwidth.upload(Priority::Answer, Instant::now()).await }).await?;
         let (written, is_written) = oneshot::channel();
         self.send(code, payload, Some(written)).await;
-        tokio::select! {
-            _ = is_written => Ok(()),
-            order = self.orders.orders.recv() => Err(self.obey(order).await),
+        // Dropped where the connection ends, which is seen elsewhere.
+        self.meanwhile(is_written).await.map(drop)
+    }
+
+    /// Waits for something, and sends what is urgent meanwhile: an answer that takes its time delays no vote.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Over> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                order = self.orders.orders.recv() => return Err(self.obey(order).await),
+                done = &mut work => return Ok(done),
+                Some(message) = self.orders.urgent.recv() => self.send_shared(message).await,
+            }
         }
     }
 }

@@ -32,4 +32,6 @@ mod transactions;
 
 pub use network::{Network, NetworkPorts};
 pub use settings::{NetworkSettings, StartError};
+pub use tenon_network_connection::{BandwidthLimits, MIN_BYTES_PER_SECOND};
+pub use tenon_network_nat::Mechanism;
 pub use traffic::{MessageCount, Traffic};

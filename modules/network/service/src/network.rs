@@ -1,6 +1,7 @@
 //! The network as the node sees it: starts, stops, and answers on the bus.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,9 +14,10 @@ use tenon_api::{
     U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
-use tenon_network_connection::ReceiveBudget;
+use tenon_network_connection::{Bandwidth, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
 use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
+use tenon_network_nat::{MappedPort, NatSettings, PortKeeper, Transport};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
 use tenon_network_rlpx::{Offer, SessionSettings};
 use tenon_network_wire::{VERSIONS, limits};
@@ -80,6 +82,26 @@ struct Running {
     mailbox: Mailbox<Input>,
     parts: Arc<Parts>,
     tasks: Vec<JoinHandle<()>>,
+    /// Asks a router for ports, where the settings say so.
+    ports: Option<PortKeeper>,
+}
+
+/// The address that others reach this node at, if it is known: from the settings, or from a router. Clones share it.
+#[derive(Clone, Debug)]
+struct External(Arc<Mutex<Option<IpAddr>>>);
+
+impl External {
+    fn new(address: Option<IpAddr>) -> Self {
+        Self(Arc::new(Mutex::new(address)))
+    }
+
+    fn get(&self) -> Option<IpAddr> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, address: IpAddr) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    }
 }
 
 impl Network {
@@ -148,13 +170,14 @@ impl Network {
         let bootnodes = bootnodes(settings)?;
         let (tcp, udp, address) = listen(settings).await?;
 
+        let external = External::new(settings.nat.address());
         let (timer, mailbox) = (Timer::start(), Arc::new(OnceLock::new()));
         let (wakes_at, watched) = watch::channel(Duration::ZERO);
         let parts = Arc::new(Parts {
             make_switchboard: switchboard_maker(settings.clone(), key.id(), bootnodes.clone(), folder.clone()),
             make_discovery: udp
                 .is_some()
-                .then(|| discovery_maker(settings.clone(), Arc::clone(&key), bootnodes, folder.clone(), address)),
+                .then(|| discovery_maker(settings, &external, &key, bootnodes, folder.clone(), address)),
             folder,
             udp: udp.clone(),
             board: self.board.clone(),
@@ -182,15 +205,45 @@ impl Network {
             tokio::spawn(transactions::follow_pool(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
         ];
         tasks.extend(udp.map(|socket| tokio::spawn(sockets::receive(socket, sender.clone()))));
-        self.board.show_node(Some(shown_node(settings, key.id(), address)));
-        tracing::info!(enode = %enode(settings, key.id(), address), "network listens");
-        *self.lock() = Some(Running { mailbox: sender, parts, tasks });
+        let own = OwnNode { id: key.id(), address, is_discovering: settings.is_discovering };
+        self.board.show_node(Some(own.shown(external.get())));
+        tracing::info!(enode = %own.enode(external.get()), "network listens");
+        let ports = self.map_ports(settings, own, external, sender.clone());
+        *self.lock() = Some(Running { mailbox: sender, parts, tasks, ports });
         Ok(())
+    }
+
+    /// Asks a router for the ports of this node, beside everything else. The address that it names is shown and announced.
+    fn map_ports(
+        &self,
+        settings: &NetworkSettings,
+        own: OwnNode,
+        external: External,
+        mailbox: Mailbox<Input>,
+    ) -> Option<PortKeeper> {
+        // Nobody reaches a loopback address, and routers map ports of IPv4.
+        if !settings.nat.maps_ports() || own.address.ip().is_loopback() || !own.address.is_ipv4() {
+            return None;
+        }
+        let port = NonZeroU16::new(own.address.port())?;
+        let tcp = MappedPort { transport: Transport::Tcp, port, label: "ethereum p2p" };
+        let udp = MappedPort { transport: Transport::Udp, port, label: "ethereum discovery" };
+        let ports = if own.is_discovering { vec![tcp, udp] } else { vec![tcp] };
+        let board = self.board.clone();
+        Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
+            external.set(address);
+            board.show_node(Some(own.shown(Some(address))));
+            // A busy actor announces it with its next start; the node is shown with it already.
+            drop(mailbox.try_send(Input::External(address)));
+        }))
     }
 
     /// Ends every connection, keeps what is known, and closes the sockets. Returns whether the actor stopped in time.
     pub async fn stop(&self, supervisor: &Supervisor) -> bool {
-        let Some(running) = self.lock().take() else { return true };
+        let Some(mut running) = self.lock().take() else { return true };
+        if let Some(ports) = running.ports.take() {
+            ports.stop().await;
+        }
         for task in &running.tasks {
             task.abort();
         }
@@ -293,17 +346,19 @@ fn switchboard_maker(
 }
 
 fn discovery_maker(
-    settings: NetworkSettings,
-    key: Arc<NodeKey>,
+    settings: &NetworkSettings,
+    external: &External,
+    key: &Arc<NodeKey>,
     bootnodes: Nodes,
     folder: NetworkFolder,
     address: SocketAddr,
 ) -> Box<dyn Fn(Clock) -> Discovery + Send + Sync> {
+    let (settings, external, key) = (settings.clone(), external.clone(), Arc::clone(key));
     Box::new(move |clock| {
         let own = DiscoverySettings {
             types: PacketTypes::NATIVE,
             table: TableSettings::default(),
-            own: PacketEndpoint { ip: settings.external, udp: address.port(), tcp: address.port() },
+            own: PacketEndpoint { ip: external.get(), udp: address.port(), tcp: address.port() },
             bootnodes: bootnodes.clone(),
             restrict: settings.restrict.clone(),
             seed: rand::random(),
@@ -324,27 +379,39 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         network_id: settings.network_id,
         genesis: settings.genesis,
         budget: ReceiveBudget::default(),
+        bandwidth: Bandwidth::new(settings.bandwidth),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
         gates: Arc::default(),
         traffic,
     }
 }
 
-/// How this node is named to others. Without a known address it is the one that it listens on.
-fn enode(settings: &NetworkSettings, id: NodeId, address: SocketAddr) -> Enode {
-    let ip = settings.external.unwrap_or_else(|| address.ip());
-    let udp = if settings.is_discovering { address.port() } else { 0 };
-    Enode { id, endpoint: Some(Endpoint { ip, udp, tcp: address.port() }) }
+/// What others are told of this node.
+#[derive(Clone, Copy, Debug)]
+struct OwnNode {
+    id: NodeId,
+    /// Where it listens.
+    address: SocketAddr,
+    is_discovering: bool,
 }
 
-fn shown_node(settings: &NetworkSettings, id: NodeId, address: SocketAddr) -> NetworkNode {
-    let enode = enode(settings, id, address);
-    NetworkNode {
-        id: id.to_string(),
-        enode: enode.to_string(),
-        ip: enode.endpoint.map(|endpoint| endpoint.ip.to_string()).unwrap_or_default(),
-        listen_address: address.to_string(),
-        discovery_port: enode.endpoint.map_or(0, |endpoint| endpoint.udp),
-        listener_port: address.port(),
+impl OwnNode {
+    /// How it is named to others. Without a known address it is the one that it listens on.
+    fn enode(self, external: Option<IpAddr>) -> Enode {
+        let ip = external.unwrap_or_else(|| self.address.ip());
+        let udp = if self.is_discovering { self.address.port() } else { 0 };
+        Enode { id: self.id, endpoint: Some(Endpoint { ip, udp, tcp: self.address.port() }) }
+    }
+
+    fn shown(self, external: Option<IpAddr>) -> NetworkNode {
+        let enode = self.enode(external);
+        NetworkNode {
+            id: self.id.to_string(),
+            enode: enode.to_string(),
+            ip: enode.endpoint.map(|endpoint| endpoint.ip.to_string()).unwrap_or_default(),
+            listen_address: self.address.to_string(),
+            discovery_port: enode.endpoint.map_or(0, |endpoint| endpoint.udp),
+            listener_port: self.address.port(),
+        }
     }
 }

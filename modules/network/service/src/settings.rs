@@ -1,10 +1,12 @@
 //! What the network is told at its start.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tenon_network_connection::BandwidthLimits;
 use tenon_network_discovery::Networks;
 use tenon_network_identity::{Enode, UnusableNode};
+use tenon_network_nat::Mechanism;
 
 /// Settings of the network.
 #[derive(Clone, Debug)]
@@ -15,8 +17,8 @@ pub struct NetworkSettings {
     pub key_file: Option<PathBuf>,
     /// Address and port for connections and datagrams; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The address that others reach this node at, if it is known (`--nat extip:…`).
-    pub external: Option<IpAddr>,
+    /// The address that others reach this node at, or how a router is asked for it and for its ports.
+    pub nat: Mechanism,
     /// The client's name.
     pub name: String,
     /// Distinct peers at most.
@@ -33,6 +35,8 @@ pub struct NetworkSettings {
     pub trusted: Vec<Enode>,
     /// The only networks that are spoken with.
     pub restrict: Option<Networks>,
+    /// Bytes per second.
+    pub bandwidth: BandwidthLimits,
     /// Network, as Status has it.
     pub network_id: u64,
     /// Hash of the genesis block.

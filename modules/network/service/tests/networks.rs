@@ -16,7 +16,7 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
 use tenon_network_identity::Enode;
-use tenon_network_service::{Network, NetworkPorts, NetworkSettings};
+use tenon_network_service::{BandwidthLimits, Mechanism, Network, NetworkPorts, NetworkSettings};
 use tenon_supervisor::Supervisor;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -116,7 +116,7 @@ impl Node {
             folder: folder.path().join("network"),
             key_file: None,
             listen: SocketAddr::new(LOOPBACK, 0),
-            external: None,
+            nat: Mechanism::Off,
             name: "Tenon/test".to_owned(),
             max_peers: 9,
             max_pending: 50,
@@ -125,6 +125,7 @@ impl Node {
             statics: Vec::new(),
             trusted: Vec::new(),
             restrict: None,
+            bandwidth: BandwidthLimits::default(),
             network_id: 50,
             genesis,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tenon_api::{Address, BlockNumber, SealedHeader, StateReader};
+use tenon_api::{Address, SealedHeader, StateReader};
 
 use super::{
     Context, V1Error,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     addresses_of,
-    ancestry::{ancestor, is_canonical},
+    ancestry::{ancestor, state_after},
     candidates::{read_candidates, read_stake},
     go_sort::sort_by_stake_descending,
     v1_masternodes,
@@ -84,7 +84,7 @@ fn numbers(number: u64, masternodes: &[Address], state: &dyn StateReader) -> Res
 ///
 /// # Errors
 /// [`V1Error::CheckpointPenalties`], [`V1Error::CheckpointSigners`], [`V1Error::CheckpointValidators`] and those of
-/// [`checkpoint_lists`]; [`V1Error::NoParentState`] if the parent is not canonical.
+/// [`checkpoint_lists`]; [`V1Error::NoParentState`] if the state after the parent is not stored.
 pub(crate) fn verify_lists(
     context: Context<'_>,
     snapshots: &Snapshots,
@@ -95,10 +95,7 @@ pub(crate) fn verify_lists(
         return Ok(());
     }
     let Some(snapshot) = snapshots.after(parent, context.chain)? else { return Ok(()) };
-    if !is_canonical(context.chain, parent)? {
-        return Err(V1Error::NoParentState);
-    }
-    let state = context.chain.state_at(BlockNumber(parent.number))?;
+    let state = state_after(context.chain, parent)?.ok_or(V1Error::NoParentState)?;
     let signers: Vec<Address> = snapshot.signers().iter().copied().collect();
     if compare(context, header, parent, &signers, &*state).is_ok() {
         return Ok(());
@@ -139,7 +136,8 @@ fn signers_in_contract(
     state: &dyn StateReader,
 ) -> Result<Vec<Address>, V1Error> {
     let gap = (parent.number + 1).saturating_sub(context.settings.consensus.gap);
-    let listed = read_candidates(&*context.chain.state_at(BlockNumber(gap))?)?;
+    let gap = ancestor(context.chain, parent, gap)?.ok_or(V1Error::NoParentState)?;
+    let listed = read_candidates(&*state_after(context.chain, &gap)?.ok_or(V1Error::NoParentState)?)?;
     let with_stake = |(candidate, _)| Ok((candidate, read_stake(state, candidate)?));
     let mut signers = listed.into_iter().map(with_stake).collect::<Result<Vec<(Address, _)>, V1Error>>()?;
     sort_by_stake_descending(&mut signers, |(_, stake)| *stake);

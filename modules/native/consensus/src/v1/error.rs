@@ -105,7 +105,8 @@ pub enum V1Error {
     /// The voting contract has no candidate at a gap block (4.2).
     #[error("no masternode found")]
     NoCandidates,
-    /// The lists of a checkpoint depend on a state that is not stored: its parent is on another branch.
+    /// The lists of a checkpoint depend on a state that is not stored: that of a block on another branch that was not
+    /// executed, or whose state was pruned.
     #[error("the state after the parent of this checkpoint is not available")]
     NoParentState,
     /// The creator must wait, or may not make a block.

@@ -15,7 +15,7 @@ mod turn;
 
 use std::sync::Arc;
 
-use tenon_api::{Address, B256, BlockNumber, Bytes, ChainReader, Header, SealedHeader};
+use tenon_api::{Address, B256, Bytes, ChainReader, Header, SealedHeader};
 use tenon_chain::NativeSettings;
 
 pub use checkpoint::CheckpointLists;
@@ -26,7 +26,7 @@ pub use turn::Turn;
 
 pub(crate) use context::Context;
 
-use super::{MasternodeSource, SignerCache, ancestry::is_canonical, signing::SigningIndex};
+use super::{MasternodeSource, SignerCache, ancestry::state_after, signing::SigningIndex};
 use snapshot::Snapshots;
 
 pub(crate) use snapshot::{Snapshot, is_gap_block};
@@ -160,17 +160,14 @@ impl V1Engine {
     /// The required lists of the checkpoint after `parent` (2.6); `None` if the source of candidates has no state.
     ///
     /// # Errors
-    /// [`V1Error::NoParentState`] if the parent is not canonical, and others of [`V1Error`].
+    /// [`V1Error::NoParentState`] if the state after the parent is not stored, and others of [`V1Error`].
     pub fn checkpoint_lists(
         &self,
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<Option<CheckpointLists>, V1Error> {
         let Some(signers) = self.authorised(parent, chain)? else { return Ok(None) };
-        if !is_canonical(chain, parent)? {
-            return Err(V1Error::NoParentState);
-        }
-        let state = chain.state_at(BlockNumber(parent.number))?;
+        let state = state_after(chain, parent)?.ok_or(V1Error::NoParentState)?;
         checkpoint::checkpoint_lists(self.context(chain), parent, &signers, &*state).map(Some)
     }
 

@@ -210,7 +210,7 @@ impl Snapshots {
 
     /// The set chosen by the state after a gap block: its first candidates by stake.
     fn chosen_at(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Vec<Address>>, V1Error> {
-        if !is_canonical(chain, gap)? {
+        if !is_canonical(chain, gap)? && chain.state_of_branch(gap)?.is_none() {
             return Err(V1Error::NoParentState);
         }
         let Some(candidates) = self.source.candidates(gap, chain)? else { return Ok(None) };

@@ -23,7 +23,8 @@ pub struct EpochLists {
 }
 
 impl V2Engine {
-    /// The lists of an epoch switch of this round on top of `parent` (4.4); `None` if the source has no state.
+    /// The lists of an epoch switch of this round on top of `parent` (4.4), from the gap block of the parent's branch;
+    /// `None` if the source has no state.
     ///
     /// # Errors
     /// Those of [`V2Engine::candidates`], [`V2Error::PenaltyAncestor`].
@@ -34,7 +35,8 @@ impl V2Engine {
         chain: &dyn ChainReader,
     ) -> Result<Option<EpochLists>, V2Error> {
         let number = parent.number + 1;
-        let Some(candidates) = self.candidates(gap_number(self.consensus(), number), chain)? else { return Ok(None) };
+        let gap = gap_number(self.consensus(), number);
+        let Some(candidates) = self.candidates_below(parent, gap, chain)? else { return Ok(None) };
         let penalties = if number == self.consensus().switch_block + 1 {
             Vec::new()
         } else {

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tenon_api::messages::{VotingPool, WaitingMembers, WaitingTimeouts, WaitingVotes};
-use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader};
+use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader, SignerMessage};
 use tenon_chain::RoundConfig;
 
 use super::{
@@ -191,7 +191,9 @@ impl Replica {
         let block = BlockInfo { hash: header.hash(), round: extra.round, number: header.number };
         if self.may_vote(&block, header, &extra.quorum, chain)? {
             let gap_number = epoch.gap_number(self.engine.consensus());
-            let signature = key.sign(vote_digest(&block, gap_number))?.to_vec().into();
+            let BlockInfo { hash, round, number } = block;
+            let message = SignerMessage::Vote { hash, round, number, gap_number };
+            let signature = key.sign_message(message, vote_digest(&block, gap_number))?.to_vec().into();
             let vote = Vote { block, signature, gap_number };
             self.state.highest_voted_round = self.state.round;
             self.handle_vote(vote.clone(), chain, actions)?;
@@ -357,9 +359,18 @@ impl Replica {
     /// certificates. The countdown restarts in any case.
     ///
     /// # Errors
-    /// [`V2Error`] if the head's epoch cannot be determined.
+    /// See [`Replica::send_timeout`].
     pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         actions.push(Action::StartCountdown(self.countdown()));
+        self.send_timeout(chain, actions)
+    }
+
+    /// Signs and counts this node's timeout of the round, if it is a masternode. For [`Replica::on_countdown`], and once
+    /// a signature that was pending then has arrived.
+    ///
+    /// # Errors
+    /// [`V2Error`] if the head's epoch cannot be determined; [`V2Error::Signer`].
+    pub fn send_timeout(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         let (head, round) = (chain.head(), self.state.round);
         let epoch = self.engine.epoch_info(&head.header, chain)?;
         let Some(key) = self.key.clone().filter(|key| epoch.is_masternode(&key.address())) else { return Ok(()) };
@@ -369,7 +380,8 @@ impl Replica {
         } else {
             epoch.gap_number(consensus)
         };
-        let signature = key.sign(timeout_digest(round, gap_number))?.to_vec().into();
+        let message = SignerMessage::Timeout { round, gap_number };
+        let signature = key.sign_message(message, timeout_digest(round, gap_number))?.to_vec().into();
         let timeout = Timeout { round, signature, gap_number };
         self.handle_timeout(timeout.clone(), chain, actions)?;
         actions.push(Action::SendTimeout(timeout));

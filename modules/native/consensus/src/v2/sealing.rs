@@ -3,7 +3,8 @@
 
 use secp256k1::{Message, SECP256K1, SecretKey};
 use tenon_api::{
-    Address, B256, BlockSigner, CannotSign, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader, U256,
+    Address, B256, BlockSigner, CannotSign, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader,
+    SignerMessage, U256,
 };
 use tenon_chain::NATIVE_BASE_FEE;
 
@@ -144,7 +145,7 @@ impl V2Engine {
 /// # Errors
 /// [`CannotSign`].
 pub fn seal(mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, CannotSign> {
-    let signature = signer.sign(v2_seal_hash(&header))?;
+    let signature = signer.sign_message(SignerMessage::Seal(&header), v2_seal_hash(&header))?;
     header.native_seal.get_or_insert_default().validator = signature.to_vec().into();
     Ok(tenon_chain::seal(header))
 }

@@ -5,27 +5,48 @@ use std::sync::Arc;
 use tenon_api::{Address, BlockNumber, ChainReader, SealedHeader};
 
 use super::{V2Engine, V2Error, gap_number};
-use crate::extra::v1_masternodes;
+use crate::{ancestry::ancestor, extra::v1_masternodes};
 
 impl V2Engine {
-    /// The ordered candidates of the gap block with this number; `None` if the source has no state.
-    ///
-    /// The gap block before the switch was v1's: it uses the switch block's own list instead, so that the first epochs
-    /// of v2 draw from the last list of v1 (4.2, pitfall 2).
+    /// The ordered candidates of the canonical gap block with this number; `None` if the source has no state.
     ///
     /// # Errors
     /// [`V2Error::NoGapBlock`], [`V2Error::NoSwitchBlock`], [`V2Error::NoCandidates`], [`V2Error::Store`].
     pub fn candidates(&self, gap: u64, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, V2Error> {
+        self.candidates_in(gap, chain, &|number| canonical_header(chain, number))
+    }
+
+    /// Like [`V2Engine::candidates`], on the branch that ends with `tip`.
+    ///
+    /// # Errors
+    /// Like [`V2Engine::candidates`]; [`V2Error::Store`] also if the state after the branch's gap block is not stored.
+    pub(super) fn candidates_below(
+        &self,
+        tip: &SealedHeader,
+        gap: u64,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<Arc<[Address]>>, V2Error> {
+        self.candidates_in(gap, chain, &|number| Ok(ancestor(chain, tip, number)?))
+    }
+
+    /// The gap block before the switch was v1's: it uses the switch block's own list instead, so that the first epochs
+    /// of v2 draw from the last list of v1 (4.2, pitfall 2).
+    fn candidates_in(
+        &self,
+        gap: u64,
+        chain: &dyn ChainReader,
+        header_at: &dyn Fn(u64) -> Result<Option<Arc<SealedHeader>>, V2Error>,
+    ) -> Result<Option<Arc<[Address]>>, V2Error> {
         let switch_block = self.consensus().switch_block;
         if gap == gap_number(self.consensus(), switch_block) {
-            let header = canonical_header(chain, switch_block)?.ok_or(V2Error::NoSwitchBlock(switch_block))?;
+            let header = header_at(switch_block)?.ok_or(V2Error::NoSwitchBlock(switch_block))?;
             let masternodes = v1_masternodes(&header.extra_data);
             if masternodes.is_empty() {
                 return Err(V2Error::NoSwitchBlock(switch_block));
             }
             return Ok(Some(masternodes.into()));
         }
-        let header = canonical_header(chain, gap)?.ok_or(V2Error::NoGapBlock(gap))?;
+        let header = header_at(gap)?.ok_or(V2Error::NoGapBlock(gap))?;
         self.candidates_of(&header, chain)
     }
 

@@ -15,7 +15,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
-use super::ports::{Blocks, Disk, Outbox, OwnClock, Pool, Steady, VirtualTiming};
+use super::ports::{Blocks, Disk, LateSigner, Outbox, OwnClock, Pool, Steady, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::{VotingCounts, VotingPorts};
 
@@ -30,6 +30,8 @@ pub(super) struct Network {
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) key: MasternodeKey,
+    /// Whether another process has the key.
+    pub(super) signs_late: bool,
     pub(super) chain: Arc<MemoryChain>,
     disk: Arc<Disk>,
     pub(super) clock: OwnClock,
@@ -68,7 +70,7 @@ impl Node {
         chain.push(Arc::new(tenon_chain::recover_senders(genesis).unwrap()));
         let id = NodeId([u8::try_from(index + 1).unwrap(); 64]);
         let (disk, clock) = (Arc::default(), OwnClock::default());
-        Self { id, key, chain, disk, clock, clock_error: 0, running: None, life: 0, committed: None }
+        Self { id, key, signs_late: false, chain, disk, clock, clock_error: 0, running: None, life: 0, committed: None }
     }
 
     /// Starts the node with its stored state.
@@ -80,6 +82,10 @@ impl Node {
         let engine = NativeEngine::keeping_with(&network.spec, source, now, Arc::clone(&self.disk) as _).unwrap();
         let (engine, outbox) = (Arc::new(engine), Outbox::default());
         let pool = Arc::new(Pool::new(outbox.clone()));
+        let key: Arc<dyn BlockSigner> = match self.signs_late {
+            true => Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone())),
+            false => Arc::new(self.key.clone()),
+        };
         let chain = Arc::clone(&self.chain);
         let blocks = Arc::new(Blocks { chain, engine: Arc::clone(&engine), pool: Arc::clone(&pool) });
         let ports = VotingPorts {
@@ -91,7 +97,7 @@ impl Node {
             pool: Arc::clone(&pool) as _,
             network: Arc::new(outbox.clone()),
             bus: Bus::new(),
-            key: Some(Arc::new(self.key.clone()) as Arc<dyn BlockSigner>),
+            key: Some(key),
             gas_limit: 50_000_000,
             chain_id: network.spec.chain_id,
         };

@@ -9,11 +9,13 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use tenon_api::{
-    BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, CannotSign, ChainReader, ConsensusEngine,
+    BatchObserver, Block, BlockNumber, BlockPort, BlockSigner, BlockVerdict, CannotSign, ChainReader, ConsensusEngine,
     ConsensusError, EngineRecords, FailedBlock, Failure, Header, PeerTransactions, PendingTransactions,
-    RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, StoreError,
+    RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, SignerMessage,
+    StoreError,
 };
 use tenon_memory_chain::MemoryChain;
+use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_consensus::{MasternodeSource, NativeEngine};
 use tenon_network_sync::{LocalChain, LocalHead};
 
@@ -90,7 +92,54 @@ impl Timing for VirtualTiming {
     }
 }
 
-/// Supplies the same candidates at every gap block.
+/// A masternode's key in another process: a signature arrives some time after it was asked for, and for an eighth of them
+/// the process is away first.
+pub(super) struct LateSigner {
+    key: MasternodeKey,
+    clock: OwnClock,
+    outbox: Outbox,
+    /// By digest: whether it was asked for, when that is answered, and how long that takes, milliseconds.
+    asked: Mutex<BTreeMap<B256, (bool, u64, u64)>>,
+}
+
+impl LateSigner {
+    pub(super) fn new(key: MasternodeKey, clock: OwnClock, outbox: Outbox) -> Self {
+        Self { key, clock, outbox, asked: Mutex::default() }
+    }
+}
+
+impl BlockSigner for LateSigner {
+    fn address(&self) -> Address {
+        self.key.address()
+    }
+
+    fn sign(&self, _: B256) -> Result<[u8; 65], CannotSign> {
+        panic!("every caller says what it signs");
+    }
+
+    fn sign_message(&self, _: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
+        let now = self.clock.0.load(Ordering::Relaxed);
+        let mut asked = self.asked.lock();
+        let known = asked.get(&digest).copied();
+        // A clock that was set back makes no wait longer.
+        let is_over = known.is_some_and(|(_, due, wait)| now >= due || due - now > wait);
+        let begin = match known {
+            Some((true, ..)) if is_over => return Ok(self.key.sign(digest)),
+            None if digest[1].is_multiple_of(8) => Some((false, 1_500)),
+            Some((false, ..)) if is_over => Some((true, u64::from(digest[0]))),
+            None => Some((true, u64::from(digest[0]))),
+            Some(_) => None,
+        };
+        if let Some((is_asked, wait)) = begin {
+            asked.insert(digest, (is_asked, now + wait, wait));
+            self.outbox.push(Said::Later(Duration::from_millis(wait), Input::SignerReady));
+        }
+        let is_pending = begin.or(known.map(|(is_asked, ..)| (is_asked, 0))).is_some_and(|(is_asked, _)| is_asked);
+        Err(CannotSign { address: self.key.address(), reason: "not yet".to_owned(), is_pending })
+    }
+}
+
+/// The same candidates at every gap block.
 pub(super) struct Steady(pub(super) Arc<[Address]>);
 
 impl MasternodeSource for Steady {

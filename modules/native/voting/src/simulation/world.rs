@@ -110,8 +110,9 @@ impl World {
         let count = [4, 4, 4, 5, 7][random.random_range(0..5)];
         let liars = random.random_range(0..=(count - 1) / 3);
         let (network, keys) = network_of(count as u64, seed, &mut random);
-        let nodes: Vec<Node> =
+        let mut nodes: Vec<Node> =
             keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
+        nodes.iter_mut().for_each(|node| node.signs_late = random.random_bool(0.3));
         let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
         let mut world = Self {
             rough_until: random.random_range(ROUGH),

@@ -1,0 +1,290 @@
+//! The key of a masternode in a signing service (`docs/signer.md`, Validators).
+
+use std::{
+    collections::HashSet,
+    num::NonZeroUsize,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use alloy_primitives::{Address, B256, Bytes, U256, uint};
+use lru::LruCache;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tenon_accounts::HashSignature;
+use tenon_api::{BlockSigner, CannotSign, SignerMessage};
+use tokio::runtime::Handle;
+
+use crate::{
+    Endpoint, EndpointError,
+    wallet::{of_bytes, of_transaction, transaction_json},
+};
+
+/// Time for a signature: less than a round in which it would still count.
+const SIGN_TIME: Duration = Duration::from_secs(3);
+/// Interval at which a service that did not answer is asked again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the log repeats that the service does not answer.
+const REMIND_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum number of signatures asked for at a time. A round needs three: seal, vote, signing transaction.
+const MAX_ASKED: usize = 16;
+/// Half the order of secp256k1: the highest s of a signature in its canonical form.
+const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
+/// Answers that are kept: those of several rounds.
+const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// What the service answered about a digest.
+#[derive(Clone)]
+enum Answer {
+    Signature([u8; 65]),
+    /// It refuses, or answers wrongly: it is not asked for this digest again.
+    Refused(String),
+}
+
+/// Whether the service answers.
+enum Standing {
+    /// It has not answered since the start.
+    Unknown,
+    Answers,
+    /// It does not. A task asks it again and again.
+    Away(String),
+}
+
+struct State {
+    standing: Standing,
+    asked: HashSet<B256>,
+    answers: LruCache<B256, Answer>,
+    ready: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+struct Inner {
+    endpoint: Endpoint,
+    account: Address,
+    chain_id: u64,
+    runtime: Handle,
+    /// Locked for a look-up or a change only; nothing awaits under it.
+    state: Mutex<State>,
+}
+
+/// A masternode's key in a signing service, behind the port of the voting.
+///
+/// Nothing waits for the service: a signature is asked for in a task, and fetched once it has arrived. While the service
+/// does not answer nothing is signed; the log says so, and says when it is back.
+#[derive(Clone)]
+pub struct ServiceMasternode {
+    inner: Arc<Inner>,
+}
+
+impl ServiceMasternode {
+    /// The key of an account of the service, for a chain. Asks for the account at once, in a task of the current
+    /// runtime; the service may start later.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(endpoint: Endpoint, account: Address, chain_id: u64) -> Self {
+        let state = State {
+            standing: Standing::Unknown,
+            asked: HashSet::new(),
+            answers: LruCache::new(MAX_ANSWERS),
+            ready: None,
+        };
+        let inner = Inner { endpoint, account, chain_id, runtime: Handle::current(), state: Mutex::new(state) };
+        let own = Self { inner: Arc::new(inner) };
+        own.inner.runtime.spawn(probe(Arc::downgrade(&own.inner)));
+        own
+    }
+}
+
+impl BlockSigner for ServiceMasternode {
+    fn address(&self) -> Address {
+        self.inner.account
+    }
+
+    /// Refused: the service signs messages, never a digest alone.
+    fn sign(&self, _: B256) -> Result<[u8; 65], CannotSign> {
+        Err(self.inner.cannot("a signing service signs no digest alone".to_owned(), false))
+    }
+
+    fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
+        let inner = &self.inner;
+        let state = &mut *inner.state.lock();
+        match state.answers.get(&digest) {
+            Some(Answer::Signature(signature)) => return Ok(*signature),
+            Some(Answer::Refused(reason)) => return Err(inner.cannot(reason.clone(), false)),
+            None => {}
+        }
+        if let Standing::Away(reason) = &state.standing {
+            return Err(inner.cannot(reason.clone(), false));
+        }
+        if !state.asked.contains(&digest) {
+            if state.asked.len() >= MAX_ASKED {
+                let reason = format!("{MAX_ASKED} signatures are asked for already");
+                return Err(inner.cannot(reason, false));
+            }
+            state.asked.insert(digest);
+            let request = Request::new(inner, message);
+            inner.runtime.spawn(ask(Arc::clone(inner), request, digest));
+        }
+        Err(inner.cannot("its signature is asked for".to_owned(), true))
+    }
+
+    fn on_ready(&self, ready: Arc<dyn Fn() + Send + Sync>) {
+        self.inner.state.lock().ready = Some(ready);
+    }
+}
+
+impl Inner {
+    fn cannot(&self, reason: String, is_pending: bool) -> CannotSign {
+        CannotSign { address: self.account, reason, is_pending }
+    }
+
+    /// Tells the voting, without the lock.
+    fn tell_ready(&self) {
+        let ready = self.state.lock().ready.clone();
+        if let Some(ready) = ready {
+            ready();
+        }
+    }
+
+    /// Notes that the service does not answer. Returns whether it did before: only then no task is probing it.
+    fn note_away(&self, reason: String) -> bool {
+        let state = &mut *self.state.lock();
+        if !matches!(state.standing, Standing::Away(_)) {
+            tracing::error!(masternode = %self.account, %reason, "THIS NODE SIGNS NOTHING until its signing service answers");
+        }
+        let before = std::mem::replace(&mut state.standing, Standing::Away(reason));
+        matches!(before, Standing::Answers)
+    }
+}
+
+/// A call of the service.
+struct Request {
+    method: &'static str,
+    params: Value,
+    /// The transaction, whose answer has another form.
+    transaction: Option<Box<tenon_api::Transaction>>,
+}
+
+impl Request {
+    fn new(inner: &Inner, message: SignerMessage<'_>) -> Self {
+        let (account, chain_id) = (inner.account, inner.chain_id);
+        let (method, params, transaction) = match message {
+            SignerMessage::Vote { hash, round, number, gap_number } => {
+                let block = json!({ "hash": hash, "round": round, "number": number });
+                let vote = json!({ "proposedBlockInfo": block, "gapNumber": gap_number });
+                ("consensus_signVote", json!([account, chain_id, vote]), None)
+            }
+            SignerMessage::Timeout { round, gap_number } => {
+                let timeout = json!({ "round": round, "gapNumber": gap_number });
+                ("consensus_signTimeout", json!([account, chain_id, timeout]), None)
+            }
+            SignerMessage::Seal(header) => {
+                let mut encoded = Vec::new();
+                tenon_chain::encode_header(header, &mut encoded);
+                ("consensus_signSeal", json!([account, chain_id, Bytes::from(encoded)]), None)
+            }
+            SignerMessage::Transaction(transaction) => {
+                let params = json!([transaction_json(account, transaction)]);
+                ("account_signTransaction", params, Some(Box::new(transaction.clone())))
+            }
+        };
+        Self { method, params, transaction }
+    }
+
+    fn signature(&self, answer: &Value) -> Option<HashSignature> {
+        match &self.transaction {
+            Some(transaction) => of_transaction(answer, transaction),
+            None => of_bytes(answer),
+        }
+    }
+}
+
+/// Asks for a signature, checks it, and tells the voting.
+async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
+    let asked = tokio::time::timeout(SIGN_TIME, inner.endpoint.call(request.method, &request.params)).await;
+    let late = || {
+        Err(EndpointError::Unreachable {
+            endpoint: inner.endpoint.to_string(),
+            reason: format!("no answer in {} s", SIGN_TIME.as_secs()),
+        })
+    };
+    let answer = match asked.unwrap_or_else(|_| late()) {
+        Ok(answer) => {
+            let signature = request.signature(&answer);
+            // Other nodes refuse a high s.
+            let is_own = |signature: &HashSignature| {
+                signature.s <= HALF_ORDER && signature.signer_of(digest) == Some(inner.account)
+            };
+            match signature.filter(is_own) {
+                Some(signature) => Some(Answer::Signature(bytes_of(&signature))),
+                None => {
+                    let reason = "the signing service gave a signature of something else".to_owned();
+                    tracing::error!(masternode = %inner.account, method = request.method, %reason, "not used");
+                    Some(Answer::Refused(reason))
+                }
+            }
+        }
+        Err(EndpointError::Refused(reason)) => {
+            tracing::warn!(masternode = %inner.account, method = request.method, %reason, "the signing service refuses");
+            Some(Answer::Refused(reason))
+        }
+        Err(error) => {
+            inner.state.lock().asked.remove(&digest);
+            if inner.note_away(error.to_string()) {
+                inner.runtime.spawn(probe(Arc::downgrade(&inner)));
+            }
+            None
+        }
+    };
+    if let Some(answer) = answer {
+        let state = &mut *inner.state.lock();
+        state.asked.remove(&digest);
+        state.answers.put(digest, answer);
+    }
+    inner.tell_ready();
+}
+
+/// Asks for the account until the service answers, or the key is dropped.
+async fn probe(inner: Weak<Inner>) {
+    let mut told_at: Option<tokio::time::Instant> = None;
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.call("account_list", &json!([]))).await;
+        let reason = match listed {
+            Ok(Ok(accounts)) if lists(&accounts, inner.account) => {
+                inner.state.lock().standing = Standing::Answers;
+                tracing::info!(masternode = %inner.account, endpoint = %inner.endpoint, "the signing service answers");
+                inner.tell_ready();
+                return;
+            }
+            Ok(Ok(_)) => "it does not have this account".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} s", SIGN_TIME.as_secs()),
+        };
+        inner.note_away(reason.clone());
+        if told_at.is_some_and(|told_at| told_at.elapsed() >= REMIND_INTERVAL) {
+            tracing::error!(masternode = %inner.account, %reason, "this node still signs nothing: its signing service does not answer");
+            told_at = None;
+        }
+        told_at.get_or_insert_with(tokio::time::Instant::now);
+        drop(inner);
+        tokio::time::sleep(PROBE_INTERVAL).await;
+    }
+}
+
+fn lists(accounts: &Value, wanted: Address) -> bool {
+    let mut accounts = accounts.as_array().into_iter().flatten();
+    accounts.any(|account| account.as_str().and_then(|text| text.parse().ok()) == Some(wanted))
+}
+
+/// R, S, recovery id.
+fn bytes_of(signature: &HashSignature) -> [u8; 65] {
+    let mut bytes = [0; 65];
+    bytes[..32].copy_from_slice(&signature.r.to_be_bytes::<32>());
+    bytes[32..64].copy_from_slice(&signature.s.to_be_bytes::<32>());
+    bytes[64] = u8::from(signature.y_parity);
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
