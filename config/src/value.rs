@@ -532,6 +532,16 @@ choice! {
 }
 
 choice! {
+    /// Which certificates of imported blocks are verified.
+    CertificateChecks, "`all`, `sampled`" {
+        /// Every one.
+        All = "all",
+        /// Those that no later block of the epoch binds by hash, and a sample of the others.
+        Sampled = "sampled",
+    }
+}
+
+choice! {
     /// Which family of rules a development network has.
     DevProfile, "`ethereum`, `native`, `native-v1`" {
         /// Ethereum's, as of Osaka.
