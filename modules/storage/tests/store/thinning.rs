@@ -22,7 +22,8 @@ use crate::{
     history::reachable,
     reorganise::Branches,
     support::{
-        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, overwrite, word,
+        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, overwrite,
+        remove_nodes, word,
     },
 };
 
@@ -226,9 +227,7 @@ fn the_chain_goes_back_although_the_checkpoint_lacks_nodes() {
         forget_exactness(folder.path());
         let lost: Vec<_> = nodes_of_old_state(&maker, 32).into_iter().filter(|_| random.chance(40)).collect();
         assert!(!lost.is_empty());
-        for column in ["trie", "trie_checkpoints"] {
-            lost.iter().for_each(|key| overwrite(folder.path(), column, key, None));
-        }
+        remove_nodes(folder.path(), &lost);
 
         let store = thinning(folder.path(), Mode::Archive);
         store.unwind(BlockNumber(target)).unwrap();
@@ -253,9 +252,8 @@ fn a_branch_begins_at_a_state_whose_checkpoint_lacks_nodes() {
     drop(store);
     forget_exactness(folder.path());
     let head: BTreeSet<Vec<u8>> = dump(folder.path())["trie"].keys().cloned().collect();
-    for key in dump(folder.path())["trie_checkpoints"].keys().filter(|key| !head.contains(*key)) {
-        overwrite(folder.path(), "trie_checkpoints", key, None);
-    }
+    let kept = dump(folder.path());
+    remove_nodes(folder.path(), kept["trie_checkpoints"].keys().filter(|key| !head.contains(*key)));
 
     let store = thinning(folder.path(), Mode::Archive);
     store.reorganise(BlockNumber(20), &branches.above(1, 40)).unwrap();
@@ -278,7 +276,7 @@ fn a_folder_with_exact_checkpoints_goes_back_too_when_a_node_on_its_way_is_lost(
     // The root is on the way of every change.
     let root = maker.commits[32].block.header.state_root;
     let key = [&[0; 32][..], root.as_slice()].concat();
-    ["trie", "trie_checkpoints"].iter().for_each(|column| overwrite(folder.path(), column, &key, None));
+    remove_nodes(folder.path(), [&key]);
 
     let store = thinning(folder.path(), Mode::Archive);
     store.unwind(BlockNumber(40)).unwrap();
@@ -302,9 +300,7 @@ fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lack
         reachable(&maker, maker.commits[other].block.header.state_root, &mut kept);
         lost.retain(|key| !kept.contains(key));
     }
-    for column in ["trie", "trie_checkpoints"] {
-        lost.iter().for_each(|key| overwrite(folder.path(), column, key, None));
-    }
+    remove_nodes(folder.path(), &lost);
 
     let store = thinning(folder.path(), Mode::Archive);
 
