@@ -19,28 +19,28 @@ use crate::{
 pub(crate) struct Questions {
     /// Folder of `make`
     #[arg(long)]
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Database of `import`
     #[arg(long)]
-    datadir: PathBuf,
+    pub(crate) datadir: PathBuf,
     /// Memory for cached records, MiB
     #[arg(long, default_value_t = 128)]
-    cache: usize,
+    pub(crate) cache: usize,
     /// Accounts of the state, as in the plan
     #[arg(long, default_value_t = 1_000_000)]
-    accounts: u64,
+    pub(crate) accounts: u64,
     /// Balances read at each height
     #[arg(long, default_value_t = 20_000)]
-    balances: u64,
+    pub(crate) balances: u64,
     /// Proofs made at each height
     #[arg(long, default_value_t = 5)]
-    proofs: u64,
+    pub(crate) proofs: u64,
     /// Blocks below the head at which balances are read
     #[arg(long, default_value_t = 10_000)]
-    balance_age: u64,
+    pub(crate) balance_age: u64,
     /// Blocks below the head at which proofs are made
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 15_000])]
-    proof_ages: Vec<u64>,
+    pub(crate) proof_ages: Vec<u64>,
 }
 
 pub(crate) fn measure(questions: &Questions) -> Outcome<Value> {

@@ -33,16 +33,16 @@ pub(crate) enum Certificates {
 pub(crate) struct Import {
     /// Folder of `make`
     #[arg(long)]
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Folder of the database; must not exist, and is not removed
     #[arg(long)]
-    datadir: PathBuf,
+    pub(crate) datadir: PathBuf,
     /// Memory for cached records, MiB
     #[arg(long, default_value_t = 128)]
-    cache: usize,
+    pub(crate) cache: usize,
     /// Certificates that are verified
     #[arg(long, value_enum, default_value = "all")]
-    certificates: Certificates,
+    pub(crate) certificates: Certificates,
 }
 
 struct Watch {
