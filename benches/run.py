@@ -7,6 +7,8 @@
   start     seconds to the first answer, and idle memory
   hops      the round trip to a plugin (criterion)
   import    benches/importing.py with its defaults: against the sum of its parts, over growing states
+  mainnet   benches/mainnet.py with its defaults: a chain like the main network's, beside the reference client; an hour,
+            and only when asked for
   device    benches/device.py with its defaults: what a hardware wallet costs, on the simulator; the signing service's decision
   sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
 
@@ -27,6 +29,7 @@ import tempfile
 import device
 import hops
 import importing
+import mainnet
 import rpc_table
 import servers
 import soak
@@ -34,12 +37,13 @@ import start
 import sweep
 from targets import report_targets
 
-PARTS = ("requests", "start", "hops", "import", "device", "sweep")
+USUAL = ("requests", "start", "hops", "import", "device", "sweep")
+PARTS = (*USUAL, "mainnet")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=USUAL)
     parser.add_argument("--seconds", type=float, default=1, help="how long each round of each row of requests lasts")
     parser.add_argument("--rounds", type=int, default=3, help="of each row of requests")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64, 1_000])
@@ -84,6 +88,10 @@ def measure(arguments, folder):
         figures["import"] = importing.measure(importing.arguments([]))
         print(importing.report(figures["import"]))
         targets += importing.targets(figures["import"])
+    if "mainnet" in arguments.parts:
+        figures["mainnet"] = mainnet.measure(mainnet.arguments([]))
+        print(mainnet.report(figures["mainnet"]))
+        targets += mainnet.targets(figures["mainnet"])
     if "device" in arguments.parts:
         figures["device"] = device.measure(device.arguments([]), folder)
         targets += device.targets(figures["device"])

@@ -46,8 +46,11 @@ pub use reference::settings_page;
 pub use settings::{
     AccountSettings, AuthSettings, DatabaseSettings, DevSettings, DeviceSettings, HealthSettings, HttpSettings,
     IpcSettings, LogSettings, MasternodeSettings, NodeSettings, PeerSettings, PluginEntry, PluginLimits,
-    PluginSettings, PoolSettings, RecoverySettings, RpcSettings, Settings, SignerSettings, WsSettings, all_settings,
+    PluginSettings, PoolSettings, RecoverySettings, RpcSettings, Settings, SignerSettings, SyncSettings, WsSettings,
+    all_settings,
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;
-pub use value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, LogRotation, Percent, Value};
+pub use value::{
+    ByteSize, CertificateChecks, DevProfile, Durability, HistoryMode, LogFormat, LogRotation, Percent, Value,
+};

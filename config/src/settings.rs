@@ -9,7 +9,8 @@ use crate::lists::{MethodPatterns, OriginList};
 use crate::mnemonic::Mnemonic;
 use crate::table::{Section, SettingInfo, section};
 use crate::value::{
-    ByteSize, DevProfile, Durability, HistoryMode, LogFormat, LogRotation, Percent, SettingValue, Value,
+    ByteSize, CertificateChecks, DevProfile, Durability, HistoryMode, LogFormat, LogRotation, Percent, SettingValue,
+    Value,
 };
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -217,6 +218,16 @@ section! {
         files: Vec<String> = words(&["files"]), "rpc.files", "rpc.files";
         /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";
+    }
+}
+
+section! {
+    "Blocks of others";
+    /// How blocks of peers and of files are verified.
+    SyncSettings {
+        /// `all`: every certificate of engine v2. `sampled`: of blocks older than a day, only those of epoch switches, of every
+        /// hundredth block, and one for some thirty blocks, which binds the others by hash (docs/running.md, Sampled certificates).
+        certificates: CertificateChecks = CertificateChecks::All, "sync.certificates", "sync.certificates";
     }
 }
 
@@ -559,7 +570,9 @@ pub struct Settings {
     pub auth: AuthSettings,
     /// Cost limits of one request.
     pub rpc: RpcSettings,
-    /// Recovery of the signers of transactions, headers and votes.
+    /// Verification of blocks.
+    pub sync: SyncSettings,
+    /// Signers of transactions, headers and votes.
     pub recovery: RecoverySettings,
     /// Transaction pool.
     pub pool: PoolSettings,
@@ -588,7 +601,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 19] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 20] {
         [
             &mut self.node,
             &mut self.database,
@@ -597,6 +610,7 @@ impl Settings {
             &mut self.ipc,
             &mut self.auth,
             &mut self.rpc,
+            &mut self.sync,
             &mut self.recovery,
             &mut self.pool,
             &mut self.dev,
@@ -656,6 +670,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     IpcSettings::describe(&mut rows);
     AuthSettings::describe(&mut rows);
     RpcSettings::describe(&mut rows);
+    SyncSettings::describe(&mut rows);
     RecoverySettings::describe(&mut rows);
     PoolSettings::describe(&mut rows);
     DevSettings::describe(&mut rows);

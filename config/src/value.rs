@@ -533,7 +533,17 @@ choice! {
 }
 
 choice! {
-    /// The family of rules of a development network.
+    /// Which certificates of imported blocks are verified.
+    CertificateChecks, "`all`, `sampled`" {
+        /// Every one.
+        All = "all",
+        /// Those that no later block of the epoch binds by hash, and a sample of the others.
+        Sampled = "sampled",
+    }
+}
+
+choice! {
+    /// Which family of rules a development network has.
     DevProfile, "`ethereum`, `native`, `native-v1`" {
         /// Ethereum's rules, as of Osaka.
         Ethereum = "ethereum",

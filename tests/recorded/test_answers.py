@@ -11,6 +11,8 @@ FILES = {
     "local": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS", "protocol-http"),
     "staged": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
     "v1switch": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
+    "wide": ("eth", "debug"),
+    "wide-old": ("eth", "debug"),
     "reorg": ("answers",),
 }
 CASES = [(chain, f"{chain}/{name}") for chain, names in FILES.items() for name in names]

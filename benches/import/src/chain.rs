@@ -69,8 +69,17 @@ fn open(path: &Path) -> Outcome<Box<dyn Read + Send>> {
 
 /// Peak memory of this process, bytes; 0 if the system does not report it.
 pub(crate) fn peak_memory() -> u64 {
+    memory_line("VmHWM:")
+}
+
+/// Memory of this process now, bytes; 0 if the system does not report it.
+pub(crate) fn resident_memory() -> u64 {
+    memory_line("VmRSS:")
+}
+
+fn memory_line(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
     kibibytes.unwrap_or_default() * 1024
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tenon_api::{RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, TransactionSignature};
 use tenon_chain::{Genesis, encode_block, signing_hash, transaction_hash};
 
-use crate::{Outcome, chain::Chain};
+use crate::{Outcome, chain::Chain, traffic_error};
 
 const CHAIN_ID: u64 = 1337;
 const GAS_PRICE: u64 = 100_000_000_000;
@@ -19,9 +19,9 @@ const SENDERS: usize = 200;
 /// creations.
 const MIX: [usize; 3] = [8, 15, 19];
 /// A contract whose runtime code sets five slots, starting at its first argument, to its second.
-const WRITER: &str =
+pub(crate) const WRITER: &str =
     "60203560003560000155602035600035600101556020356000356002015560203560003560030155602035600035600401550000";
-const WRITER_ADDRESS: Address = Address::repeat_byte(0x51);
+pub(crate) const WRITER_ADDRESS: Address = Address::repeat_byte(0x51);
 const TOKEN: &str = include_str!("../../../tests/data/contracts/Token.json");
 
 /// Size of the chain.
@@ -42,17 +42,18 @@ pub(crate) struct Plan {
 }
 
 /// A key with its address and next nonce.
-struct Sender {
+pub(crate) struct Sender {
     key: SecretKey,
-    address: Address,
-    nonce: u64,
+    chain_id: u64,
+    pub(crate) address: Address,
+    pub(crate) nonce: u64,
 }
 
 /// Pseudo-random numbers that are the same in every run (SplitMix64).
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -62,7 +63,7 @@ impl Numbers {
 
 pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     fs::create_dir_all(&plan.out)?;
-    let mut senders = senders()?;
+    let mut senders = senders(CHAIN_ID)?;
     let text = genesis_text(plan.accounts, &senders)?;
     fs::write(plan.out.join("genesis.json"), &text)?;
     let folder = plan.out.join("making");
@@ -90,7 +91,7 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
         };
         let block = importer.produce(&attributes, transactions)?;
         if block.transactions.len() != wanted {
-            return Err(format!("block {number} took {} of {wanted} transactions", block.transactions.len()).into());
+            return Err(traffic_error(number, block.transactions.len(), wanted));
         }
         file.write_all(&encode_block(&block))?;
         head = chain.reader().head();
@@ -101,18 +102,19 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     Ok(json!({ "blocks": plan.blocks + 2, "head": head.header.hash(), "gas_of_last": head.header.gas_used }))
 }
 
-fn senders() -> Outcome<Vec<Sender>> {
+/// The accounts that send transactions on a chain.
+pub(crate) fn senders(chain_id: u64) -> Outcome<Vec<Sender>> {
     (0..SENDERS)
         .map(|position| {
             let key = SecretKey::from_byte_array(keccak256(format!("sender {position}")).0)?;
             let public = key.public_key(SECP256K1).serialize_uncompressed();
-            Ok(Sender { key, address: Address::from_slice(&keccak256(&public[1..])[12..]), nonce: 0 })
+            Ok(Sender { key, chain_id, address: Address::from_slice(&keccak256(&public[1..])[12..]), nonce: 0 })
         })
         .collect()
 }
 
 /// One of the accounts in the initial state.
-fn resident(position: u64) -> Address {
+pub(crate) fn resident(position: u64) -> Address {
     Address::from_slice(&keccak256(position.to_be_bytes())[12..])
 }
 
@@ -185,7 +187,7 @@ fn transfer_call(receiver: Address, amount: u64) -> Vec<u8> {
 }
 
 impl Sender {
-    fn sign(
+    pub(crate) fn sign(
         &mut self,
         to: Option<Address>,
         value: u64,
@@ -194,20 +196,20 @@ impl Sender {
     ) -> Outcome<RecoveredTransaction> {
         let mut transaction = Transaction {
             hash: B256::ZERO,
-            chain_id: Some(CHAIN_ID),
+            chain_id: Some(self.chain_id),
             nonce: self.nonce,
             gas_limit,
             to,
             value: U256::from(value),
             input: input.into(),
             payload: TransactionPayload::Legacy { gas_price: U256::from(GAS_PRICE) },
-            signature: TransactionSignature { v: 35 + 2 * CHAIN_ID, r: U256::ONE, s: U256::ONE },
+            signature: TransactionSignature { v: 35 + 2 * self.chain_id, r: U256::ONE, s: U256::ONE },
         };
         self.nonce += 1;
         let message = Message::from_digest(signing_hash(&transaction).0);
         let (parity, bytes) = SECP256K1.sign_ecdsa_recoverable(message, &self.key).serialize_compact();
         transaction.signature = TransactionSignature {
-            v: 35 + 2 * CHAIN_ID + u64::try_from(i32::from(parity))?,
+            v: 35 + 2 * self.chain_id + u64::try_from(i32::from(parity))?,
             r: U256::from_be_slice(&bytes[..32]),
             s: U256::from_be_slice(&bytes[32..]),
         };

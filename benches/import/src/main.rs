@@ -2,7 +2,7 @@
 //!
 //! `make` writes a heavy chain of the Ethereum profile and its genesis. `together` imports a chain like the node, with
 //! all steps overlapped. `alone` runs one step after the other on its thread, and reports the time of each: pinned to
-//! one core, their sum is the baseline for the overlap. Each is a separate process, so that peak memory is that of the
+//! one core, their sum is the baseline for the overlap. `mainnet` makes and imports a chain like the main network's. Each is a separate process, so that peak memory is that of the
 //! import. All print one line of JSON; `benches/importing.py` combines them.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@
 mod alone;
 mod chain;
 mod heavy;
+mod mainnet;
 mod together;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -37,6 +38,9 @@ enum Command {
     Together(Source),
     /// Imports a chain one part after the other
     Alone(Source),
+    /// Makes and imports a chain like the main network's
+    #[command(subcommand)]
+    Mainnet(mainnet::Command),
 }
 
 /// Source and destination of the import.
@@ -53,11 +57,17 @@ struct Source {
     datadir: PathBuf,
 }
 
+/// The error of a made block that lacks transactions: they did not fit or were not valid.
+fn traffic_error(number: u64, found: usize, wanted: usize) -> Box<dyn std::error::Error> {
+    format!("block {number} took {found} of {wanted} transactions").into()
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Make(plan) => heavy::make(&plan),
         Command::Together(source) => together::measure(&source),
         Command::Alone(source) => alone::measure(&source),
+        Command::Mainnet(command) => mainnet::execute(&command),
     };
     match outcome {
         Ok(report) => {

@@ -472,8 +472,8 @@ pub trait ConsensusEngine: Send + Sync {
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError>;
-    /// Recovers the signers of several headers in one batch, on any thread, before verification reuses them. Invalid
-    /// headers are refused on verification.
+    /// Prepares the verification of several headers, in order of height, on any thread: recovers their signers in one
+    /// batch, and may note that a later one stands for earlier ones. Invalid headers are refused on verification.
     fn recover_ahead(&self, _headers: &[&SealedHeader]) {}
     /// Checks the body against the header without execution: uncles, and the roots of the lists.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_api::messages::ChainInfo;
 use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineRecords, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
-use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
+use tenon_config::{CertificateChecks, Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::family::ChainFamily;
 use tenon_native_consensus::NativeEngine;
@@ -108,12 +108,13 @@ struct Engine {
     native: Option<Arc<NativeEngine>>,
 }
 
-fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Engine, Stop> {
+fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>, certificates: CertificateChecks) -> Result<Engine, Stop> {
     if spec.native.is_none() {
         return Ok(Engine { checking: Arc::new(EthereumEngine::new(Arc::clone(spec))), native: None });
     }
     let records = Arc::clone(store) as Arc<dyn EngineRecords>;
-    let engine = Arc::new(NativeEngine::keeping(spec, records).map_err(Stop::failure)?);
+    let engine = NativeEngine::keeping(spec, records).map_err(Stop::failure)?;
+    let engine = Arc::new(engine.sampling_certificates(certificates == CertificateChecks::Sampled));
     Ok(Engine { checking: Arc::clone(&engine) as _, native: Some(engine) })
 }
 
@@ -122,7 +123,7 @@ fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Engine, Stop> 
 /// # Errors
 /// [`Stop::Failure`] if its parameters cannot be used.
 pub(crate) fn native_engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Option<Arc<NativeEngine>>, Stop> {
-    engine_of(spec, store).map(|engine| engine.native)
+    engine_of(spec, store, CertificateChecks::All).map(|engine| engine.native)
 }
 
 /// Performs the work after a commit, in case the process was killed between the two.
@@ -206,7 +207,7 @@ impl OpenedChain {
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
-        let Engine { checking: engine, native: native_engine } = engine_of(&spec, &store)?;
+        let Engine { checking: engine, native: native_engine } = engine_of(&spec, &store, settings.sync.certificates)?;
         if let Err(error) = catch_up(&store, &*engine) {
             tracing::warn!(%error, "finality of the head not written");
         }

@@ -88,8 +88,8 @@ impl Turn {
             };
             self.search.candidate = Some(address);
             let state = running.bus.call(GetAccount { address, block: BlockId::LATEST }, &CallContext::new()).await;
-            // If the state is not available, the account counts as unused.
-            if !state.is_ok_and(|account| account.nonce > 0 || !account.balance.is_zero()) {
+            // Without a chain's state, or without balance and nonce, it is as good as unused.
+            if !state.is_ok_and(|account| account.nonce > 0 || !account.whole_balance().is_zero()) {
                 return Ok(());
             }
             tracing::info!(url, %address, "USB wallet discovered new account");

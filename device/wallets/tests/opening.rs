@@ -6,6 +6,7 @@ mod support;
 
 use support::{FIRST, HIDDEN, Node, SECOND, THIRD, address, settings};
 use tenon_api::messages::*;
+use tenon_api::{U256, WholeBalance, join_balance};
 use tenon_device_simulator::{Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
 
@@ -107,7 +108,9 @@ async fn a_passphrase_is_brought_by_the_next_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn used_accounts_are_found_up_to_the_first_unused_one() {
     let node = Node::off(50, settings(Model::T)).await;
-    node.used.lock().unwrap().extend([address(FIRST), address(SECOND)]);
+    // The low part of the second balance is zero: 2^256 wei (`docs/spec/chain.md` 8.1).
+    let balances = [(address(FIRST), WholeBalance::from(1)), (address(SECOND), join_balance(U256::ZERO, 1))];
+    node.used.lock().unwrap().extend(balances);
     let mut node = node;
     node.switch_on();
     node.until(WalletChange::Opened).await;

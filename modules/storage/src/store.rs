@@ -16,7 +16,7 @@ use crate::{
         meta::{self, Identity, MIGRATIONS, TrieExtent},
         migration,
     },
-    read::shared::{Shared, corrupt, cursor_status},
+    read::shared::{Kept, Shared, corrupt, cursor_status},
     space::Writers,
     table_list,
 };
@@ -74,7 +74,9 @@ impl Store {
         let nothing_thinned =
             TrieExtent { whole_from: 0, checkpoint_every: options.trie_checkpoint_every.max(1), was_rebuilt: false };
         let trie_extent = meta::trie_extent(&database)?.unwrap_or(nothing_thinned);
-        let shared = Shared::new(database, empty_head(), (oldest_state, trie_extent), &options);
+        let has_exact_checkpoints = meta::has_exact_checkpoints(&database)?;
+        let kept = Kept { oldest_state, trie_extent, has_exact_checkpoints };
+        let shared = Shared::new(database, empty_head(), kept, &options);
         if let Some((number, hash)) = standing {
             let (header, total_difficulty) = shared
                 .read_header(number, hash)?

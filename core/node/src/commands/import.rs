@@ -74,7 +74,7 @@ pub(crate) fn definition() -> Command {
         );
     tenon_config::add_flags(
         command,
-        is_database_setting,
+        |row| is_database_setting(row) || row.key == "sync.certificates",
         |row| matches!(row.key, "datadir" | "genesis" | "database.mode"),
         &[],
     )

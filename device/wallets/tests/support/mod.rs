@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_accounts::{WalletDirectory, register};
 use tenon_api::messages::*;
-use tenon_api::{Account, Address, B256, Bytes, Failure, SecretText, Transaction, U256};
+use tenon_api::{Account, Address, B256, Bytes, Failure, SecretText, Transaction, U256, WholeBalance, split_balance};
 use tenon_bus::{Bus, CallContext, Delivery, Subscription};
 use tenon_device_framing::{Packets, Reader};
 use tenon_device_session::{Hub, Timeouts};
@@ -48,8 +48,8 @@ pub(crate) struct Node {
     pub(crate) prompts: Subscription<WalletPrompted>,
     /// Transactions that reached the pool.
     pub(crate) sent: Arc<Mutex<Vec<Transaction>>>,
-    /// Accounts with a balance.
-    pub(crate) used: Arc<Mutex<HashSet<Address>>>,
+    /// Accounts with a balance, wei.
+    pub(crate) used: Arc<Mutex<HashMap<Address, WholeBalance>>>,
     transport: Arc<UdpTransport>,
     timeouts: Timeouts,
     supervisor: Arc<Supervisor>,
@@ -220,11 +220,16 @@ impl Node {
     }
 }
 
-fn answer_for_the_node(bus: &Bus, sent: &Arc<Mutex<Vec<Transaction>>>, used: &Arc<Mutex<HashSet<Address>>>) {
+fn answer_for_the_node(
+    bus: &Bus,
+    sent: &Arc<Mutex<Vec<Transaction>>>,
+    used: &Arc<Mutex<HashMap<Address, WholeBalance>>>,
+) {
     let used = Arc::clone(used);
     bus.handle_read(move |request: GetAccount, _: &CallContext| {
-        let balance = U256::from(u8::from(used.lock().unwrap().contains(&request.address)));
-        Ok(Account { balance, ..Account::default() })
+        let balance = used.lock().unwrap().get(&request.address).copied().unwrap_or_default();
+        let (balance, balance_high) = split_balance(balance);
+        Ok(Account { balance, balance_high, ..Account::default() })
     })
     .unwrap();
     bus.handle_read(|_: GetPoolNonce, _: &CallContext| Ok(7)).unwrap();

@@ -1,7 +1,7 @@
 //! Who pays for a transaction, and who is paid, where a family differs from Ethereum.
 
 use alloy_primitives::{Address, U256};
-use revm::context::TxEnv;
+use revm::context::{Transaction as _, TxEnv};
 use tenon_api::TransactionType;
 
 /// The fees of one transaction.
@@ -26,6 +26,12 @@ pub struct OwnPrices {
     pub cap: U256,
     /// What it pays.
     pub effective: U256,
+}
+
+/// What the sender of a transaction pays for gas, wei: at full width, which the EVM's own numbers may not have.
+pub(crate) fn effective_price(fees: Option<&Fees>, transaction: &TxEnv, base_fee: u64) -> U256 {
+    let in_the_evm = || U256::from(transaction.effective_gas_price(u128::from(base_fee)));
+    fees.filter(|fees| fees.sponsor.is_none()).and_then(|fees| fees.own).map_or_else(in_the_evm, |own| own.effective)
 }
 
 impl Fees {

@@ -32,6 +32,7 @@ use crate::{ExecutionError, TransactionRejection, block::transaction_env};
 pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
 pub use conventions::{BranchAnnouncement, Conventions, DraftFamily};
 pub use ethereum::EthereumFamily;
+pub(crate) use fees::effective_price;
 pub use fees::{Fees, OwnPrices};
 pub use traces::{TraceFamily, TracerDialect};
 

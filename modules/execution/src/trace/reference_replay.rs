@@ -6,9 +6,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use revm::context::{
-    Transaction as _, TxEnv,
+    TxEnv,
     result::{EVMError, InvalidTransaction},
 };
 use tenon_api::{
@@ -33,7 +33,7 @@ use crate::{
     TransactionRejection,
     block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
     call::{Calls, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
-    family::{Fees, Outcome, Payer, inspect, transact},
+    family::{Fees, Outcome, Payer, effective_price, inspect, transact},
 };
 
 /// A trace request and its caller.
@@ -354,7 +354,7 @@ impl<'a> ReferenceTracing<'a> {
         let gas = RunGas {
             gas_used: outcome.result.tx_gas_used(),
             intrinsic_gas: intrinsic_gas(&message, evm.ctx.cfg.spec),
-            gas_price: U256::from(message.effective_gas_price(u128::from(evm.ctx.block.basefee))),
+            gas_price: effective_price(Some(fees), &message, evm.ctx.block.basefee),
         };
         // Replacing the inspector releases the recording's memory.
         let idle = TraceInspector::idle(&self.memory);

@@ -7,8 +7,8 @@ use std::{
     time::Instant,
 };
 
-use alloy_primitives::{Address, B256, U256};
-use revm::context::{Transaction as _, TxEnv, result::EVMError};
+use alloy_primitives::{Address, B256};
+use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
@@ -31,7 +31,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, MovedPrecompiles, Prepared, StateError, Stopped},
     call::{Calls, Kind, MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
-    family::{BlockOrigin, Fees, Outcome, TracerDialect, inspect},
+    family::{BlockOrigin, Fees, Outcome, TracerDialect, effective_price, inspect},
 };
 
 /// A trace request and its caller.
@@ -310,7 +310,7 @@ impl<'a> Tracing<'a> {
         let state = &mut evm.ctx.journaled_state.database;
         let recorded = evm.inspector.recorded_bytes();
         if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
-            let json = self.script_result(evm, &transaction, &outcome)?;
+            let json = self.script_result(evm, &transaction, fees, &outcome)?;
             return Ok((json, outcome));
         }
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
@@ -375,13 +375,14 @@ impl<'a> Tracing<'a> {
         &self,
         evm: &mut BlockEvm<TraceInspector>,
         transaction: &TxEnv,
+        fees: Option<&Fees>,
         outcome: &Outcome,
     ) -> Result<String, Failure> {
         let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(transaction, None);
         let gas = RunGas {
             gas_used: outcome.result.tx_gas_used(),
             intrinsic_gas: intrinsic.initial_total_gas(),
-            gas_price: U256::from(transaction.effective_gas_price(u128::from(evm.ctx.block.basefee))),
+            gas_price: effective_price(fees, transaction, evm.ctx.block.basefee),
         };
         // Replacing the inspector releases the script.
         let mut inspector = std::mem::replace(&mut evm.inspector, TraceInspector::idle(&self.memory));

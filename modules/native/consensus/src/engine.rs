@@ -25,7 +25,7 @@ use super::{
     signers::SignerCache,
     signing::SigningIndex,
     v1::{V1Engine, V1Error},
-    v2::{self, V2Engine, V2Error, VotingState},
+    v2::{self, V2Engine, V2Error, VotingState, sampling::BoundHeaders},
 };
 
 /// Signatures that one thread recovers ahead in one batch: enough to amortise a batch, few enough to lock the cache of
@@ -132,7 +132,9 @@ pub struct NativeEngine {
     /// The block below which no reorganisation may go; `None` on a node that does not vote. Locked only to copy the
     /// value.
     protected: Mutex<Option<BlockInfo>>,
-    /// Seals blocks; `None` on a node without a masternode key.
+    /// The headers of an import whose certificates are bound to later ones; `None` if every certificate is verified.
+    bound: Option<BoundHeaders>,
+    /// Seals blocks; `None` on a node that only follows.
     signer: Option<Arc<dyn BlockSigner>>,
     /// Records kept across restarts; `None` if everything is recomputed.
     records: Option<Arc<dyn EngineRecords>>,
@@ -173,7 +175,8 @@ impl NativeEngine {
         let v2 =
             V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
         let v2 = Arc::new(v2);
-        Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
+        let protected = Mutex::new(None);
+        Ok(Self { settings, v1, v2, signers, signing, clock, protected, bound: None, signer: None, records: None })
     }
 
     /// Creates an engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the
@@ -247,7 +250,15 @@ impl NativeEngine {
         self
     }
 
-    /// From now on, refuses to undo this block, which the voting has committed ([`v2::Action::Committed`]).
+    /// With `is_sampled`, certificates of imported blocks that a later block of the epoch binds by hash are verified
+    /// without their signatures, except those of epoch switches, of every hundredth block ([`v2::VERIFIED_EVERY`]) and
+    /// of the last day ([`v2::VERIFIED_AGE`]). Without, every certificate is verified in full.
+    #[must_use]
+    pub fn sampling_certificates(self, is_sampled: bool) -> Self {
+        Self { bound: is_sampled.then(BoundHeaders::default), ..self }
+    }
+
+    /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
     ///
     /// Protects only blocks that the node saw committed while it followed the voting. A node that imports files accepts
     /// the longer branch, like the reference: blocks committed by certificates inside one branch are no reason to
@@ -311,7 +322,8 @@ impl NativeEngine {
     ) -> Result<(), NativeError> {
         let now = Some(self.now());
         if self.is_v2(header.number) {
-            self.v2.verify_header(header, parent, chain, now)?;
+            let anchor = self.bound.as_ref().and_then(|bound| bound.take(header.hash()));
+            self.v2.verify_header_bound(header, parent, chain, now, anchor.as_deref())?;
         } else {
             self.v1.verify_header(header, parent, chain, now)?;
         }
@@ -405,8 +417,11 @@ impl ConsensusEngine for NativeEngine {
     /// certificate: nearly the whole cost of verification. Results are cached by digest and signature, so an invalid
     /// header cannot affect the verification of another one.
     fn recover_ahead(&self, headers: &[&SealedHeader]) {
-        let signed_in = |header: &&SealedHeader| {
-            if self.is_v2(header.number) { V2Engine::signed_in(header) } else { V1Engine::signed_in(header) }
+        let bound = self.bound.as_ref().map(|bound| bound.note(headers, self.consensus(), self.now()));
+        let is_bound = |header: &SealedHeader| bound.as_ref().is_some_and(|bound| bound.contains(&header.hash()));
+        let signed_in = |header: &&SealedHeader| match self.is_v2(header.number) {
+            true => V2Engine::signed_in(header, is_bound(header)),
+            false => V1Engine::signed_in(header),
         };
         let signed: Vec<(B256, Bytes)> = headers.iter().flat_map(signed_in).collect();
         let signed: Vec<(B256, &[u8])> = signed.iter().map(|(digest, signature)| (*digest, &signature[..])).collect();

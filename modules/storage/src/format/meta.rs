@@ -34,6 +34,8 @@ const KEY_FINALIZED: &[u8] = b"finalized";
 const KEY_SAFE: &[u8] = b"safe";
 const KEY_OLDEST_STATE: &[u8] = b"oldest_state";
 const KEY_TRIE: &[u8] = b"trie";
+/// Its absence says that the folder was of format 1. Releases that do not know it ignore it.
+const KEY_EXACT_CHECKPOINTS: &[u8] = b"exact_checkpoints";
 /// Prefix of the heights at which a block was removed from the chain; see [`note_removed`].
 const KEY_REMOVED: &[u8] = b"removed/";
 /// Releases that do not know it ignore it, so it needed no new format.
@@ -153,6 +155,15 @@ pub(crate) fn set_trie_extent(batch: &mut Batch<'_>, extent: TrieExtent) -> Resu
     record[8..16].copy_from_slice(&extent.checkpoint_every.to_be_bytes());
     record[16] = u8::from(extent.was_rebuilt);
     batch.put(Column::Meta, KEY_TRIE, record)
+}
+
+/// Whether the folder has recorded every removed block from its beginning, so that thinning kept each checkpoint whole.
+pub(crate) fn has_exact_checkpoints(database: &Database) -> Result<bool, StoreError> {
+    Ok(database.get(Column::Meta, KEY_EXACT_CHECKPOINTS)?.is_some())
+}
+
+pub(crate) fn set_exact_checkpoints(batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    batch.put(Column::Meta, KEY_EXACT_CHECKPOINTS, [])
 }
 
 fn removed_key(number: u64) -> Vec<u8> {

@@ -19,7 +19,10 @@ use crate::{
 pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) -> Result<u32, OpenError> {
     let known = newest(steps);
     let Some(found) = meta::format(database)? else {
-        record(database, known)?;
+        let mut batch = database.batch();
+        meta::set_format(&mut batch, known)?;
+        meta::set_exact_checkpoints(&mut batch)?;
+        batch.write(true)?;
         return Ok(known);
     };
     if found > known {

@@ -8,7 +8,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use alloy_primitives::{Address, B256, Bytes, keccak256};
@@ -41,15 +41,18 @@ pub(crate) struct OldTrie {
     shared: Arc<Shared>,
     number: u64,
     caller: Arc<dyn Allowance>,
+    /// Heights to compute from, the nearest first.
+    bases: OnceLock<Vec<u64>>,
     /// Locked for a look-up or an insertion only: computing nodes uses the pool of threads whose jobs also come here.
     computed: Mutex<Computed>,
 }
 
 #[derive(Default)]
 struct Computed {
-    span: Option<Arc<Span>>,
-    /// Tries whose nodes are in `nodes`, by owner.
-    owners: BTreeSet<Option<B256>>,
+    /// What changed since each base that was read, in the order of use.
+    spans: Vec<Arc<Span>>,
+    /// Number of bases from which a trie was computed, by owner. More than one only if a node was still missing.
+    tried: BTreeMap<Option<B256>, usize>,
     nodes: HashMap<B256, Bytes>,
 }
 
@@ -82,45 +85,52 @@ impl TrieReader for StoredNodes<'_> {
 impl OldTrie {
     /// The trie of a canonical block. Nothing is computed before a node is missing.
     pub(crate) fn of(shared: &Arc<Shared>, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Self {
-        Self { shared: Arc::clone(shared), number: block.number, caller, computed: Mutex::default() }
+        let (bases, computed) = (OnceLock::new(), Mutex::default());
+        Self { shared: Arc::clone(shared), number: block.number, caller, bases, computed }
     }
 
-    /// Computes the nodes of one trie.
-    fn compute(&self, owner: Option<B256>) -> Result<(), StoreError> {
-        let known = self.computed.lock().span.clone();
-        let (span, update) = match known {
-            Some(span) => {
-                let update = span.trie(&self.shared, owner, &*self.caller);
-                (span, update.map_err(|error| unreadable(error, self.number))?)
+    /// Computes the nodes of one trie from the nearest base from which it has not been computed, and skips bases that
+    /// lack nodes themselves. Returns whether there was one.
+    fn compute(&self, owner: Option<B256>) -> Result<bool, StoreError> {
+        let bases = self.bases.get_or_init(|| bases(&self.shared, self.number));
+        let tried = self.computed.lock().tried.get(&owner).copied().unwrap_or_default();
+        let mut unusable = None;
+        for (index, base) in bases.iter().enumerate().skip(tried) {
+            match self.compute_from(*base, owner) {
+                Err(StoreError::Corrupt { what }) => {
+                    tracing::debug!(number = self.number, base, what, "trie not computed from this base");
+                    unusable = Some(StoreError::Corrupt { what });
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let mut computed = self.computed.lock();
+                    let tried = computed.tried.entry(owner).or_default();
+                    *tried = (*tried).max(index + 1);
+                    return Ok(true);
+                }
             }
-            None => self.compute_from_nearest(owner)?,
+        }
+        match unusable {
+            Some(error) if tried == 0 => Err(error),
+            _ => Ok(false),
+        }
+    }
+
+    fn compute_from(&self, base: u64, owner: Option<B256>) -> Result<(), StoreError> {
+        let known = self.computed.lock().spans.iter().find(|span| span.base == base).cloned();
+        let span = match known {
+            Some(span) => span,
+            None => Arc::new(Span::read(&self.shared, self.number, base, &*self.caller)?),
         };
+        let update = span.trie(&self.shared, owner, &*self.caller).map_err(|error| unreadable(error, self.number))?;
         let weight = |node: &TrieNodeWrite| NODE_BYTES + node.rlp.len();
         self.caller.take(update.iter().map(weight).sum())?;
         let mut computed = self.computed.lock();
-        computed.span.get_or_insert(span);
-        computed.owners.insert(owner);
+        if computed.spans.iter().all(|known| known.base != base) {
+            computed.spans.push(span);
+        }
         computed.nodes.extend(update.into_iter().map(|node| (node.hash, node.rlp)));
         Ok(())
-    }
-
-    /// The same from the nearest base; from the next one if nodes of it are missing.
-    fn compute_from_nearest(&self, owner: Option<B256>) -> Result<(Arc<Span>, Vec<TrieNodeWrite>), StoreError> {
-        let mut outcome = Err(corrupt(format!("trie of block {}: nothing is left to compute it from", self.number)));
-        for base in bases(&self.shared, self.number) {
-            let span = Span::read(&self.shared, self.number, base, &*self.caller);
-            outcome = span.and_then(|span| {
-                let update = span.trie(&self.shared, owner, &*self.caller);
-                update.map(|update| (Arc::new(span), update)).map_err(|error| unreadable(error, self.number))
-            });
-            match &outcome {
-                Err(StoreError::Corrupt { what }) => {
-                    tracing::debug!(number = self.number, base, what, "trie not computed from this base");
-                }
-                _ => return outcome,
-            }
-        }
-        outcome
     }
 }
 
@@ -132,12 +142,17 @@ impl TrieReader for OldTrie {
         if let Some(node) = self.shared.node(owner, path, hash)? {
             return Ok(Some(node));
         }
-        let is_computed = self.computed.lock().owners.contains(&owner);
-        if is_computed || self.number >= self.shared.whole_tries_from() {
+        if self.number >= self.shared.whole_tries_from() {
             return Ok(None);
         }
-        self.compute(owner)?;
-        Ok(self.computed.lock().nodes.get(&hash).cloned())
+        // A folder that was of format 1 may lack nodes that the height shares with the nearest base; another base has
+        // different ones (`write::rebuild`).
+        while self.compute(owner)? {
+            if let Some(node) = self.computed.lock().nodes.get(&hash) {
+                return Ok(Some(node.clone()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -277,7 +292,8 @@ impl Span {
     }
 }
 
-fn state_root(shared: &Shared, number: u64) -> Result<B256, StoreError> {
+/// The state root of a canonical block.
+pub(crate) fn state_root(shared: &Shared, number: u64) -> Result<B256, StoreError> {
     let unknown = || StoreError::UnknownBlock { what: number.to_string() };
     let (hash, _) = shared.canonical(number)?.ok_or_else(unknown)?;
     Ok(shared.header(hash)?.ok_or_else(unknown)?.state_root)

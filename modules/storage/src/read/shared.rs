@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) oldest_state: AtomicU64,
     /// Which states have their whole trie in the database.
     pub(crate) trie_extent: ArcSwap<TrieExtent>,
+    /// Whether no checkpoint can lack a node; not so in a folder that was of format 1.
+    pub(crate) has_exact_checkpoints: bool,
     pub(crate) generations: Generations,
     // By hash, so entries never become stale.
     pub(crate) headers: BoundedCache<B256, Arc<SealedHeader>>,
@@ -43,6 +45,13 @@ pub(crate) struct Shared {
     pub(crate) list_tries: BoundedCache<B256, Arc<[ListTrie; 2]>>,
     pub(crate) trie_nodes: BoundedCache<B256, Bytes>,
     pub(crate) known: KnownState,
+}
+
+/// What a folder keeps of old states when it is opened.
+pub(crate) struct Kept {
+    pub(crate) oldest_state: u64,
+    pub(crate) trie_extent: TrieExtent,
+    pub(crate) has_exact_checkpoints: bool,
 }
 
 /// The error for a record that another program may have written, or that the disk has damaged.
@@ -56,14 +65,14 @@ pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
 }
 
 impl Shared {
-    pub(crate) fn new(database: Database, head: Head, kept: (u64, TrieExtent), options: &StoreOptions) -> Self {
-        let (oldest_state, trie_extent) = kept;
+    pub(crate) fn new(database: Database, head: Head, kept: Kept, options: &StoreOptions) -> Self {
         let part = options.block_cache_bytes / 12;
         Self {
             database,
             head: ArcSwap::from_pointee(head),
-            oldest_state: AtomicU64::new(oldest_state),
-            trie_extent: ArcSwap::from_pointee(trie_extent),
+            oldest_state: AtomicU64::new(kept.oldest_state),
+            trie_extent: ArcSwap::from_pointee(kept.trie_extent),
+            has_exact_checkpoints: kept.has_exact_checkpoints,
             generations: Generations::default(),
             headers: BoundedCache::new(part),
             blocks: BoundedCache::new(part * 5),

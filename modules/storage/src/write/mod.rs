@@ -6,6 +6,7 @@ pub(crate) mod commit;
 mod engine;
 mod pending;
 mod prune;
+mod rebuild;
 mod reorganise;
 mod rules;
 pub(crate) mod thin;

@@ -15,6 +15,7 @@ use crate::{
         shared::{Shared, corrupt},
     },
     store::Store,
+    write::rebuild::complete_tries,
 };
 
 /// Nodes in one batch, before the next is begun.
@@ -33,7 +34,25 @@ pub(crate) fn require_trie(shared: &Shared, number: u64) -> Result<(), StoreErro
 /// Stores the nodes of a state's trie that are not stored; needs no block above it. Nodes that are stored keep their
 /// record: its height tells which blocks may not remove them. Until [`start_from`] a few nodes too many are stored, and
 /// nothing else has changed.
+///
+/// If the checkpoint below lacks nodes, the tries concerned are computed from the flat state. A folder that was of
+/// format 1 may lack some that the changes since the checkpoint do not touch, so there every trie is walked.
 pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
+    match store_difference(shared, number) {
+        Ok(()) if shared.has_exact_checkpoints => return Ok(()),
+        Ok(()) => {}
+        Err(StoreError::Corrupt { what }) => {
+            tracing::warn!(number, what, "trie cannot be computed from its checkpoint");
+        }
+        Err(error) => return Err(error),
+    }
+    let rebuilt = complete_tries(shared, number)?;
+    tracing::info!(number, rebuilt, "every trie of the state is complete");
+    Ok(())
+}
+
+/// Stores the nodes that the trie does not share with the checkpoint below it.
+fn store_difference(shared: &Shared, number: u64) -> Result<(), StoreError> {
     let unreadable = || corrupt(format!("trie of block {number}"));
     let base = base_below(shared, number).ok_or_else(unreadable)?;
     let span = Span::read(shared, number, base, &Unlimited)?;
@@ -56,7 +75,13 @@ pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError>
     batch.write(false)
 }
 
-fn put_missing(shared: &Shared, batch: &mut Batch<'_>, node: &TrieNodeWrite, created: u64) -> Result<(), StoreError> {
+/// Stores a node unless the position has it. `created` is the height in its record.
+pub(crate) fn put_missing(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    node: &TrieNodeWrite,
+    created: u64,
+) -> Result<(), StoreError> {
     let key = keys::trie_position(&node.position, node.hash);
     if shared.database.get(Column::Trie, &key)?.is_some() {
         return Ok(());

@@ -344,6 +344,17 @@ pub(crate) fn dump(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> 
     names.iter().map(|name| (name.clone(), records(name))).collect()
 }
 
+/// Deletes trie nodes of a closed database, wherever they are kept.
+pub(crate) fn remove_nodes<'a>(path: &Path, keys: impl IntoIterator<Item = &'a Vec<u8>>) {
+    let options = engine_options();
+    let names = rocksdb::DB::list_cf(&options, path).unwrap();
+    let database = rocksdb::DB::open_cf(&options, path, &names).unwrap();
+    let columns = ["trie", "trie_checkpoints"].map(|name| database.cf_handle(name).unwrap());
+    for key in keys {
+        columns.iter().for_each(|column| database.delete_cf(column, key).unwrap());
+    }
+}
+
 /// Overwrites a record of a closed database; `None` deletes it.
 pub(crate) fn overwrite(path: &Path, column: &str, key: &[u8], value: Option<&[u8]>) {
     let options = engine_options();

@@ -21,7 +21,10 @@ use crate::{
     handlers::{ask, bus_within},
     history::reachable,
     reorganise::Branches,
-    support::{CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, word},
+    support::{
+        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, overwrite,
+        remove_nodes, word,
+    },
 };
 
 const WINDOW: u64 = 6;
@@ -185,6 +188,123 @@ fn a_branch_from_below_the_window_takes_the_place_of_the_chain() {
     store.thin(&mut |_, _| {}, &|| false).unwrap();
     branches.commits[1].iter().for_each(|commit| assert_proofs(&store, &full, commit));
     assert_whole(&store);
+}
+
+/// Removes a closed folder's record that its checkpoints cannot lack nodes, as if it had been of format 1.
+fn forget_exactness(path: &Path) {
+    overwrite(path, "meta", b"exact_checkpoints", None);
+}
+
+/// The stored nodes that a state needs and no state of the window does: those that a folder of format 1 may lack.
+fn nodes_of_old_state(maker: &Maker, number: usize) -> BTreeSet<Vec<u8>> {
+    let (mut needed, mut newer) = (BTreeSet::new(), BTreeSet::new());
+    reachable(maker, maker.commits[number].block.header.state_root, &mut needed);
+    for commit in &maker.commits[maker.commits.len() - 1 - WINDOW as usize..] {
+        reachable(maker, commit.block.header.state_root, &mut newer);
+    }
+    needed.difference(&newer).cloned().collect()
+}
+
+/// Every node of a state's tries is stored in a closed folder.
+fn assert_complete(path: &Path, maker: &Maker, number: usize) {
+    let (records, mut needed) = (dump(path), BTreeSet::new());
+    reachable(maker, maker.commits[number].block.header.state_root, &mut needed);
+    let is_stored =
+        |key: &Vec<u8>| ["trie", "trie_checkpoints"].iter().any(|column| records[*column].contains_key(key));
+    let missing = needed.iter().filter(|key| !is_stored(key)).count();
+    assert_eq!(missing, 0, "of {} nodes of block {number}", needed.len());
+}
+
+#[test]
+fn the_chain_goes_back_although_the_checkpoint_lacks_nodes() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    for target in [32, 33, 40, 47] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = thinning(folder.path(), Mode::Archive);
+        fill(&store, &maker.commits);
+        drop(store);
+        forget_exactness(folder.path());
+        let lost: Vec<_> = nodes_of_old_state(&maker, 32).into_iter().filter(|_| random.chance(40)).collect();
+        assert!(!lost.is_empty());
+        remove_nodes(folder.path(), &lost);
+
+        let store = thinning(folder.path(), Mode::Archive);
+        store.unwind(BlockNumber(target)).unwrap();
+
+        assert_proofs(&store, &maker.store, &maker.commits[target as usize]);
+        drop(store);
+        assert_complete(folder.path(), &maker, target as usize);
+        let store = thinning(folder.path(), Mode::Archive);
+        maker.commits[target as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
+        drop(store);
+        assert_complete(folder.path(), &maker, 90);
+    }
+}
+
+#[test]
+fn a_branch_begins_at_a_state_whose_checkpoint_lacks_nodes() {
+    let mut random = Random::new();
+    let branches = Branches::random(&mut random, 20, 40);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &branches.commits[0]);
+    drop(store);
+    forget_exactness(folder.path());
+    let head: BTreeSet<Vec<u8>> = dump(folder.path())["trie"].keys().cloned().collect();
+    let kept = dump(folder.path());
+    remove_nodes(folder.path(), kept["trie_checkpoints"].keys().filter(|key| !head.contains(*key)));
+
+    let store = thinning(folder.path(), Mode::Archive);
+    store.reorganise(BlockNumber(20), &branches.above(1, 40)).unwrap();
+
+    let full_folder = tempfile::tempdir().unwrap();
+    let whole = StoreOptions { trie_window: 1_000, ..options(Mode::Archive) };
+    let full = Store::open(full_folder.path(), whole).unwrap();
+    fill(&full, &branches.commits[1]);
+    branches.commits[1][20..].iter().for_each(|commit| assert_proofs(&store, &full, commit));
+}
+
+#[test]
+fn a_folder_with_exact_checkpoints_goes_back_too_when_a_node_on_its_way_is_lost() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+    drop(store);
+    // The root is on the way of every change.
+    let root = maker.commits[32].block.header.state_root;
+    let key = [&[0; 32][..], root.as_slice()].concat();
+    remove_nodes(folder.path(), [&key]);
+
+    let store = thinning(folder.path(), Mode::Archive);
+    store.unwind(BlockNumber(40)).unwrap();
+
+    drop(store);
+    assert_complete(folder.path(), &maker, 40);
+}
+
+#[test]
+fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lacks_nodes() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+    drop(store);
+    // Nodes of block 32 that the checkpoints beside it do not share.
+    let mut lost = nodes_of_old_state(&maker, 32);
+    for other in [16, 48] {
+        let mut kept = BTreeSet::new();
+        reachable(&maker, maker.commits[other].block.header.state_root, &mut kept);
+        lost.retain(|key| !kept.contains(key));
+    }
+    remove_nodes(folder.path(), &lost);
+
+    let store = thinning(folder.path(), Mode::Archive);
+
+    maker.commits[24..=40].iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
 }
 
 #[test]

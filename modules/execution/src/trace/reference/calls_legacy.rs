@@ -12,7 +12,7 @@ use super::{
     tracer::{FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::{MovedPrecompiles, StateError},
+    block::{MovedPrecompiles, StateError, saturated},
     call::duration_text,
 };
 
@@ -297,7 +297,7 @@ impl Tracer for LegacyCallTracer {
             from: start.from,
             to: Some(start.to),
             input: start.input.clone(),
-            value: start.value,
+            value: start.value.map(saturated),
             gas: Some(start.gas),
             gas_used: Some(end.gas_used.into()),
             output: shows_output.then(|| end.output.clone()),

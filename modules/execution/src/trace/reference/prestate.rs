@@ -13,7 +13,7 @@ use super::{
     accounts::Accounts,
     tracer::{FrameKind, Run, Step, Tracer, TracerFailure},
 };
-use crate::block::{StateError, widen};
+use crate::block::StateError;
 
 /// Keeps accounts in the order in which they were touched.
 #[derive(Default)]
@@ -43,8 +43,7 @@ impl Balance {
         Self { magnitude, is_negative: false }
     }
 
-    fn minus(self, other: U256) -> Self {
-        let other = widen(other);
+    fn minus(self, other: WholeBalance) -> Self {
         match self {
             Self { magnitude, is_negative: true } => {
                 Self { magnitude: magnitude.saturating_add(other), is_negative: true }
@@ -54,8 +53,7 @@ impl Balance {
         }
     }
 
-    fn plus(self, other: U256) -> Self {
-        let other = widen(other);
+    fn plus(self, other: WholeBalance) -> Self {
         match self {
             Self { magnitude, is_negative: true } if magnitude > other => {
                 Self { magnitude: magnitude - other, is_negative: true }
@@ -184,7 +182,7 @@ impl Tracer for PrestateTracer {
 }
 
 /// Gas times price in the script's arithmetic: floating point, with as many digits as that shows.
-fn paid_as_the_script_counts(gas: u64, price: U256) -> U256 {
+fn paid_as_the_script_counts(gas: u64, price: U256) -> WholeBalance {
     #[allow(clippy::cast_precision_loss, reason = "the loss is what the reference shows")]
     let product = gas as f64 * f64::from(price);
     // Formatted with the shortest exact digits followed by zeros, like the script.
@@ -199,16 +197,16 @@ mod tests {
     fn fees_beyond_exact_numbers_are_rounded_as_in_the_script() {
         assert_eq!(
             paid_as_the_script_counts(21_000, U256::from(12_500_000_000u64)),
-            U256::from(262_500_000_000_000u64)
+            WholeBalance::from(262_500_000_000_000u64)
         );
         let rounded = paid_as_the_script_counts(1_234_567, U256::from(12_500_000_001u64));
-        assert_eq!(rounded, U256::from(15_432_087_501_234_568u64));
+        assert_eq!(rounded, WholeBalance::from(15_432_087_501_234_568u64));
     }
 
     #[test]
     fn balances_may_become_negative_and_recover() {
-        let balance = Balance::of(WholeBalance::from(5)).minus(U256::from(7));
+        let balance = Balance::of(WholeBalance::from(5)).minus(WholeBalance::from(7));
         assert_eq!(balance.text(), "0x-2");
-        assert_eq!(balance.plus(U256::from(3)).text(), "0x1");
+        assert_eq!(balance.plus(WholeBalance::from(3)).text(), "0x1");
     }
 }

@@ -270,7 +270,7 @@ fn frame_facts(frame: &FrameStart, kind: &str) -> FrameFacts {
         to: frame.to,
         input: frame.input.clone(),
         gas: frame.gas,
-        value: frame.value,
+        value: frame.value.map(saturated),
     }
 }
 

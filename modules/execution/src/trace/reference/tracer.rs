@@ -1,7 +1,7 @@
 //! The tracers' interface: events and answers.
 
 use alloy_primitives::{Address, Bytes, U256};
-use tenon_api::Failure;
+use tenon_api::{Failure, WholeBalance};
 
 use super::accounts::Accounts;
 use crate::block::StateError;
@@ -49,8 +49,8 @@ pub(super) struct FrameStart {
     pub(super) input: Bytes,
     /// Gas of the frame.
     pub(super) gas: u64,
-    /// Wei; `None` for calls without a value of their own.
-    pub(super) value: Option<U256>,
+    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a self-destruction moves.
+    pub(super) value: Option<WholeBalance>,
 }
 
 /// The end of a frame.

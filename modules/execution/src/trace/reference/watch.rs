@@ -12,7 +12,7 @@ use revm::{
     },
     state::EvmState,
 };
-use tenon_api::Failure;
+use tenon_api::{Failure, WholeBalance};
 use tenon_javascript::Script;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::{BlockContext, BlockState, MovedPrecompiles, StateError, saturated},
+    block::{BlockContext, BlockState, MovedPrecompiles, StateError, widen},
     call::precompile_failure,
     family::ExtraPrecompiles,
 };
@@ -35,7 +35,7 @@ pub(in crate::trace) struct Watch {
     /// The current instruction.
     step: Option<KeptStep>,
     /// Wei that SELFDESTRUCT is about to move, and the receiver.
-    destruction: Option<(Address, U256)>,
+    destruction: Option<(Address, WholeBalance)>,
     /// Why the newest instruction failed; its frame ends next.
     failure: Option<String>,
     outermost: Option<(FrameStart, FrameEnd)>,
@@ -192,7 +192,7 @@ impl Watch {
         let mut accounts = Layered::during(context);
         if step.opcode == SELFDESTRUCT {
             let beneficiary = Address::from_word(step.peek(0).into());
-            self.destruction = Some((beneficiary, saturated(accounts.balance(step.contract)?)));
+            self.destruction = Some((beneficiary, accounts.balance(step.contract)?));
         }
         self.tracer.step(&step, &mut accounts)
     }
@@ -298,7 +298,7 @@ fn call_start(inputs: &CallInputs, context: &BlockContext) -> FrameStart {
         CallScheme::StaticCall => (FrameKind::StaticCall, inputs.caller, None),
     };
     let (input, gas) = (inputs.input.bytes(context), inputs.gas_limit);
-    FrameStart { kind, from, to: inputs.bytecode_address, input, gas, value }
+    FrameStart { kind, from, to: inputs.bytecode_address, input, gas, value: value.map(widen) }
 }
 
 fn creation_start(inputs: &CreateInputs, context: &mut BlockContext) -> Result<FrameStart, StateError> {
@@ -313,7 +313,7 @@ fn creation_start(inputs: &CreateInputs, context: &mut BlockContext) -> Result<F
         to: inputs.created_address(nonce),
         input: inputs.init_code().clone(),
         gas: inputs.gas_limit(),
-        value: Some(inputs.value()),
+        value: Some(widen(inputs.value())),
     })
 }
 

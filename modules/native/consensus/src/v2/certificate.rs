@@ -43,15 +43,35 @@ impl V2Engine {
             }
         };
         let epoch = self.epoch_info(certified, chain).map_err(|error| V2Error::CertificateEpoch(Box::new(error)))?;
+        self.check_quorum(certificate, certified, &epoch)
+    }
+
+    /// The same with the epoch of the certified block.
+    pub(super) fn check_quorum(
+        &self,
+        certificate: &QuorumCertificate,
+        certified: &SealedHeader,
+        epoch: &EpochInfo,
+    ) -> Result<(), V2Error> {
         let signers = self.unique_signers(certificate.digest(), &certificate.signatures)?;
         let round = certificate.block.round;
         // The switch block's certificate has round 0 and needs no signatures.
-        if round > 0 && !self.is_quorum(signers.len(), &epoch, round) {
+        if round > 0 && !self.is_quorum(signers.len(), epoch, round) {
             return Err(V2Error::CertificateThreshold);
         }
         if let Some(stranger) = signers.iter().find(|signer| !epoch.is_masternode(signer)) {
             return Err(V2Error::CertificateSigner(*stranger));
         }
+        self.check_certified(certificate, certified, epoch)
+    }
+
+    /// What a certificate says of its block, without its signatures: gap number, height and round.
+    pub(super) fn check_certified(
+        &self,
+        certificate: &QuorumCertificate,
+        certified: &SealedHeader,
+        epoch: &EpochInfo,
+    ) -> Result<(), V2Error> {
         let wanted = epoch.gap_number(self.consensus());
         if certificate.gap_number != wanted {
             return Err(V2Error::CertificateGap { found: certificate.gap_number, wanted });
@@ -59,12 +79,13 @@ impl V2Engine {
         self.check_block_info(&certificate.block, certified)
     }
 
-    /// The digests and signatures to be recovered for a header's verification: its certificate's and its seal.
-    /// Malformed ones are skipped, and refused on verification.
-    pub(crate) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
+    /// The digests and signatures to be recovered for a header's verification: its certificate's, unless it is bound to
+    /// a later one, and its seal. Malformed ones are skipped, and refused on verification.
+    pub(crate) fn signed_in(header: &SealedHeader, is_bound: bool) -> Vec<(B256, Bytes)> {
         let Ok(extra) = extra_of(header) else { return Vec::new() };
         let digest = extra.quorum.digest();
-        let mut signed: Vec<_> = extra.quorum.signatures.into_iter().map(|signature| (digest, signature)).collect();
+        let signatures = if is_bound { Vec::new() } else { extra.quorum.signatures };
+        let mut signed: Vec<_> = signatures.into_iter().map(|signature| (digest, signature)).collect();
         // A high S is refused without recovery.
         signed.retain(|(_, signature)| is_low_s(signature));
         if let Some(seal) = &header.native_seal {

@@ -4,7 +4,7 @@
 use tenon_api::{Address, B64, ChainReader, EMPTY_OMMERS_HASH, NativeSeal, SealedHeader, U256};
 
 use super::epoch::opens_epoch;
-use super::{V2Engine, V2Error, extra_of, leader};
+use super::{V2Engine, V2Error, extra_of, leader, sampling::Anchor};
 use crate::{
     extra::{ExtraFields, addresses_of},
     seal_hash::v2_seal_hash,
@@ -33,6 +33,18 @@ impl V2Engine {
         chain: &dyn ChainReader,
         now: Option<u64>,
     ) -> Result<(), V2Error> {
+        self.verify_header_bound(header, parent, chain, now, None)
+    }
+
+    /// The same for a header that may be bound to a later one, whose certificate then stands for this header's.
+    pub(crate) fn verify_header_bound(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+        now: Option<u64>,
+        anchor: Option<&Anchor>,
+    ) -> Result<(), V2Error> {
         let seal = header.native_seal.as_ref().ok_or(V2Error::NotNative)?;
         check_seal_length(seal)?;
         if now.is_some_and(|now| header.timestamp > now) {
@@ -47,7 +59,10 @@ impl V2Engine {
         if extra.round <= extra.quorum.block.round {
             return Err(V2Error::Round);
         }
-        self.verify_quorum_certificate(&extra.quorum, Some(parent), chain)?;
+        match anchor {
+            Some(anchor) => self.verify_bound_certificate(&extra.quorum, anchor, parent, chain)?,
+            None => self.verify_quorum_certificate(&extra.quorum, Some(parent), chain)?,
+        }
         self.check_fixed_fields(header)?;
         let masternodes = if opens_epoch(self.consensus(), &extra) {
             self.check_epoch_switch(header, seal, parent, extra.round, chain)?

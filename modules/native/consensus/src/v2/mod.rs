@@ -10,6 +10,7 @@ mod parole;
 mod penalty;
 mod pool;
 mod replica;
+pub(crate) mod sampling;
 mod sealing;
 mod snapshot;
 mod timing;
@@ -27,6 +28,7 @@ pub use error::V2Error;
 pub use forensics::{CertificateChain, ForensicProof, ForensicsError, ForensicsType, VoteWatch, vote_proof};
 pub use penalty::EpochLists;
 pub use replica::{Action, Replica, VotingState};
+pub use sampling::{VERIFIED_AGE, VERIFIED_EVERY};
 pub use sealing::{MasternodeKey, seal};
 pub use timing::countdown;
 

@@ -4,6 +4,7 @@ mod forensics;
 mod parole;
 mod recorded;
 mod replicas;
+mod sampling;
 mod several_nodes;
 mod simulated;
 mod tampering;
