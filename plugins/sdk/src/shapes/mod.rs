@@ -1,7 +1,7 @@
 //! The JSON forms of chain data that several namespaces give: headers, blocks, transactions, receipts, logs;
 //! and the objects that several namespaces take: calls and state overrides.
 //!
-//! It owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
+//! It owns the difference between the two profiles: a table for each ([`Profile`]) decides every member.
 //! On the Ethereum profile the shapes are those of go-ethereum and the public suite (`docs/spec/conformance.md`
 //! 3.2), on the native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here asks the node
 //! anything or builds a tree of values: members are written once, in order, into one buffer.
@@ -10,6 +10,7 @@
 
 mod arguments;
 mod block;
+mod family_members;
 mod log;
 mod overrides;
 mod pooled;
@@ -20,7 +21,7 @@ mod transaction;
 mod writer;
 
 pub use arguments::CallArguments;
-pub use block::{BlockJson, base64, write_header, write_header_of_block, write_uncle};
+pub use block::{BlockJson, base64, write_header, write_header_by_seal, write_header_of_block, write_uncle};
 pub use log::{LOG_JSON_BYTES, logs_json, logs_json_bytes, write_located_log, write_pending_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use pooled::{pooled_bytes, pooled_json_bytes};
