@@ -1,6 +1,7 @@
 //! The subcommands: each file has the definition of one and what it does.
 
 pub(crate) mod account;
+mod columns;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod db;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tenon_config::{Layers, SettingInfo};
 
 use crate::command_line;
-use crate::commands::print;
+use crate::commands::{columns::aligned, print};
 use crate::exit::Stop;
 use crate::socket_client::SocketClient;
 
@@ -42,7 +42,7 @@ pub(crate) fn definition() -> Command {
     .subcommands(commands.map(complete))
 }
 
-/// Settings that say where the node is.
+/// Whether a setting locates the node.
 fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
@@ -96,21 +96,11 @@ fn table(peers: &Value) -> String {
         let id: String = text(&peer["id"]).chars().take(16).collect();
         let head = if eth.is_object() { short(&eth["head"]) } else { "handshake".to_owned() };
         let difficulty = if eth.is_object() { eth["difficulty"].to_string() } else { "-".to_owned() };
-        // A name is whatever the peer says: one line of plain characters is shown of it.
+        // The peer chooses its name: only one line of plain characters is shown.
         let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
         rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..header.len()).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    aligned(&rows)
 }
 
 #[cfg(test)]

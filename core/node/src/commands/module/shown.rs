@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::commands::columns::aligned;
+
 /// A module's requested and granted capabilities. Empty for a built-in one that has all.
 pub(super) fn permissions(module: &Value) -> String {
     if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
@@ -93,7 +95,7 @@ pub(crate) fn table(modules: &Value) -> String {
     let mut reasons = String::new();
     for module in modules.as_array().into_iter().flatten() {
         let field = |key| or_dash(text(module, key)).to_owned();
-        // Parts of the node have no process and no count of their own.
+        // Module actors have no process and no counts of their own.
         let of_plugin = |value: String| if module["kind"] == "actor" { "-".to_owned() } else { value };
         rows.push([
             field("name"),
@@ -116,15 +118,7 @@ pub(crate) fn table(modules: &Value) -> String {
             let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; asks for {wanted}", text(module, "name"));
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..header.len()).map(width).collect();
-    let mut lines = String::new();
-    for row in &rows {
-        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        lines.push_str(cells.join("  ").trim_end());
-        lines.push('\n');
-    }
-    lines + &reasons
+    aligned(&rows) + &reasons
 }
 
 fn names(object: &Value, key: &str) -> String {
@@ -137,7 +131,7 @@ fn lines(rows: Vec<(&str, String)>) -> String {
         .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
 }
 
-/// Names in lines that a terminal shows whole, each below the one before it.
+/// Names in aligned lines that fit a terminal.
 fn column(names: &str) -> String {
     const WIDTH: usize = 88;
     let (mut lines, mut length) = (String::new(), 0);
@@ -153,7 +147,7 @@ fn column(names: &str) -> String {
     lines
 }
 
-/// All that is known of a part of the node.
+/// All facts about a module actor.
 fn actor_facts(module: &Value) -> String {
     let fixed = match text(module, "fixed") {
         "" => "yes".to_owned(),
@@ -219,7 +213,8 @@ fn limits(module: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A number of bytes in the largest unit that leaves three digits or fewer before the point.
+/// A number of bytes in the largest unit that it fills. Rounded down, which bytesize does not do: a limit must not look reached
+/// before it is.
 fn size(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..units.len()).rev().find(|power| bytes >> (10 * power) > 0).unwrap_or_default();
