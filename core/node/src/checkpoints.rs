@@ -28,7 +28,7 @@ pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: A
     Ok(())
 }
 
-/// Makes a copy in place of the one before.
+/// Makes a copy, and replaces the previous one.
 ///
 /// # Errors
 /// [`Stop::Failure`].

@@ -136,7 +136,7 @@ impl DataFolder {
     /// The copy of the genesis file; none before the first start.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when it is there and can't be read.
+    /// [`Stop::DataFolder`] when it exists and can't be read.
     pub(crate) fn genesis(&self) -> Result<Option<Vec<u8>>, Stop> {
         let path = self.genesis_path();
         match fs::read(&path) {

@@ -18,10 +18,10 @@ use tokio::runtime::Handle;
 
 use crate::exit::Stop;
 
-/// The devices as a module. Disabled, none is looked for, and what a device was asked is cancelled.
+/// The devices as a module. While it is disabled, the node looks for no device; disabling it cancels running requests.
 ///
 /// # Errors
-/// [`Stop::Usage`] for an address of `device.udp` that is none, or lies beyond this machine.
+/// [`Stop::Usage`] if `device.udp` has a malformed address, or one beyond this machine.
 pub(crate) fn module(
     settings: &Settings,
     wallets: DeviceWallets,

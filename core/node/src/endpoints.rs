@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Announcer {
-    /// Of a node that listens nowhere yet.
+    /// The endpoints of a node that does not listen yet.
     pub(crate) fn new(folder: &DataFolder, chain: String) -> Self {
         let endpoints = Endpoints { pid: std::process::id(), ..Endpoints::default() };
         let state = State { endpoints, is_announced: false, registration: None };

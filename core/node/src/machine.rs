@@ -48,7 +48,7 @@ pub(crate) fn check_socket(settings: &Settings) -> Result<(), Stop> {
     )))
 }
 
-/// Memory of this machine, or what the process' control group leaves of it, bytes; none where the system does not say.
+/// Memory of this machine, or the limit of the process' control group if lower, bytes; `None` if the system reports neither.
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let machine = memory_in(&text)?;

@@ -17,7 +17,7 @@ const MIN_FILES: u64 = 256;
 /// Divisor of the tables' maximum share of a limit that is too low.
 const TABLES: u64 = 4;
 
-/// Raises the process' own limit of open files to the one that the system sets it; none when there is none.
+/// Raises the process' soft limit of open files to the hard limit. Returns the limit, `None` if there is none.
 fn raised() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

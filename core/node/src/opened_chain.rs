@@ -152,7 +152,7 @@ impl OpenedChain {
     /// compared when it is not.
     ///
     /// # Errors
-    /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
+    /// [`Stop::Usage`] when the genesis is invalid; [`Stop::DataFolder`] when the folder is in use, of another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, chosen: &ChosenGenesis) -> Result<Self, Stop> {
         Self::open_under(settings, folder, chosen, Rules::MustBeThoseOfTheChain)

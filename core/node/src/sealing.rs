@@ -104,7 +104,7 @@ pub(crate) struct BlockMaking {
     pub(crate) directory: WalletDirectory,
     /// Whether the chain is a native one, where the reference has an account that is in no wallet.
     pub(crate) is_native: bool,
-    /// The only account whose blocks can be made here; none where that does not depend on the wallets.
+    /// The only account that can make blocks here; `None` if that does not depend on the wallets.
     pub(crate) masternode: Option<Address>,
 }
 

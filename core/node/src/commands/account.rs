@@ -30,7 +30,7 @@ Examples:
 
 Passwords are asked for, or come from --password FILE or --password-fd NUMBER, a line each: the present one first, then the new one.";
 
-/// For how long an account is unlocked when nothing is said, seconds.
+/// Seconds for which an account is unlocked by default.
 const UNLOCKED_FOR: u64 = 300;
 
 pub(crate) fn definition() -> Command {

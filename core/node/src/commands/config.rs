@@ -98,7 +98,7 @@ fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {
     text
 }
 
-/// The modules of the node that listens at the settings' socket; none if there is none. Settings say how a node starts,
+/// The modules of the node that listens at the settings' socket; `None` if no node does. Settings say how a node starts,
 /// and operators change modules at run time.
 fn running_modules(resolved: &Resolved) -> Option<Value> {
     let settings = &resolved.settings;

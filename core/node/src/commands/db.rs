@@ -207,7 +207,7 @@ fn verify(chain: &OpenedChain) -> Result<(), Stop> {
     )
 }
 
-/// Walks the state of the historic exchange where the head has one; says how much it holds.
+/// Walks the state of the historic exchange, if the head has one, and returns its size.
 fn verify_trading(chain: &OpenedChain, is_interrupted: &dyn Fn() -> bool) -> Result<String, Stop> {
     let engine = chain.checking_engine();
     let root = trading_root(&chain.spec, &*chain.store, &*engine).map_err(Stop::failure)?;

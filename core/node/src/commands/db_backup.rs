@@ -20,7 +20,7 @@ use crate::opened_chain::store_options;
 use crate::own_paths;
 use crate::socket_client::SocketClient;
 
-/// The file that the one command holds locked that makes a backup of a folder.
+/// The file that a command holds locked while it makes a backup of a folder.
 const RUNNING: &str = "backup.lock";
 
 const EXAMPLES: &str = "\
@@ -106,7 +106,7 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     }
 }
 
-/// Lets the node that has the folder open make the copy; answers where it lies.
+/// Requests the copy from the node that has the folder open; returns its path.
 fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
     let answer = node.call("admin_makeCheckpoint", &json!([]))?;
@@ -119,7 +119,7 @@ fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
 
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
     let source = named(matches)?;
-    // Before a folder is made for nothing.
+    // Checked first, so that a refusal leaves no new folder.
     Manifest::read(source)?;
     let data = DataFolder::create(&settings.node.datadir)?;
     say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())

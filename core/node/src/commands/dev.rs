@@ -48,7 +48,7 @@ const PROMINENT: &[&str] = &[
     "log.verbosity",
 ];
 
-/// Settings that a chain is made with and that can't change afterwards.
+/// Settings that are fixed when a chain is made.
 const FIXED: &[&str] = &[
     "dev.profile",
     "dev.epoch",
@@ -78,8 +78,8 @@ pub(crate) fn definition() -> Command {
     tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key), &defaults())
 }
 
-/// What a development network has instead of the built-in values. Everything is on loopback and the keys are public, so
-/// that `debug` and `txpool` are served without being asked for, and `debug` without a token.
+/// Defaults of a development network that differ from the built-in values. Everything is on loopback and the keys are public, so
+/// that `debug` and `txpool` are served by default, and `debug` without a token.
 fn defaults() -> [(&'static str, Value); 5] {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::Text((*name).to_owned())).collect());
     [
@@ -94,7 +94,7 @@ fn defaults() -> [(&'static str, Value); 5] {
 /// The settings of a development network.
 ///
 /// # Errors
-/// [`Stop::Usage`] naming the value that can't be used; also an address that others reach, unless the settings insist.
+/// [`Stop::Usage`] naming the invalid value, or an address that other machines reach, unless the settings allow it.
 pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     let port = matches.try_get_one::<String>("port").ok().flatten();
     let port = port.map(|port| ("http.port", "--port".to_owned(), port.clone()));

@@ -21,7 +21,7 @@ pub(super) struct Check {
     pub(super) subject: &'static str,
     /// The result.
     pub(super) finding: String,
-    /// Whether the chain can begin so.
+    /// Whether a chain can begin with it.
     pub(super) is_passed: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     checks
 }
 
-/// The network whose genesis this claims to be: the one that was named, or that has its chain id.
+/// The network whose genesis this claims to be: the named one, or the one with its chain id.
 fn claimed(subject: &Subject) -> Option<PublicNetwork> {
     subject.network.or_else(|| PublicNetwork::by_chain_id(subject.genesis.spec.chain_id))
 }

@@ -77,7 +77,7 @@ pub(crate) fn definition() -> Command {
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let resolved = command_line::settings(Layers::new("import"), matches)?;
     logging::start(&resolved.settings.log)?;
-    // Before anything is made in the data folder: a name that is mistyped should leave no trace.
+    // Before the data folder is written: a mistyped name must leave no trace.
     let source = Source::named(matches)?;
     let reference = matches.get_one::<String>("explain").map(|path| reference_block(path)).transpose()?;
     let runtime = shutdown::runtime()?;
@@ -102,7 +102,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     flushed.map_err(Stop::from)
 }
 
-/// Another node's data about the block that will fail; none without a path.
+/// Another node's data about the block that will fail; `None` without a path.
 fn reference_block(path: &str) -> Result<ReferenceBlock, Stop> {
     if path.is_empty() {
         return Ok(ReferenceBlock::default());
@@ -121,7 +121,7 @@ fn explain(importer: &Importer, reference: Option<&ReferenceBlock>) -> Result<()
     }
 }
 
-/// Observes the importer after each block, and tells it to stop.
+/// Observes the importer after each block, and stops it.
 struct Watcher {
     progress: Progress,
     read: Arc<AtomicU64>,
@@ -179,7 +179,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Imports the files in order. `None` if the operator stopped it before a file said anything.
+    /// Imports the files in order. `None` if the operator stopped it before any data was read.
     fn files(&mut self, sources: Vec<ChainFile>) -> Result<Option<ImportSummary>, Stop> {
         let mut all = ImportSummary::default();
         for source in sources {
@@ -188,7 +188,7 @@ impl Import<'_> {
                     all.known += summary.known;
                     all.was_cancelled = summary.was_cancelled;
                 }
-                // Waiting for a pipe was called off.
+                // The operator ended the wait for a pipe.
                 Err(_) if self.watcher.is_cancelled() => return Ok(None),
                 Err(error) => return Err(self.fail(error)),
             }

@@ -99,7 +99,7 @@ pub(crate) fn definition() -> Command {
         .subcommands([module_check::definition(), module_new::definition()])
 }
 
-/// Settings that say where the node is.
+/// Whether a setting locates the node.
 fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
@@ -199,7 +199,7 @@ fn changed(node: &mut SocketClient, method: &str, params: &Value, is_json: bool)
     print(permissions(&module).as_bytes())
 }
 
-/// Starts a module, and says when it ends if it does.
+/// Starts a module, and shows its end if it is enabled for a limited time.
 fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
     let Some(seconds) = seconds else {
         return show(&node.call("admin_enableModule", &json!([name]))?, is_json, report);
@@ -208,7 +208,7 @@ fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bo
     if is_json { Ok(()) } else { print(format!("  ends after     {}\n", time(seconds)).as_bytes()) }
 }
 
-/// Stops a module. One that is stopped already is as it was asked for, unless the node could not keep that and says so.
+/// Stops a module. One that is stopped already is a success, unless the node could not store the choice.
 fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
     // Problems with the name are reported below.
     let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
@@ -247,7 +247,7 @@ fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -
     Ok(())
 }
 
-/// Fails after the report when something could not be taken over.
+/// Fails after the report if a setting could not be applied.
 fn reload(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     let answer = node.call("admin_reloadSettings", &json!([]))?;
     show(&answer, is_json, reloaded)?;

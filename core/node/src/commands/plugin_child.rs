@@ -11,7 +11,7 @@ pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
     arguments.nth(1).is_some_and(|argument| argument == "plugin-child")
 }
 
-/// Serves until the node says stop or has gone.
+/// Serves until the node requests a stop or has ended.
 pub(crate) fn execute() -> Result<(), Stop> {
     tenon_isolation::run_plugin_child()
         .map_err(|error| Stop::Failure(format!("plugin-child: {error}; the node starts this command, not people")))

@@ -93,7 +93,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         return say("sound", &snapshot::verify(place, &demands)?, place);
     }
     if !place.exists() {
-        // Before a folder is made for nothing.
+        // Checked first, so that a refusal leaves no new folder.
         return Err(Stop::Usage(format!("{}: there is no snapshot", place.display())));
     }
     let data = DataFolder::create(&settings.node.datadir)?;

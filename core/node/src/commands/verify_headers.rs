@@ -25,7 +25,7 @@ Examples:
   tenon verify-headers --network genesis.json chain.rlp  of a network of your own
   tenon verify-headers 92176000.json                     JSON objects with `rlp`, and `hash` if it is to be compared";
 
-/// Headers that are judged at the same time: enough for all cores, and little to throw away at a refusal.
+/// Headers that are verified at a time: enough for all cores, and few to discard after a refusal.
 const BATCH: usize = 512;
 
 pub(crate) fn definition() -> Command {
@@ -177,7 +177,7 @@ fn verify_file(
         if is_interrupted.load(Ordering::Relaxed) {
             return Err(Stop::Interrupted(format!("interrupted: {}", tally.as_text().trim_end())));
         }
-        // Headers before an unreadable one are judged first.
+        // Headers before an unreadable one are verified first.
         let (headers, damage) = file.next_batch(BATCH);
         let is_end = headers.is_empty();
         let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();

@@ -57,7 +57,7 @@ fn signatures() -> HashMap<[u8; 4], Vec<Kind>> {
     known
 }
 
-/// The line that a call of the library says; none when it is not a call of the library.
+/// The line that a call of the library prints; `None` for other calls.
 pub(super) fn decode(input: &[u8]) -> Option<String> {
     let (called, arguments) = input.split_first_chunk::<4>()?;
     let kinds = SIGNATURES.get(called)?;

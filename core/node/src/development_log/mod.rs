@@ -15,14 +15,14 @@ use tenon_bus::{Bus, CallContext, Delivery};
 
 use self::abi::selector;
 
-/// Transactions of a block that get a line.
+/// Maximum number of a block's transactions that get a line.
 const MAX_TRANSACTIONS: usize = 100;
 /// Maximum number of a block's transactions that are run again.
 const MAX_TRACED: usize = 50;
 /// Maximum gas of a block whose transactions are run again. A run repeats those before it in the block, so that a full
 /// block would cost many times its own execution.
 const MAX_TRACED_BLOCK_GAS: u64 = 2_000_000;
-/// Lines that the contracts of one transaction may say.
+/// Maximum number of lines that the contracts of one transaction print.
 const MAX_CONSOLE_LINES: usize = 32;
 /// Time limit for running one transaction again.
 const TRACE_OPTIONS: &str = r#"{"tracer":"callTracer","timeout":"2s"}"#;

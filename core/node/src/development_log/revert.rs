@@ -1,10 +1,10 @@
-//! Why a call was reverted, from what it gave back.
+//! The reason of a revert, from the call's output.
 
 use alloy_primitives::U256;
 
 use super::abi::{bytes, selector, shown_bytes, shown_hex, word};
 
-/// The reason in words; none when nothing was given back.
+/// The reason in words; `None` if the output is empty.
 pub(super) fn reason(output: &[u8]) -> Option<String> {
     let Some((called, arguments)) = output.split_first_chunk::<4>() else {
         return (!output.is_empty()).then(|| format!("data {}", shown_hex(output)));

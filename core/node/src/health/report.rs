@@ -71,7 +71,7 @@ pub(crate) struct HeadReport {
     pub(crate) timestamp: u64,
     /// Seconds.
     pub(crate) age: u64,
-    /// Seconds; none where nothing says how old it may be.
+    /// Seconds; `None` if no setting limits its age.
     pub(crate) max_age: Option<u64>,
 }
 

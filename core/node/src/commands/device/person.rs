@@ -1,4 +1,4 @@
-//! The person at the terminal, whom a device asks for a PIN or a passphrase.
+//! Asks the person at the terminal for the PIN or passphrase that a device requests.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ impl Person for TerminalPerson {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
         let passphrase = self.passphrase.clone();
         Box::pin(async move {
-            // On a thread of its own, so that Ctrl-C is heard while the terminal waits.
+            // On a thread of its own, so that Ctrl-C is handled while the terminal waits.
             let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
             let declined = |reason: String| {
                 log_output::say(&format!("tenon: {reason}"));

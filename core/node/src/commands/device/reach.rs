@@ -23,7 +23,7 @@ pub(super) fn definition() -> Command {
         .args([udp_argument(), json])
 }
 
-/// `--udp`, which every command has that reaches devices.
+/// `--udp`, an argument of every command that reaches devices.
 pub(super) fn udp_argument() -> Arg {
     Arg::new("udp")
         .long("udp")
@@ -51,7 +51,7 @@ pub(super) fn url(path: &str) -> String {
     format!("{URL_SCHEME}{path}")
 }
 
-/// All devices with the transport of each, and what went wrong in listing them.
+/// All devices with the transport of each, and the errors of listing them.
 struct Listed {
     devices: Vec<(Arc<dyn Transport>, Found)>,
     errors: Vec<LinkError>,

@@ -1,4 +1,4 @@
-//! `tenon device registry`: the messages that hardware wallets know.
+//! `tenon device registry`: the messages of hardware wallets.
 
 use std::fmt::Write as _;
 

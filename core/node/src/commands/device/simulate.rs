@@ -15,7 +15,7 @@ use crate::bounded_file;
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// The words of a simulated device unless others are given. Everybody knows them.
+/// The default words of a simulated device. They are publicly known.
 const MNEMONIC: &str = "all all all all all all all all all all all all";
 
 /// Time until a device unplugged by a fault is plugged in again.
@@ -123,7 +123,7 @@ pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// Plugs a device in again that a fault pulled.
+/// Plugs in a device that a fault has unplugged.
 async fn plug_in_again(simulator: &Simulator) {
     loop {
         tokio::time::sleep(AWAY).await;

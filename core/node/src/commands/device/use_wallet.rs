@@ -11,7 +11,7 @@ use super::reach::{choose, device_argument, udp_argument, url};
 use crate::commands::print;
 use crate::exit::Stop;
 
-/// Addresses that are listed at once.
+/// Number of addresses that are listed at a time.
 const MAX_COUNT: u64 = 1000;
 
 /// Arguments of every command that opens a device.
@@ -47,7 +47,7 @@ pub(super) fn show_address() -> Command {
     with_wallet(Command::new("show-address").about(about)).arg(path_argument())
 }
 
-/// An open wallet, and the person whom it asks.
+/// An open wallet, and the person who enters its PIN and passphrase.
 pub(super) struct Opened {
     pub(super) wallet: Wallet,
     pub(super) person: TerminalPerson,
@@ -73,7 +73,7 @@ impl Opened {
     }
 }
 
-/// Ctrl-C: what the device does is cancelled.
+/// Ctrl-C: cancels the device's operation.
 pub(super) fn interrupted() -> BoxFuture<'static, ()> {
     Box::pin(async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -83,7 +83,7 @@ pub(super) fn interrupted() -> BoxFuture<'static, ()> {
     })
 }
 
-/// Ends the command as an error of the device demands.
+/// The exit of the command for an error of the device.
 pub(super) fn stop(error: DeviceError) -> Stop {
     match error {
         DeviceError::Cancelled => Stop::Interrupted("cancelled; the device was told".into()),

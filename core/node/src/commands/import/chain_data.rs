@@ -1,4 +1,4 @@
-//! Blocks out of a reference node's data folder.
+//! Blocks of a reference node's data folder.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -11,13 +11,13 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::exit::Stop;
 
-/// Enough that reading is never the slow side.
+/// Size of the read buffer, bytes: large enough that reading does not limit the import.
 const BUFFER: usize = 1 << 20;
 
 /// The first bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// A source of recorded blocks that could be opened.
+/// An open source of recorded blocks.
 pub(crate) struct ChainFile {
     name: String,
     /// None for standard input.
@@ -40,7 +40,7 @@ impl ChainFile {
         Ok(Self { name: name.to_owned(), file: Some(file), length })
     }
 
-    /// Bytes on disk; none when unknown.
+    /// Bytes on disk; `None` if unknown.
     pub(crate) const fn length(&self) -> Option<u64> {
         self.length
     }

@@ -30,7 +30,7 @@ impl Places {
     }
 }
 
-/// A stream of blocks that tells their places.
+/// A stream of blocks that records their places.
 pub(super) struct Placed<R> {
     stream: BlockStream<R>,
     places: Places,

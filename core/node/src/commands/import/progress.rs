@@ -13,7 +13,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// Interval of the lines when there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Counts blocks and tells how it goes.
+/// Counts blocks and shows the progress.
 pub(super) struct Progress {
     total_bytes: Option<u64>,
     bar: Option<ProgressBar>,
@@ -35,7 +35,7 @@ struct Counters {
 }
 
 impl Progress {
-    /// Starts; `total_bytes` of the files together, none when unknown.
+    /// Starts. `total_bytes` is the size of all files; `None` if unknown.
     pub(super) fn start(total_bytes: Option<u64>) -> Self {
         let started = Instant::now();
         Self {
@@ -86,14 +86,14 @@ impl Progress {
         format!(", {}% done, {left:.0} s left", read * 100 / total.max(1))
     }
 
-    /// Takes the bar away; the error that follows says what happened.
+    /// Removes the bar, before an error is printed.
     pub(super) fn abandon(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Takes the bar away and sums up.
+    /// Removes the bar and prints the summary.
     pub(super) fn finish(&self) -> String {
         self.abandon();
         let elapsed = self.started.elapsed();

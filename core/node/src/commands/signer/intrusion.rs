@@ -1,5 +1,4 @@
-//! What code in the service could do, tried by the service itself: in builds with debug assertions, for tests of its
-//! confinement.
+//! Attempts to break the service's confinement, made by the service itself: in builds with debug assertions, for tests.
 
 use std::fs;
 use std::io;
@@ -11,7 +10,8 @@ use tenon_signing_service::Settings;
 
 use crate::log_output;
 
-/// Set to an address of a listener on this machine, it has the service try what it must not, and say how that ended.
+/// The variable with the address of a listener on this machine. If it is set, the service makes every attempt and prints the
+/// results.
 const ORDER: &str = "TENON_TEST_SIGNER_INTRUDES";
 
 /// `TIOCSTI`: types a character into a terminal, as if its user did.

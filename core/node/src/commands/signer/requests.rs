@@ -13,7 +13,7 @@ use crate::exit::Stop;
 use crate::log_output;
 use crate::socket_client::SocketClient;
 
-/// Where the socket is when nothing is said.
+/// The variable with the default path of the socket.
 pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
 
 pub(super) fn definitions() -> [Command; 6] {
@@ -109,7 +109,7 @@ fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
     print(all.iter().map(line).collect::<String>().as_bytes())
 }
 
-/// What a person reads.
+/// The text that a person reads.
 fn shown(waiting: &Value) -> String {
     let presentation = &waiting["presentation"];
     let mut text_of_all = format!("{}\n", text(presentation, "title"));

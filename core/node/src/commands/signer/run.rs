@@ -69,7 +69,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let path = matches.get_one::<PathBuf>("settings").cloned().unwrap_or_default();
     let settings = Settings::read(&path).map_err(|error| Stop::Usage(error.to_string()))?;
     logging::start(&LogSettings::default())?;
-    // Before the process gives up starting others.
+    // Before the process drops the permission to start others.
     let program = program(&settings)?;
     let keys = Keys::open(&settings)?;
     let opened = Service::open(&settings, keys.directory.clone(), program);
@@ -103,7 +103,7 @@ fn program(settings: &Settings) -> Result<Option<Program>, Stop> {
     Ok(Some(Program::new(helper)))
 }
 
-/// The wallets, and what hardware wallets are reached by.
+/// The wallets, and the transports to hardware wallets.
 struct Keys {
     directory: WalletDirectory,
     devices: DeviceWallets,
@@ -255,7 +255,7 @@ fn open_socket<S: RpcService>(
     Ok(servers)
 }
 
-/// Gives up what the service does not need. Runs before any other thread does.
+/// Drops the permissions that the service does not need. Must run before other threads start.
 fn give_up(settings: &Settings) -> Result<(), Stop> {
     if !settings.confined {
         tracing::warn!("`confined = false`: the service keeps every right of its user");
@@ -316,7 +316,7 @@ fn tell(settings: &Settings, log_key: &Bytes, listeners: &Listeners) -> Result<(
     print(text.as_bytes())
 }
 
-/// What an operator tells the process.
+/// Signals of an operator.
 enum Signal {
     End,
     Reload,

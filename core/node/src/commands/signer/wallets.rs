@@ -56,7 +56,7 @@ fn list(wallets: &Value) -> Result<(), Stop> {
     print(text.as_bytes())
 }
 
-/// Asks for what the device wants, one thing after another.
+/// Asks for each value that the device requests, in order.
 fn open(socket: &Path, url: &str) -> Result<(), Stop> {
     let mut client = connect(socket)?;
     let mut secret = tenon_api::SecretText::default();

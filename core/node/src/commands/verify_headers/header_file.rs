@@ -122,7 +122,7 @@ impl HeaderFile {
         (headers, None)
     }
 
-    /// Where a header of the last batch begins, in words; nothing of JSON.
+    /// Where a header of the last batch begins, in words; empty for JSON.
     pub(super) fn place(&self, position: usize) -> String {
         self.offsets.get(position).map(|at| format!("; the header begins at byte {at} of the file")).unwrap_or_default()
     }
