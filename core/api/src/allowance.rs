@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 
-/// Time and memory of the caller for whom a store computes trie nodes that it does not keep.
+/// Time and memory of the caller, for trie nodes that a store computes because it does not keep them.
 pub trait Allowance: Send + Sync {
     /// Whether to stop: the caller has gone, or its time is over. Asked every few milliseconds.
     fn should_stop(&self) -> bool;

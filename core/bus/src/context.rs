@@ -118,8 +118,9 @@ impl OnTurn {
     }
 }
 
-/// Yields the thread if it has computed for long, in this job or in those before it, and another client may be waiting. Threads
-/// that serve cheap requests need microseconds; without this yield they wait for the end of a computing thread's time slice, which is several milliseconds.
+/// Yields the thread if it has computed for long, in this job or in earlier ones, and another client may be waiting.
+/// Threads that serve cheap requests need microseconds; without this yield they wait for the end of a computing thread's
+/// time slice, several milliseconds.
 fn yield_thread(now: Instant) {
     thread_local! {
         static YIELDED: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -189,7 +190,7 @@ impl CallContext {
         self.state.message().kept.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 
-    /// Says that a large reply to this request comes next: reading it will take its caller a while.
+    /// Announces that the next reply to this request is large: reading it will take its caller some time.
     pub fn announce_large_reply(&self) {
         let caller = self.state.parent.as_ref().unwrap_or(&self.state);
         caller.has_large_reply.store(true, Ordering::Release);

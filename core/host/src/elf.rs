@@ -1,5 +1,7 @@
 //! Checks that bytes are a whole shared library for this machine, before the system's loader sees a text file or half a
 //! copy: its messages help little, and a truncated file can end the process with SIGBUS.
+//!
+//! Ours, in place of the crate object: that has neither the length that a file needs nor these words for an operator.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 

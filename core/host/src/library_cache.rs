@@ -112,7 +112,6 @@ impl LibraryCache {
 
     /// Whether a copy exists and its content matches its name. One that was checked before and has not changed since is
     /// not read again.
-    /// touched since is not read again.
     fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
         let Ok(facts) = file.metadata() else { return false };

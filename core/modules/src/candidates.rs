@@ -1,4 +1,4 @@
-//! From a library's file to a started plugin: who may be loaded, where it runs, and what it is granted.
+//! From a library's file to a started plugin: which builds may be loaded, where they run, and what they are granted.
 
 use std::{
     path::Path,

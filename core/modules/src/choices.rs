@@ -26,7 +26,7 @@ pub(crate) struct Choices {
     /// Module actors.
     #[serde(default)]
     actors: BTreeMap<String, ActorChoice>,
-    /// KnownPlugins of both kinds that are enabled for a limited time.
+    /// Plugins and module actors that are enabled for a limited time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ends: BTreeMap<String, End>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Choices {
 struct End {
     /// Seconds after 1970.
     until: u64,
-    /// Whether the settings enabled it when that was chosen; none if they did not mention it.
+    /// Whether the settings enabled it at the time of the choice; `None` if they did not mention it.
     wanted: Option<bool>,
 }
 
@@ -44,7 +44,7 @@ struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ActorChoice {
     is_enabled: bool,
-    /// What the settings said then.
+    /// Whether the settings enabled it at the time of the choice.
     is_wanted: bool,
 }
 

@@ -1,4 +1,7 @@
 //! The operating system's facts about the node's process, and the log level (`messages/debug.rs`, 0x0907 on).
+//!
+//! Ours, in place of procfs: that refuses a whole file when a line is missing that is not used here, and does not say where
+//! a thread waits.
 
 use std::{fs, io, path::Path};
 
@@ -42,8 +45,8 @@ pub(crate) struct ProcessUsage {
     pub(crate) started: f64,
     /// Its open file descriptors.
     pub(crate) open_files: u64,
-    /// The limit of open files; `None` if there is no limit.
-    pub(crate) most_files: Option<u64>,
+    /// Maximum number of open files; `None` if there is no limit.
+    pub(crate) max_files: Option<u64>,
 }
 
 /// Resource use of the process besides memory.
@@ -63,7 +66,7 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
     let boot = fs::read_to_string("/proc/stat")?;
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
     let limits = fs::read_to_string(own.join("limits"))?;
-    let most = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     Ok(ProcessUsage {
         processor_seconds: user
             .zip(system)
@@ -73,7 +76,7 @@ pub(crate) fn usage() -> io::Result<ProcessUsage> {
         started: boot.zip(since_boot).map(|(boot, ticks)| boot + seconds(ticks)).ok_or_else(|| unknown("start"))?,
         // Listing them opens one more.
         open_files: (fs::read_dir(own.join("fd"))?.count() as u64).saturating_sub(1),
-        most_files: most.and_then(|most| most.split_ascii_whitespace().next()?.parse().ok()),
+        max_files: limit.and_then(|limit| limit.split_ascii_whitespace().next()?.parse().ok()),
     })
 }
 
@@ -157,7 +160,7 @@ mod tests {
 
         assert!(before.started > 1.6e9 && before.started <= now + 2.0, "{before:?} at {now}");
         assert!(before.threads >= 1 && before.processor_seconds >= 0.0, "{before:?}");
-        assert!(after.open_files >= 4 && after.most_files.is_none_or(|most| most >= after.open_files), "{after:?}");
+        assert!(after.open_files >= 4 && after.max_files.is_none_or(|max| max >= after.open_files), "{after:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod authorised;
 mod blocks;
 mod epochs;
+mod family;
 mod header;
 mod parameters;
 mod pool;
@@ -28,13 +29,14 @@ use tenon_sdk::{
     shapes::{JsonWriter, schema},
 };
 
+use family::require_native;
 use selector::Chosen;
 
 /// The running plugin; it keeps no data of the chain.
 #[derive(Default)]
 pub struct Consensus {
-    /// The chain's family of rules, requested from the node only once.
-    profile: OnceLock<Profile>,
+    /// Whether the chain has this namespace. Requested from the node the first time only.
+    is_served: OnceLock<bool>,
 }
 
 impl Plugin for Consensus {
@@ -47,24 +49,6 @@ impl Plugin for Consensus {
 type ConsensusContext = Context<Consensus>;
 /// A result that is written as JSON directly.
 type Answer = Result<JsonWriter, Failure>;
-
-/// Refuses a method on chains without this consensus; the reference does not serve the namespace there.
-async fn require_native(context: &ConsensusContext, method: &str) -> Result<(), Failure> {
-    let profile = match context.profile.get() {
-        Some(profile) => *profile,
-        None => {
-            let profile = context.call(GetChainInfo).await?.profile;
-            *context.profile.get_or_init(|| profile)
-        }
-    };
-    match profile {
-        Profile::Native => Ok(()),
-        Profile::Ethereum => Err(Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            ..Failure::server(format!("the method Consensus_{method} does not exist/is not available"))
-        }),
-    }
-}
 
 /// Writes a list of addresses.
 fn write_addresses(json: &mut JsonWriter, addresses: &[Address]) {

@@ -2,7 +2,7 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, write_header},
+    shapes::{JsonWriter, write_header_by_seal},
 };
 
 use crate::DebugContext;
@@ -16,9 +16,8 @@ pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
         json.begin_object();
         json.key("hash").data(header.hash());
         json.key("header");
-        // In the form of announcements: the reference has one encoder for both.
-        let profile = if header.native_seal.is_some() { Profile::Native } else { Profile::Ethereum };
-        json.raw(&write_header(profile, header).into_string());
+        // In the announced form: the reference has one encoder for both.
+        json.raw(&write_header_by_seal(header).into_string());
         json.end_object();
     }
     json.end_list();

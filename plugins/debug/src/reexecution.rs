@@ -3,7 +3,7 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, base64, write_header},
+    shapes::{JsonWriter, base64, write_header_by_seal},
 };
 
 use crate::{
@@ -40,8 +40,7 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     json.begin_object();
     json.key("headers").begin_list();
     for header in &witness.headers {
-        let profile = if header.native_seal.is_some() { Profile::Native } else { Profile::Ethereum };
-        json.raw(&write_header(profile, header).into_string());
+        json.raw(&write_header_by_seal(header).into_string());
     }
     json.end_list();
     for (name, items) in [("codes", &witness.codes), ("state", &witness.nodes)] {

@@ -62,12 +62,12 @@ pub(crate) async fn create_access_list(
     block: Option<BlockParam>,
     state_overrides: StateOverridesParam,
 ) -> Answer {
-    let is_native = crate::profile(&context).await? == Profile::Native;
-    if is_native && state_overrides.was_given() {
+    let dialect = crate::dialect(&context).await?;
+    if !dialect.takes_later_overrides && state_overrides.was_given() {
         return Err(too_many_arguments(2));
     }
     let block = block_or_latest(&context, block, 1).await?;
-    let request = if is_native {
+    let request = if dialect.completes_access_list_call {
         require_block(&context, block).await?;
         choose_sender(&context, &mut arguments).await?;
         fill_for_access_list(&context, arguments, chain_info(&context).await?.chain_id).await?
@@ -90,16 +90,16 @@ pub(crate) async fn create_access_list(
 }
 
 async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) -> Result<BlockOverrides, Failure> {
-    if given.was_given() && crate::profile(context).await? == Profile::Native {
+    if given.was_given() && !crate::dialect(context).await?.takes_later_overrides {
         return Err(too_many_arguments(3));
     }
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
 }
 
-/// A call without sender comes from the node's first account on native chains, if there is one.
+/// Gives a call without sender the node's first account, where the reference does so, if there is one.
 async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> Result<(), Failure> {
-    let is_nobody = arguments.from.is_none_or(|from| from.is_zero());
-    if is_nobody && crate::profile(context).await? == Profile::Native {
+    let has_no_sender = arguments.from.is_none_or(|from| from.is_zero());
+    if has_no_sender && crate::dialect(context).await?.calls_from_first_account {
         arguments.from = context.call(ListAccounts).await?.first().copied();
     }
     Ok(())

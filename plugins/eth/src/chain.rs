@@ -2,12 +2,7 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext, write_data_list};
-
-/// The first peer protocol that the reference offers (`docs/spec/rpc-eth.md` 8).
-const NATIVE_PROTOCOL_VERSION: u64 = 100;
-/// eth/68.
-const ETHEREUM_PROTOCOL_VERSION: u64 = 68;
+use crate::{Answer, EthContext, dialect::Dialect, write_data_list};
 
 pub(crate) async fn block_number(context: EthContext) -> Result<Quantity, Failure> {
     Ok(Quantity(context.call(GetHeadNumber).await?.0))
@@ -18,10 +13,7 @@ pub(crate) async fn chain_id(context: EthContext) -> Result<Quantity, Failure> {
 }
 
 pub(crate) async fn protocol_version(context: EthContext) -> Result<Quantity, Failure> {
-    Ok(Quantity(match crate::profile(&context).await? {
-        Profile::Ethereum => ETHEREUM_PROTOCOL_VERSION,
-        Profile::Native => NATIVE_PROTOCOL_VERSION,
-    }))
+    Ok(Quantity(crate::dialect(&context).await?.protocol_version))
 }
 
 /// The blocks for which this node has which data, for programs that route requests.
@@ -58,23 +50,23 @@ pub(crate) async fn capabilities(context: EthContext) -> Answer {
 }
 
 pub(crate) async fn syncing(context: EthContext) -> Answer {
-    let profile = crate::profile(&context).await?;
+    let dialect = crate::dialect(&context).await?;
     let status = context.call(GetSyncStatus).await?;
     let mut json = JsonWriter::with_capacity(160);
     match status {
-        Some(status) => write_sync_status(&mut json, profile, &status),
+        Some(status) => write_sync_status(&mut json, dialect, &status),
         None => json.boolean(false),
     }
     Ok(json)
 }
 
-/// The reference also counts downloaded states; Tenon executes every block, so there are none.
-pub(crate) fn write_sync_status(json: &mut JsonWriter, profile: Profile, status: &SyncStatus) {
+/// How far the node has come since it began to synchronise.
+pub(crate) fn write_sync_status(json: &mut JsonWriter, dialect: &Dialect, status: &SyncStatus) {
     json.begin_object();
     json.key("startingBlock").quantity(status.starting.0);
     json.key("currentBlock").quantity(status.current.0);
     json.key("highestBlock").quantity(status.highest.0);
-    if profile == Profile::Native {
+    if dialect.counts_pulled_states {
         json.key("pulledStates").quantity(0);
         json.key("knownStates").quantity(0);
     }

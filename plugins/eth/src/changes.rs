@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tenon_sdk::prelude::*;
 
-use crate::{EthContext, criteria::Criteria};
+use crate::{EthContext, criteria::Criteria, dialect::Dialect};
 
 /// Maximum number of blocks in one poll; the rest comes with the next poll. Bounds the work of a poll after a long
 /// pause.
@@ -40,17 +40,21 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
 /// The added blocks that were heads. On native chains these exclude blocks that joined together with a longer branch,
 /// below its newest: each block has the same difficulty, so that a branch wins once it is one block longer than the one
 /// that it replaces (`docs/spec/rpc-eth.md` 14.3).
-pub(crate) fn heads_among(profile: Profile, changes: &ChainChanges) -> impl Iterator<Item = &(BlockNumber, B256)> {
-    let replaced = (profile == Profile::Native).then(|| changes.removed.iter().map(|(number, _)| *number).max());
+pub(crate) fn heads_among<'a>(
+    dialect: &Dialect,
+    changes: &'a ChainChanges,
+) -> impl Iterator<Item = &'a (BlockNumber, B256)> + use<'a> {
+    let replaced = dialect.announces_newest_only.then(|| changes.removed.iter().map(|(number, _)| *number).max());
     let replaced = replaced.flatten();
     changes.added.iter().filter(move |(number, _)| replaced.is_none_or(|replaced| *number > replaced))
 }
 
 /// Repeats the logs of the block with which a branch has won: native chains announce them once with the branch and once
 /// with the new head (`docs/spec/rpc-eth.md` 14.3).
-fn repeat_logs_of_winner(profile: Profile, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
+fn repeat_logs_of_winner(dialect: &Dialect, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
     let replaced = changes.removed.iter().map(|(number, _)| number.0).max();
-    let Some(winner) = replaced.filter(|_| profile == Profile::Native).map(|replaced| BlockNumber(replaced + 1)) else {
+    let Some(winner) = replaced.filter(|_| dialect.announces_newest_only).map(|replaced| BlockNumber(replaced + 1))
+    else {
         return;
     };
     let is_of_winner = |log: &&LocatedLog| !log.removed && log.block_number == winner;
@@ -89,7 +93,7 @@ pub(crate) async fn log_changes(
             }
         }
     }
-    repeat_logs_of_winner(crate::profile(context).await?, changes, &mut logs);
+    repeat_logs_of_winner(crate::dialect(context).await?, changes, &mut logs);
     Ok(logs)
 }
 
@@ -193,16 +197,16 @@ mod tests {
         let place = |number: u8| (BlockNumber(u64::from(number)), B256::repeat_byte(number));
         let changes =
             ChainChanges { removed: vec![place(5), place(4)], added: vec![place(4), place(5), place(6), place(7)] };
-        let heads = |profile| heads_among(profile, &changes).map(|(number, _)| number.0).collect::<Vec<_>>();
-        assert_eq!(heads(Profile::Native), [6, 7]);
-        assert_eq!(heads(Profile::Ethereum), [4, 5, 6, 7]);
+        let heads = |dialect| heads_among(dialect, &changes).map(|(number, _)| number.0).collect::<Vec<_>>();
+        assert_eq!(heads(&Dialect::NATIVE), [6, 7]);
+        assert_eq!(heads(&Dialect::ETHEREUM), [4, 5, 6, 7]);
 
         let mut logs = vec![log(4, 0), log(6, 0), log(6, 1), log(7, 0)];
-        repeat_logs_of_winner(Profile::Native, &changes, &mut logs);
+        repeat_logs_of_winner(&Dialect::NATIVE, &changes, &mut logs);
         assert_eq!(logs, [log(4, 0), log(6, 0), log(6, 1), log(6, 0), log(6, 1), log(7, 0)]);
 
         let mut logs = vec![log(4, 0), log(6, 0)];
-        repeat_logs_of_winner(Profile::Ethereum, &changes, &mut logs);
+        repeat_logs_of_winner(&Dialect::ETHEREUM, &changes, &mut logs);
         assert_eq!(logs.len(), 2);
     }
 

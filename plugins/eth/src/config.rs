@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext};
+use crate::{Answer, EthContext, dialect::ScheduleForm};
 
 /// Precompiled contracts: name, last two bytes of the address, first fork.
 const PRECOMPILES: [(&str, u16, ContractLevel); 18] = [
@@ -48,7 +48,7 @@ const SYSTEM_CONTRACTS: [(&str, Address, ContractLevel); 4] = [
 pub(crate) async fn config(context: EthContext) -> Answer {
     let mut json = JsonWriter::with_capacity(6_000);
     json.begin_object();
-    if crate::profile(&context).await? == Profile::Native {
+    if crate::dialect(&context).await?.schedule == ScheduleForm::ByHeight {
         let schedule = context.call(GetNativeSchedule).await?;
         write_native_rules(json.key("current"), schedule.chain_id, Some(&schedule.current));
         write_native_rules(json.key("next"), schedule.chain_id, schedule.next.as_ref());

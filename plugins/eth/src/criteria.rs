@@ -2,6 +2,8 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
+use crate::dialect::Dialect;
+
 /// Maximum number of addresses, of positions of topics, and of topics of all positions together, in one set of
 /// criteria.
 const MAX_VALUES: usize = 1000;
@@ -83,11 +85,11 @@ impl Criteria {
 
     /// Refuses ranges that no subscription can wait for. The reference refuses every range that does not end at
     /// numbers, `latest` or `pending`; the seed allows `safe` as a start, so all tags are accepted there.
-    pub(crate) fn check_watchable(&self, profile: Profile) -> Result<(), Failure> {
+    pub(crate) fn check_watchable(&self, dialect: &Dialect) -> Result<(), Failure> {
         let Scope::Range { from, to } = self.scope else { return Ok(()) };
         const LATEST: BlockId = BlockId::LATEST;
         const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
-        if profile == Profile::Ethereum && (from == PENDING || to == PENDING) {
+        if !dialect.has_pending_logs && (from == PENDING || to == PENDING) {
             return Err(Failure::invalid_params("pending logs are not supported"));
         }
         let is_allowed = match (from, to) {
@@ -377,8 +379,8 @@ mod tests {
 
         for (json, expected) in cases {
             let criteria = decode(json).expect("well formed");
-            assert_eq!(criteria.check_watchable(Profile::Ethereum).is_ok(), expected, "{json}");
-            assert_eq!(criteria.check_watchable(Profile::Native).is_ok(), expected, "{json}");
+            assert_eq!(criteria.check_watchable(&Dialect::ETHEREUM).is_ok(), expected, "{json}");
+            assert_eq!(criteria.check_watchable(&Dialect::NATIVE).is_ok(), expected, "{json}");
         }
     }
 

@@ -10,7 +10,7 @@ use tenon_sdk::{
     shapes::{JsonWriter, LOG_JSON_BYTES, write_located_log},
 };
 
-use crate::criteria::Criteria;
+use crate::{criteria::Criteria, dialect::Dialect};
 
 /// A log is indexed by its address and up to four topics.
 const KEYS: usize = 5;
@@ -26,7 +26,7 @@ const MAX_TEXT_STEP: usize = 256 << 10;
 
 /// The logs of one event.
 pub(crate) struct EventLogs {
-    profile: Profile,
+    dialect: &'static Dialect,
     /// In the order in which they are announced.
     logs: Vec<LocatedLog>,
     /// Its blocks in the order of the event: hash, and whether the block left the chain.
@@ -49,17 +49,17 @@ struct Memory {
 impl EventLogs {
     /// Accepts an event, if the node has the memory for it. The memory counts as the plugin's own, because every client
     /// may need it.
-    pub(crate) fn new(host: &Host, profile: Profile, event: LogsChanged) -> Result<Self, Failure> {
+    pub(crate) fn new(host: &Host, dialect: &'static Dialect, event: LogsChanged) -> Result<Self, Failure> {
         let used = Self::bytes_of(&event.logs);
         let held = host.hold(0, used)?;
         let mut logs = Arc::unwrap_or_clone(event.logs);
         let mut blocks: Vec<(B256, bool)> = logs.iter().map(|log| (log.block_hash, log.removed)).collect();
         blocks.dedup();
         blocks.shrink_to_fit();
-        sort_removed(profile, &mut logs);
+        sort_removed(dialect, &mut logs);
         let texts = std::iter::repeat_with(OnceLock::new).take(logs.len()).collect();
         let memory = Mutex::new(Memory { held, used });
-        Ok(Self { profile, logs, blocks, orders: Default::default(), texts, memory })
+        Ok(Self { dialect, logs, blocks, orders: Default::default(), texts, memory })
     }
 
     /// Memory of an accepted event's logs, without their texts.
@@ -92,7 +92,7 @@ impl EventLogs {
             return Some(Arc::clone(text));
         }
         let mut json = JsonWriter::with_capacity(LOG_JSON_BYTES + log.log.data.len() * 2);
-        write_located_log(&mut json, self.profile, log);
+        write_located_log(&mut json, self.dialect.profile, log);
         let text: Arc<[u8]> = json.into_bytes().into();
         match self.hold_text(text.len()) {
             true => Some(Arc::clone(place.get_or_init(|| text))),
@@ -172,8 +172,8 @@ fn key_of(log: &LocatedLog, key: usize) -> Option<&[u8]> {
 
 /// Go-ethereum announces removed logs from the newest block on; native chains in ascending order
 /// (`docs/spec/rpc-eth.md` 14.3).
-fn sort_removed(profile: Profile, logs: &mut [LocatedLog]) {
-    if profile == Profile::Native {
+fn sort_removed(dialect: &Dialect, logs: &mut [LocatedLog]) {
+    if dialect.announces_newest_only {
         let removed = logs.iter().take_while(|log| log.removed).count();
         if let Some(removed) = logs.get_mut(..removed) {
             removed.sort_by_key(|log| (log.block_number, log.log_index));
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    fn event(node: &FakeHost, profile: Profile, logs: Vec<LocatedLog>) -> Arc<EventLogs> {
-        Arc::new(EventLogs::new(&node.host(), profile, LogsChanged { logs: logs.into() }).unwrap())
+    fn event(node: &FakeHost, dialect: &'static Dialect, logs: Vec<LocatedLog>) -> Arc<EventLogs> {
+        Arc::new(EventLogs::new(&node.host(), dialect, LogsChanged { logs: logs.into() }).unwrap())
     }
 
     fn criteria(addresses: &[u8], topics: &[&[u8]]) -> Criteria {
@@ -275,7 +275,7 @@ mod tests {
     fn a_search_by_any_index_finds_the_logs_that_a_full_scan_finds() {
         let node = FakeHost::new();
         let logs: Vec<LocatedLog> = (0..1_000).map(log).collect();
-        let event = event(&node, Profile::Ethereum, logs.clone());
+        let event = event(&node, &Dialect::ETHEREUM, logs.clone());
         let cases = [
             criteria(&[], &[]),
             criteria(&[3], &[]),
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn announced_blocks_are_skipped() {
-        let event = event(&FakeHost::new(), Profile::Ethereum, (0..1_000).map(log).collect());
+        let event = event(&FakeHost::new(), &Dialect::ETHEREUM, (0..1_000).map(log).collect());
         let blocks = event.blocks().to_vec();
         assert_eq!(blocks.len(), 2);
 
@@ -311,19 +311,19 @@ mod tests {
     #[test]
     fn removed_logs_of_native_chains_come_from_the_oldest_on() {
         let removed = |number| LocatedLog { removed: true, ..log(number) };
-        let numbers = |profile| {
-            let event = event(&FakeHost::new(), profile, vec![removed(600), removed(601), removed(1), removed(2)]);
+        let numbers = |dialect| {
+            let event = event(&FakeHost::new(), dialect, vec![removed(600), removed(601), removed(1), removed(2)]);
             (event.logs.iter().map(|log| log.log_index).collect::<Vec<_>>(), event.blocks().len())
         };
 
-        assert_eq!(numbers(Profile::Native), (vec![1, 2, 600, 601], 2));
-        assert_eq!(numbers(Profile::Ethereum), (vec![600, 601, 1, 2], 2));
+        assert_eq!(numbers(&Dialect::NATIVE), (vec![1, 2, 600, 601], 2));
+        assert_eq!(numbers(&Dialect::ETHEREUM), (vec![600, 601, 1, 2], 2));
     }
 
     #[test]
     fn a_log_is_written_once_and_counted_until_the_event_is_gone() {
         let node = FakeHost::new();
-        let event = event(&node, Profile::Ethereum, (0..10).map(log).collect());
+        let event = event(&node, &Dialect::ETHEREUM, (0..10).map(log).collect());
         let before = node.held(0);
         assert!(before > 10 * size_of::<LocatedLog>());
 
@@ -342,11 +342,11 @@ mod tests {
         let logs: Vec<LocatedLog> = (0..10).map(log).collect();
         let size = EventLogs::bytes_of(&logs);
         let starved = node.clone().with_memory(size - 1);
-        let refused = EventLogs::new(&starved.host(), Profile::Ethereum, LogsChanged { logs: logs.clone().into() });
+        let refused = EventLogs::new(&starved.host(), &Dialect::ETHEREUM, LogsChanged { logs: logs.clone().into() });
         assert_eq!(refused.err().map(|failure| failure.code), Some(FailureCode::LIMIT_EXCEEDED));
         let _bounded = node.clone().with_memory(size + 10);
 
-        let event = event(&node, Profile::Ethereum, logs);
+        let event = event(&node, &Dialect::ETHEREUM, logs);
         let (first, again) = (event.text(3).unwrap(), event.text(3).unwrap());
 
         assert_eq!(first, again);

@@ -2,7 +2,7 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext, deferred::Deferred, named_block};
+use crate::{Answer, EthContext, deferred::Deferred, dialect::Dialect, named_block};
 
 /// Maximum number of blocks in one answer; more are cut silently, as in the reference.
 const MAX_HISTORY_BLOCKS: u64 = 1024;
@@ -34,7 +34,7 @@ pub(crate) async fn fee_history(
     newest: Deferred<BlockNumberParam>,
     percentiles: Deferred<Option<Vec<f64>>>,
 ) -> Answer {
-    let profile = crate::profile(&context).await?;
+    let dialect = crate::dialect(&context).await?;
     let newest = named_block(&context, newest.at(1)?, 1).await?;
     let percentiles = percentiles.at(2)?.unwrap_or_default();
     if count.0 == 0 {
@@ -46,7 +46,7 @@ pub(crate) async fn fee_history(
     if history.gas_used_ratio.is_empty() {
         return Ok(empty_history());
     }
-    Ok(fee_history_json(profile, &history))
+    Ok(fee_history_json(dialect, &history))
 }
 
 fn empty_history() -> JsonWriter {
@@ -95,8 +95,8 @@ fn invalid_percentile(reason: &str) -> Failure {
     Failure::server(format!("invalid reward percentile: {reason}"))
 }
 
-/// Blob members exist on the Ethereum profile only.
-fn fee_history_json(profile: Profile, history: &FeeHistory) -> JsonWriter {
+/// The answer of `eth_feeHistory`.
+fn fee_history_json(dialect: &Dialect, history: &FeeHistory) -> JsonWriter {
     let blocks = history.gas_used_ratio.len();
     let rewards = history.reward.as_ref().map_or(0, |rows| rows.iter().map(Vec::len).sum());
     let mut json = JsonWriter::with_capacity(blocks * 80 + rewards * 16 + 200);
@@ -114,7 +114,7 @@ fn fee_history_json(profile: Profile, history: &FeeHistory) -> JsonWriter {
     write_quantities(&mut json, &history.base_fee_per_gas);
     json.key("gasUsedRatio");
     write_ratios(&mut json, &history.gas_used_ratio);
-    if profile == Profile::Ethereum {
+    if dialect.has_blob_fees {
         json.key("baseFeePerBlobGas");
         write_quantities(&mut json, &history.base_fee_per_blob_gas);
         json.key("blobGasUsedRatio");
@@ -185,7 +185,7 @@ mod tests {
 
         // The recorded answer of tests/eth_feeHistory/fee-history.io (execution-apis, CC0).
         let recorded = r#"{"oldestBlock":"0x1b","reward":[["0x1","0x1"]],"baseFeePerGas":["0x3b9aca00","0x342a385a"],"gasUsedRatio":[0.00072868],"baseFeePerBlobGas":["0x0","0x0"],"blobGasUsedRatio":[0]}"#;
-        assert_eq!(fee_history_json(Profile::Ethereum, &history).into_string(), recorded);
-        assert!(!fee_history_json(Profile::Native, &history).into_string().contains("Blob"));
+        assert_eq!(fee_history_json(&Dialect::ETHEREUM, &history).into_string(), recorded);
+        assert!(!fee_history_json(&Dialect::NATIVE, &history).into_string().contains("Blob"));
     }
 }

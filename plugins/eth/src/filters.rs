@@ -80,21 +80,21 @@ async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Fa
     let (changes, seen) = chain_changes(context, since).await?;
     let position = Position::Block(seen);
     let Watched::Logs(criteria) = &filter.watched else {
-        let profile = crate::profile(context).await?;
-        let hashes: Vec<B256> = heads_among(profile, &changes).map(|(_, hash)| *hash).collect();
+        let dialect = crate::dialect(context).await?;
+        let hashes: Vec<B256> = heads_among(dialect, &changes).map(|(_, hash)| *hash).collect();
         return Ok(Changes { json: hashes_json(&hashes), position, logs: Vec::new() });
     };
-    let profile = crate::profile(context).await?;
+    let dialect = crate::dialect(context).await?;
     let logs = log_changes(context, &changes, criteria, &filter.delivered).await?;
-    Ok(Changes { json: logs::write(context, profile, &logs)?, position, logs })
+    Ok(Changes { json: logs::write(context, dialect, &logs)?, position, logs })
 }
 
 /// All logs of the filter's range, evaluated again; does not count as a poll.
 pub(crate) async fn get_filter_logs(context: EthContext, FilterId(id): FilterId) -> Answer {
     let filter = context.filters.get(context.host().now(), &id, false)?;
     let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };
-    let profile = crate::profile(&context).await?;
-    logs::answer(&context, profile, &criteria).await
+    let dialect = crate::dialect(&context).await?;
+    logs::answer(&context, dialect, &criteria).await
 }
 
 fn hashes_json(hashes: &[B256]) -> JsonWriter {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tenon_sdk::{
     Param, RawArgument,
     api::{B256, BlockNumber},
-    prelude::Profile,
 };
 
 use crate::{
     criteria::Criteria,
+    dialect::Dialect,
     fees::{BlockCount, check_percentiles},
     go_rlp,
     registry::{Installer, Position, Registry, Watched, parse_id},
@@ -64,8 +64,8 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
         0 => match Criteria::decode(raw) {
             Ok(criteria) => {
                 let _ = criteria.covers(BlockNumber(7));
-                for profile in [Profile::Ethereum, Profile::Native] {
-                    let _ = (criteria.check_watchable(profile), criteria.check_filter());
+                for dialect in [&Dialect::ETHEREUM, &Dialect::NATIVE] {
+                    let _ = (criteria.check_watchable(dialect), criteria.check_filter());
                 }
                 Read::Taken
             }
@@ -86,5 +86,5 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
 
 /// Why Go's decoder refuses the bytes of a native chain's transaction; `None` if it accepts them.
 pub fn malformed_transaction(raw: &[u8]) -> Option<String> {
-    go_rlp::refusal(Profile::Native, raw)
+    go_rlp::refusal(&Dialect::NATIVE, raw)
 }

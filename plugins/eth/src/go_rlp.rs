@@ -4,7 +4,7 @@
 //! It reads the bytes like a Go stream and keeps nothing: field by field, with the sizes of the open lists, because the
 //! order of the stream's checks decides which of several defects is reported.
 
-use tenon_sdk::prelude::*;
+use crate::dialect::Dialect;
 
 /// The Go type of a transaction's field.
 #[derive(Clone, Copy)]
@@ -60,14 +60,14 @@ const WITH_DYNAMIC_FEE: [Field; 12] = [
     ("S", Kind::BigInt),
 ];
 
-/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; `None` if it accepts them, or for other types
-/// of an Ethereum chain.
-pub(crate) fn refusal(profile: Profile, raw: &[u8]) -> Option<String> {
+/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; none if it takes them, or for other types of an Ethereum
+/// chain.
+pub(crate) fn refusal(dialect: &Dialect, raw: &[u8]) -> Option<String> {
     let (list, name, fields): (_, _, &[Field]) = match raw {
         [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
         [1, list @ ..] => (list, "types.AccessListTx", &WITH_ACCESS_LIST),
         [2, list @ ..] => (list, "types.DynamicFeeTx", &WITH_DYNAMIC_FEE),
-        [0..=0x7f, ..] => return (profile == Profile::Native).then(|| "transaction type not supported".to_owned()),
+        [0..=0x7f, ..] => return dialect.refuses_later_types.then(|| "transaction type not supported".to_owned()),
         list => (list, "types.LegacyTx", &LEGACY),
     };
     let mut stream = Stream { rest: list, lists: Lists::default() };
@@ -401,6 +401,8 @@ fn member_read(read: Result<(), Stop>, member: &'static str, element: &'static s
 
 #[cfg(test)]
 mod tests {
+    use tenon_sdk::prelude::Bytes;
+
     use super::*;
 
     /// Recorded from the reference, v2.7.0, over `eth_sendRawTransaction`.
@@ -411,7 +413,7 @@ mod tests {
         for line in recorded.lines().filter(|line| !line.starts_with('#')) {
             let (raw, words) = line.split_once(' ').expect("a case is bytes and words");
             let raw: Bytes = format!("0x{raw}").parse().expect("bytes");
-            assert_eq!(refusal(Profile::Native, &raw).as_deref(), Some(words), "{raw:02x?}");
+            assert_eq!(refusal(&Dialect::NATIVE, &raw).as_deref(), Some(words), "{raw:02x?}");
             count += 1;
         }
         assert!(count > 100, "{count}");
@@ -419,9 +421,9 @@ mod tests {
 
     #[test]
     fn transactions_of_newer_types_are_left_to_the_nodes_decoder_on_ethereum() {
-        assert_eq!(refusal(Profile::Ethereum, &[3, 0xc0]), None);
+        assert_eq!(refusal(&Dialect::ETHEREUM, &[3, 0xc0]), None);
         assert_eq!(
-            refusal(Profile::Ethereum, &[2, 0xc0]).as_deref(),
+            refusal(&Dialect::ETHEREUM, &[2, 0xc0]).as_deref(),
             Some("rlp: too few elements for types.DynamicFeeTx")
         );
     }

@@ -4,7 +4,7 @@
 //! transactions. [`tenon_sdk::shapes`] owns the JSON forms of chain data.
 //!
 //! Invariants: an answer about one block comes from one message, so that its parts belong together; nothing runs
-//! between calls (a filter is a position, `registry`); where the two profiles differ, [`Profile`] of the chain decides.
+//! between calls (a filter is a position, `registry`); where families of chains differ, the chain's `Dialect` decides.
 //! It knows no storage, no transport and no key.
 //!
 //! Sources: `docs/spec/rpc-eth.md` 4 to 18, on the Ethereum profile `docs/spec/conformance.md` 2 and 3.2.
@@ -18,6 +18,7 @@ mod changes;
 mod config;
 mod criteria;
 mod deferred;
+mod dialect;
 mod event_logs;
 mod fees;
 mod filters;
@@ -51,7 +52,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{deferred::Deferred, log_feed::LogFeed, registry::Registry, settings::Settings};
+use crate::{deferred::Deferred, dialect::Dialect, log_feed::LogFeed, registry::Registry, settings::Settings};
 
 /// The running plugin.
 pub struct Eth {
@@ -107,7 +108,12 @@ async fn profile(context: &EthContext) -> Result<Profile, Failure> {
     }
 }
 
-/// The spelling of addresses used as member names.
+/// What the chain's family decides about answers.
+async fn dialect(context: &EthContext) -> Result<&'static Dialect, Failure> {
+    Ok(Dialect::of(profile(context).await?))
+}
+
+/// The spelling of addresses that are member names.
 async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
     match context.spelling.get() {
         Some(spelling) => Ok(*spelling),
@@ -128,11 +134,13 @@ async fn block_or_default(context: &EthContext, block: StateBlock, position: usi
     if let Some(block) = block.at(position)? {
         return usable(context, block, position).await;
     }
-    match profile(context).await? {
-        Profile::Ethereum => Ok(BlockId::LATEST),
-        Profile::Native if was_given => BlockParam::named(None).id(),
-        Profile::Native => Err(Failure::invalid_params(format!("missing value for required argument {position}"))),
+    if !dialect(context).await?.requires_state_block {
+        return Ok(BlockId::LATEST);
     }
+    if was_given {
+        return BlockParam::named(None).id();
+    }
+    Err(Failure::invalid_params(format!("missing value for required argument {position}")))
 }
 
 /// The block of a call, argument number `position`, which may be omitted on every profile.
@@ -162,9 +170,9 @@ async fn named_block(context: &EthContext, block: BlockNumberParam, position: us
     Ok(block.0)
 }
 
-/// `safe` is not a tag on native chains (`docs/spec/rpc-eth.md` 4.4).
+/// Refuses `safe` where it is not a tag (`docs/spec/rpc-eth.md` 4.4).
 async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> Result<(), Failure> {
-    if block == BlockId::Tag(BlockTag::Safe) && profile(context).await? == Profile::Native {
+    if block == BlockId::Tag(BlockTag::Safe) && !dialect(context).await?.has_safe_tag {
         let text = format!("invalid argument {position}: hex string without 0x prefix");
         return Err(Failure::invalid_params(text));
     }

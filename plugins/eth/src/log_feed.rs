@@ -14,7 +14,7 @@ use std::{
 
 use tenon_sdk::{Events, prelude::*};
 
-use crate::{EthContext, event_logs::EventLogs};
+use crate::{EthContext, dialect::Dialect, event_logs::EventLogs};
 
 /// Maximum number of events kept for subscriptions that have not read them.
 const MAX_KEPT: usize = 256;
@@ -24,7 +24,7 @@ const MAX_KEPT_BYTES: usize = 48 << 20;
 /// The events of one plugin instance while there are listeners.
 pub(crate) struct LogFeed {
     host: Host,
-    profile: Profile,
+    dialect: &'static Dialect,
     /// Nothing awaits under the lock, and no event is decoded under it.
     state: Mutex<State>,
     listeners: Arc<Listeners>,
@@ -64,8 +64,8 @@ pub(crate) type LogDelivery = Delivery<Arc<EventLogs>>;
 
 impl LogFeed {
     /// Starts listening. Creates the feed if there is none.
-    pub(crate) async fn listen(context: &EthContext, profile: Profile) -> LogListener {
-        let (feed, is_new) = Self::shared(context, profile);
+    pub(crate) async fn listen(context: &EthContext, dialect: &'static Dialect) -> LogListener {
+        let (feed, is_new) = Self::shared(context, dialect);
         let mut listener = feed.add_listener();
         if !is_new {
             // Earlier events are only for listeners that existed when they arrived.
@@ -74,7 +74,7 @@ impl LogFeed {
         listener
     }
 
-    fn shared(context: &EthContext, profile: Profile) -> (Arc<Self>, bool) {
+    fn shared(context: &EthContext, dialect: &'static Dialect) -> (Arc<Self>, bool) {
         let mut place = context.log_feed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(feed) = place.upgrade() {
             return (feed, false);
@@ -89,7 +89,7 @@ impl LogFeed {
             end: None,
         };
         let host = context.host().clone();
-        let feed = Arc::new(Self { host, profile, state: Mutex::new(state), listeners: Arc::default() });
+        let feed = Arc::new(Self { host, dialect, state: Mutex::new(state), listeners: Arc::default() });
         *place = Arc::downgrade(&feed);
         (feed, true)
     }
@@ -140,7 +140,7 @@ impl LogFeed {
 
     /// An event for which the node has no memory counts as missed: each subscription then queries what it needs.
     fn read(&self, event: LogsChanged) -> LogDelivery {
-        match EventLogs::new(&self.host, self.profile, event) {
+        match EventLogs::new(&self.host, self.dialect, event) {
             Ok(event) => Delivery::Event(Arc::new(event)),
             Err(_) => Delivery::Missed(1),
         }

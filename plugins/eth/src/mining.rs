@@ -6,8 +6,6 @@ use tenon_sdk::prelude::*;
 use crate::EthContext;
 
 const NO_ETHERBASE: &str = "etherbase must be explicitly specified";
-/// The etherbase of a native node without the setting: the default of the reference's flag.
-const NATIVE_ETHERBASE: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 0xcd]);
 
 pub(crate) async fn etherbase(context: EthContext) -> Result<Address, Failure> {
     chosen_etherbase(&context).await?.ok_or_else(|| Failure::server(NO_ETHERBASE))
@@ -22,8 +20,7 @@ async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failu
     if let Some(first) = context.call(ListAccounts).await?.first() {
         return Ok(Some(*first));
     }
-    let is_native = crate::profile(context).await? == Profile::Native;
-    Ok(is_native.then_some(NATIVE_ETHERBASE))
+    Ok(crate::dialect(context).await?.default_etherbase)
 }
 
 /// Whether this node makes blocks.
@@ -46,8 +43,8 @@ pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> 
     let Some(etherbase) = chosen_etherbase(&context).await? else {
         return Err(Failure::server(format!("etherbase missing: {NO_ETHERBASE}")));
     };
-    let is_native = crate::profile(&context).await? == Profile::Native;
-    if is_native && !context.call(ListAccounts).await?.contains(&etherbase) {
+    let needs_signer = crate::dialect(&context).await?.work_needs_signer;
+    if needs_signer && !context.call(ListAccounts).await?.contains(&etherbase) {
         return Err(Failure::server("signer missing: unknown account"));
     }
     Err(Failure::server(NO_WORK))

@@ -12,13 +12,11 @@ const RECORDS_POSITION: u8 = 1;
 
 /// Refuses a method of native chains on other chains.
 pub(crate) async fn require_native(context: &EthContext, method: &str) -> Result<(), Failure> {
-    match crate::profile(context).await? {
-        Profile::Native => Ok(()),
-        Profile::Ethereum => Err(Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            ..Failure::server(format!("the method {method} does not exist/is not available"))
-        }),
+    if crate::dialect(context).await?.has_native_methods {
+        return Ok(());
     }
+    let text = format!("the method {method} does not exist/is not available");
+    Err(Failure { code: FailureCode::METHOD_NOT_FOUND, ..Failure::server(text) })
 }
 
 /// An account in one object. The reference returns `not found` for an account without code, which is a defect.

@@ -9,7 +9,7 @@ use tenon_sdk::{
     transactions::{self, signed_json, unsigned_hash, unsigned_json, with_nonce},
 };
 
-use crate::{Answer, EthContext, chain_info, go_rlp, native::require_native};
+use crate::{Answer, EthContext, chain_info, dialect::Dialect, go_rlp, native::require_native};
 
 /// Answers up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 16 << 10;
@@ -18,15 +18,15 @@ const UNCOUNTED_BYTES: usize = 16 << 10;
 const NOT_IN_TIME: FailureCode = FailureCode(4);
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
-    let profile = crate::profile(&context).await?;
-    let hash = submit(&context, profile, raw).await?;
+    let dialect = crate::dialect(&context).await?;
+    let hash = submit(&context, dialect, raw).await?;
     Ok(sealed(&context, hash).await)
 }
 
-/// Submits a transaction to the pool. Bytes that are not a transaction are refused with the text of Go's decoder.
-async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B256, Failure> {
+/// Hands a transaction to the pool. What is none gets the words of Go's decoder.
+async fn submit(context: &EthContext, dialect: &Dialect, raw: Bytes) -> Result<B256, Failure> {
     let submitted = context.call(SubmitTransaction { raw: raw.clone() }).await;
-    submitted.map_err(|failure| go_rlp::refusal(profile, &raw).map_or(failure, Failure::server))
+    submitted.map_err(|failure| go_rlp::refusal(dialect, &raw).map_or(failure, Failure::server))
 }
 
 /// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds by default, and at most a
@@ -39,11 +39,11 @@ pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, t
     let wait = timeout.map(|Millis(millis)| Duration::from_millis(millis)).filter(|wait| !wait.is_zero());
     let wait = wait.unwrap_or(USUAL).min(MAX);
     let end = context.host().now().saturating_add(wait);
-    let profile = crate::profile(&context).await?;
-    let hash = sealed(&context, submit(&context, profile, raw).await?).await;
+    let dialect = crate::dialect(&context).await?;
+    let hash = sealed(&context, submit(&context, dialect, raw).await?).await;
     loop {
         if let Some(located) = context.call(GetReceipt { hash }).await? {
-            return Ok(receipt_json(profile, &located));
+            return Ok(receipt_json(dialect.profile, &located));
         }
         let left = end.saturating_sub(context.host().now());
         if left.is_zero() {

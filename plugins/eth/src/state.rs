@@ -8,6 +8,7 @@ use tenon_sdk::{
 
 use crate::{
     Answer, EthContext, StateBlock, block_or_default, block_or_latest,
+    dialect::Dialect,
     storage_key::{MAX_PROOF_KEYS, StorageKey},
     write_data_list,
 };
@@ -54,9 +55,9 @@ pub(crate) async fn get_storage_at(
     block: StateBlock,
 ) -> Result<B256, Failure> {
     let block = block_or_default(&context, block, 2).await?;
-    let slot = match crate::profile(&context).await? {
-        Profile::Ethereum => StorageKey::parse(&key)?.slot,
-        Profile::Native => StorageKey::parse_leniently(&key),
+    let slot = match crate::dialect(&context).await?.reads_storage_keys_leniently {
+        true => StorageKey::parse_leniently(&key),
+        false => StorageKey::parse(&key)?.slot,
     };
     let value = context.call(GetStorage { address, slot, block }).await?;
     Ok(B256::from(value))
@@ -129,22 +130,21 @@ pub(crate) async fn get_proof(
         return Err(Failure::invalid_params(message));
     }
     let keys = keys.iter().map(|key| StorageKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
-    let profile = crate::profile(&context).await?;
+    let dialect = crate::dialect(&context).await?;
     // The seed makes the block optional on both profiles.
     let block = block_or_latest(&context, block, 2).await?;
     let slots = keys.iter().map(|key| key.slot).collect();
     let proof = context.call(GetProof { address, slots, block }).await?;
-    Ok(proof_json(profile, &proof, &keys))
+    Ok(proof_json(dialect, &proof, &keys))
 }
 
-/// On the Ethereum profile an account that does not exist has zero hashes, as in go-ethereum; the old reference that
-/// still served this method returned the hashes of empty data.
-fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> JsonWriter {
+/// The answer of `eth_getProof`.
+fn proof_json(dialect: &Dialect, proof: &AccountProof, keys: &[StorageKey]) -> JsonWriter {
     let nodes: usize =
         proof.proof.iter().chain(proof.storage.iter().flat_map(|slot| &slot.proof)).map(|node| node.len()).sum();
     let mut json = JsonWriter::with_capacity(nodes * 2 + proof.storage.len() * 200 + 600);
     let account = &proof.account;
-    let is_missing = profile == Profile::Ethereum && *account == Account::default();
+    let is_missing = dialect.missing_account_has_zero_hashes && *account == Account::default();
     json.begin_object();
     json.key("address").data(proof.address);
     json.key("accountProof");

@@ -20,6 +20,7 @@ use crate::{
     chain::write_sync_status,
     changes::{Delivered, chain_changes, heads_among, log_changes, logs_bytes},
     criteria::{Criteria, LastingCriteria},
+    dialect::Dialect,
     event_logs::{EventLogs, Search, Step},
     log_feed::LogFeed,
     transactions::transaction_json,
@@ -57,7 +58,7 @@ impl CaughtUp {
 }
 
 pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Failure> {
-    let profile = crate::profile(&context).await?;
+    let dialect = crate::dialect(&context).await?;
     let mut events = context.events::<NewHead>();
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
@@ -67,14 +68,14 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
             Delivery::Event(head) => {
                 if !caught_up.has_announced(head.header.hash(), false) {
                     last = head.header.hash();
-                    sink.send_written(&announcement(&context, profile, &head.header)).await;
+                    sink.send_written(&announcement(&context, dialect.profile, &head.header)).await;
                 }
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
-                for (_, hash) in heads_among(profile, &changes) {
+                for (_, hash) in heads_among(dialect, &changes) {
                     if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
-                        sink.send_written(&announcement(&context, profile, &stored.header)).await;
+                        sink.send_written(&announcement(&context, dialect.profile, &stored.header)).await;
                     }
                 }
                 caught_up.remember(&changes);
@@ -103,10 +104,10 @@ pub(crate) async fn logs(
     sink: Sink,
     LastingCriteria(mut criteria): LastingCriteria,
 ) -> Result<(), Failure> {
-    let profile = crate::profile(&context).await?;
-    criteria.check_watchable(profile)?;
+    let dialect = crate::dialect(&context).await?;
+    criteria.check_watchable(dialect)?;
     criteria.sort_values();
-    let mut events = LogFeed::listen(&context, profile).await;
+    let mut events = LogFeed::listen(&context, dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
     let mut delivered = Delivered::default();
@@ -132,7 +133,7 @@ pub(crate) async fn logs(
                 // error.
                 let _memory = context.hold(logs_bytes(&logs))?;
                 for log in &logs {
-                    send_log(&sink, profile, log).await;
+                    send_log(&sink, dialect.profile, log).await;
                     delivered.note([log]);
                 }
                 caught_up.remember(&changes);
@@ -226,7 +227,7 @@ pub(crate) async fn new_pending_transactions(
 
 /// Announces the start and the end of synchronising, not the steps between.
 pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failure> {
-    let profile = crate::profile(&context).await?;
+    let dialect = crate::dialect(&context).await?;
     let mut events = context.events::<SyncChanged>();
     let mut is_syncing = context.call(GetSyncStatus).await?.is_some();
     sink.accept().await;
@@ -240,30 +241,29 @@ pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failu
         }
         is_syncing = status.is_some();
         match status {
-            Some(status) => sink.send_written(&sync_started(profile, &status)).await,
+            Some(status) => sink.send_written(&sync_started(dialect, &status)).await,
             None => sink.send(&false).await?,
         }
     }
     Ok(())
 }
 
-/// The reference uses its own struct's member names and plain numbers.
-fn sync_started(profile: Profile, status: &SyncStatus) -> JsonWriter {
+/// The status as the subscription announces it.
+fn sync_started(dialect: &Dialect, status: &SyncStatus) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(200);
     json.begin_object();
     json.key("syncing").boolean(true);
     json.key("status");
-    match profile {
-        Profile::Ethereum => write_sync_status(&mut json, profile, status),
-        Profile::Native => {
-            json.begin_object();
-            json.key("StartingBlock").raw(&status.starting.0.to_string());
-            json.key("CurrentBlock").raw(&status.current.0.to_string());
-            json.key("HighestBlock").raw(&status.highest.0.to_string());
-            json.key("PulledStates").raw("0");
-            json.key("KnownStates").raw("0");
-            json.end_object();
-        }
+    if dialect.announces_sync_as_struct {
+        json.begin_object();
+        json.key("StartingBlock").raw(&status.starting.0.to_string());
+        json.key("CurrentBlock").raw(&status.current.0.to_string());
+        json.key("HighestBlock").raw(&status.highest.0.to_string());
+        json.key("PulledStates").raw("0");
+        json.key("KnownStates").raw("0");
+        json.end_object();
+    } else {
+        write_sync_status(&mut json, dialect, status);
     }
     json.end_object();
     json

@@ -156,7 +156,7 @@ impl<W, P> State<W, P> {
         self.waiting == 0 && self.parked == 0
     }
 
-    /// A job comes. `waiter` is asked for only if it has to wait.
+    /// Adds a job. `waiter` is called only if the job has to wait.
     pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
         self.account(now);
         // Waiting jobs beside a free place belong to clients that may have no more places.

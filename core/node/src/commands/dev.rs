@@ -48,7 +48,7 @@ const PROMINENT: &[&str] = &[
     "log.verbosity",
 ];
 
-/// Settings that a chain is made with and that can't change afterwards.
+/// Settings that are fixed when a chain is made.
 const FIXED: &[&str] = &[
     "dev.profile",
     "dev.epoch",

@@ -1,6 +1,7 @@
 //! The subcommands: each file defines and implements one.
 
 pub(crate) mod account;
+mod columns;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod db;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tenon_config::{Layers, SettingInfo};
 
 use crate::command_line;
-use crate::commands::print;
+use crate::commands::{columns::aligned, print};
 use crate::exit::Stop;
 use crate::socket_client::SocketClient;
 
@@ -100,17 +100,7 @@ fn table(peers: &Value) -> String {
         let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
         rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..header.len()).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    aligned(&rows)
 }
 
 #[cfg(test)]

@@ -279,8 +279,8 @@ fn add_process(page: &mut Page) {
         page.add(&families::THREADS, &[], usage.threads);
         page.add_fraction(&families::STARTED, &[], usage.started);
         page.add(&families::OPEN_FILES, &[], usage.open_files);
-        if let Some(most) = usage.most_files {
-            page.add(&families::MAX_FILES, &[], most);
+        if let Some(max) = usage.max_files {
+            page.add(&families::MAX_FILES, &[], max);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! which a genesis file may change.
 
 use serde::Deserialize;
+use tenon_api::TransactionType;
 
 /// The minimum gas price before `gas50x`, wei.
 const MIN_PRICE: u64 = 250_000_000;
@@ -124,6 +125,15 @@ impl NativeHeights {
     /// Returns whether the rules of Prague apply at this height (`docs/spec/upgrades.md` 7).
     pub const fn is_prague(&self, number: u64) -> bool {
         is_reached(self.prague, number)
+    }
+
+    /// The newest transaction type at this height. Type 3 does not exist here (`docs/spec/upgrades.md` 7.1).
+    pub const fn highest_transaction_type(&self, number: u64) -> TransactionType {
+        match number {
+            number if self.is_prague(number) => TransactionType::SetCode,
+            number if number >= self.eip1559 => TransactionType::DynamicFee,
+            _ => TransactionType::Legacy,
+        }
     }
 
     /// Returns whether rewards at this height follow `docs/spec/upgrades.md` 3.

@@ -197,27 +197,27 @@ impl ChainSpec {
     /// The signature rules and transaction types of a block of this height and time.
     pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
         let fork = self.fork_at(number, timestamp);
-        let highest_type = match self.profile() {
-            // Type 3 does not exist here (`docs/spec/upgrades.md` 7.1).
-            Profile::Native if self.is_native_prague(number) => TransactionType::SetCode,
-            Profile::Native if self.has_base_fee(number) => TransactionType::DynamicFee,
-            Profile::Native => TransactionType::Legacy,
-            Profile::Ethereum if fork >= Fork::Prague => TransactionType::SetCode,
-            Profile::Ethereum if fork >= Fork::Cancun => TransactionType::Blob,
-            Profile::Ethereum if fork >= Fork::London => TransactionType::DynamicFee,
-            Profile::Ethereum if fork >= Fork::Berlin => TransactionType::AccessList,
-            Profile::Ethereum => TransactionType::Legacy,
+        let highest_type = match &self.native {
+            Some(native) => native.heights.highest_transaction_type(number),
+            None => highest_ethereum_type(fork),
         };
         SignerRules {
             chain_id: self.chain_id,
             high_s: if fork >= Fork::Homestead { HighS::Refused } else { HighS::Allowed },
             replay_protection: self.eip155_block.is_some_and(|block| number >= block),
             highest_type,
-            allows_blobs: self.profile() == Profile::Ethereum,
+            allows_blobs: self.native.is_none(),
         }
     }
+}
 
-    fn is_native_prague(&self, number: u64) -> bool {
-        self.native.as_ref().is_some_and(|native| native.heights.is_prague(number))
+/// The newest transaction type of an Ethereum fork.
+fn highest_ethereum_type(fork: Fork) -> TransactionType {
+    match fork {
+        fork if fork >= Fork::Prague => TransactionType::SetCode,
+        fork if fork >= Fork::Cancun => TransactionType::Blob,
+        fork if fork >= Fork::London => TransactionType::DynamicFee,
+        fork if fork >= Fork::Berlin => TransactionType::AccessList,
+        _ => TransactionType::Legacy,
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
-    context::{BlockEnv, ContextSetters, TxEnv, result::ExecutionResult},
-    handler::{Handler, MainnetHandler},
+    context::{BlockEnv, TxEnv, result::ExecutionResult},
     primitives::hardfork::SpecId,
 };
 use tenon_api::{
@@ -14,10 +13,10 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
 };
 
-use super::ContractRecords;
+use super::{ContractRecords, run_like_ethereum};
 use crate::{
-    block::{AccessList, AnyEvm, BlockState, EvmFailure, MovedPrecompiles, PrecompileSet},
-    call::{CallEnd, RunFailure, Trials, revert_failure},
+    block::{AccessList, AnyEvm, BlockState, MovedPrecompiles, PrecompileSet},
+    call::{CallEnd, RunFailure, Trials, apply_account_overrides, revert_failure, search_gas},
 };
 
 /// A block on which a call is made.
@@ -43,7 +42,7 @@ pub enum Payer {
     Token(U256),
 }
 
-/// What a family decides about calls.
+/// What a family decides about calls. The provided methods are Ethereum's.
 pub trait CallFamily {
     /// Converts a call object for the EVM, and says under which terms it runs.
     ///
@@ -60,7 +59,9 @@ pub trait CallFamily {
         overrides: &[(Address, AccountOverride)],
         precompiles: PrecompileSet,
         state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure>;
+    ) -> Result<MovedPrecompiles, Failure> {
+        apply_account_overrides(overrides, precompiles, state)
+    }
 
     /// What precompiled contracts read of the chain in a call on a block that pretends to have this height.
     fn records(
@@ -90,7 +91,9 @@ pub trait CallFamily {
     ///
     /// # Errors
     /// The call fails with any gas, or was stopped.
-    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd>;
+    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
+        search_gas(estimate, trials)
+    }
 }
 
 /// An access list whose message could not run.
@@ -123,11 +126,9 @@ pub trait CallTerms: Send + Sync {
     /// # Errors
     /// Why it may not run, or why the run was stopped.
     fn run(&self, evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
-        evm.context().set_tx(message);
-        let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
-        // Clears the message's changes from the journal before the next one.
-        drop(evm.take_changes());
-        result.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))
+        let outcome = run_like_ethereum(evm, message);
+        let outcome = outcome.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))?;
+        Ok(outcome.result)
     }
 
     /// The failure of a reverted call.

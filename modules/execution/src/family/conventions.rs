@@ -43,7 +43,7 @@ pub trait DraftFamily {
     fn conventions(&self) -> &'static Conventions;
 
     /// Adds to the header of a new block the items that its fork demands.
-    fn complete_draft(&self, header: &mut Header, parent: &SealedHeader);
+    fn complete_draft(&self, _header: &mut Header, _parent: &SealedHeader) {}
 
     /// The same for a simulated block, whose base fee is known.
     fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate);

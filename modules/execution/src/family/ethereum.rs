@@ -4,24 +4,23 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use revm::{
-    context::{BlockEnv, ContextSetters, TxEnv, result::ExecResultAndState},
+    context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
-    handler::{Handler, MainnetHandler},
 };
 use tenon_api::{
     Failure, Header, SealedHeader,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
+    messages::{BlockOverrides, BlockToSimulate, CallRequest},
 };
 use tenon_chain::{ChainSpec, Fork};
 
 use super::{
-    BranchAnnouncement, CallFamily, CallPlace, CallTerms, ChainFamily, Conventions, DraftFamily, FamilyBlock, Fees,
-    Opening, Outcome, TraceFamily, calls::PlainTerms,
+    BranchAnnouncement, CallFamily, CallPlace, CallTerms, ChainFamily, Conventions, DraftFamily, FamilyBlock, Opening,
+    TraceFamily, calls::PlainTerms,
 };
 use crate::{
     ExecutionError,
-    block::{AnyEvm, BlockRules, BlockState, EvmFailure, MovedPrecompiles, PrecompileSet, ethereum_block_env},
-    call::{self, CallEnd, Trials},
+    block::{AnyEvm, BlockRules, ethereum_block_env},
+    call,
 };
 
 /// Ethereum's rules, with the forks of one chain.
@@ -57,33 +56,12 @@ impl ChainFamily for EthereumFamily {
     fn open(&self, _block: &Opening<'_>, _evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError> {
         Ok(Box::new(EthereumBlock))
     }
-
-    /// No transaction has fees of its own here, so that they are not looked at.
-    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, _fees: &Fees) -> Result<Outcome, EvmFailure> {
-        evm.context().set_tx(transaction);
-        let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
-        let state = evm.take_changes();
-        Ok(ExecResultAndState::new(result?, state))
-    }
 }
 
 impl CallFamily for EthereumFamily {
     fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
         let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
         Ok((message, Box::new(PlainTerms)))
-    }
-
-    fn override_accounts(
-        &self,
-        overrides: &[(Address, AccountOverride)],
-        precompiles: PrecompileSet,
-        state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure> {
-        call::apply_account_overrides(overrides, precompiles, state)
-    }
-
-    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
-        call::search_gas(estimate, trials)
     }
 }
 

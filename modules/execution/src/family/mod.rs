@@ -18,9 +18,10 @@ use alloy_primitives::{Address, Bytes};
 use revm::{
     Inspector,
     context::{
-        BlockEnv, TxEnv,
-        result::{ExecResultAndState, ExecutionResult},
+        BlockEnv, ContextSetters, TxEnv,
+        result::{ExecResultAndState, ExecutionResult, HaltReason},
     },
+    handler::{Handler, MainnetHandler},
     interpreter::{CallInputs, InterpreterResult, interpreter::EthInterpreter},
     state::EvmState,
 };
@@ -81,11 +82,14 @@ pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
         transaction_env(transaction, sender)
     }
 
-    /// Runs a transaction that pays these fees.
+    /// Runs a transaction that pays these fees. The provided method is for families without fees of their own: it runs the
+    /// transaction like Ethereum.
     ///
     /// # Errors
     /// It is not valid, the run was interrupted, or the state could not be read.
-    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure>;
+    fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, _fees: &Fees) -> Result<Outcome, EvmFailure> {
+        run_like_ethereum(evm, transaction)
+    }
 }
 
 /// A block to be opened.
@@ -257,6 +261,26 @@ pub trait ContractRecords: Send + Sync {
     /// # Errors
     /// The database failed, or is damaged.
     fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError>;
+}
+
+/// Runs a message by Ethereum's rules.
+fn run_like_ethereum(evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<Outcome, EvmFailure> {
+    run_with(MainnetHandler::default(), evm, message)
+}
+
+/// Runs a message by the rules of a handler.
+///
+/// # Errors
+/// It is not valid, the run was interrupted, or the state could not be read.
+pub fn run_with<'a, H>(mut handler: H, evm: &mut AnyEvm<'a>, message: TxEnv) -> Result<Outcome, EvmFailure>
+where
+    H: Handler<Evm = AnyEvm<'a>, Error = EvmFailure, HaltReason = HaltReason>,
+{
+    evm.context().set_tx(message);
+    let result = handler.run(evm);
+    // Taken after a failure too: the journal must not keep changes of this message for the next one.
+    let state = evm.take_changes();
+    Ok(ExecResultAndState::new(result?, state))
 }
 
 /// Runs a transaction with these fees; like Ethereum if `None`.

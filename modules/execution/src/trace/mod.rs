@@ -1,8 +1,10 @@
 //! Traces transactions (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
 //!
-//! The chain's family says whose tracers it has: go-ethereum's, or those of the reference client (`reference`). Both run
-//! under one inspector that limits what they record.
+//! The chain's family says whose tracers it has: go-ethereum's (`ethereum_replay`), or those of the reference client
+//! (`reference_replay`, `reference`). Both replay blocks in one way (`replay`) and run under one inspector that limits what
+//! they record.
 
+mod ethereum_replay;
 mod frame_failures;
 mod inspector;
 mod interruptible_json;
@@ -12,6 +14,7 @@ mod reexecution;
 mod reference;
 mod reference_replay;
 mod replay;
+mod replay_words;
 mod scripts;
 mod storage_range;
 mod struct_log;

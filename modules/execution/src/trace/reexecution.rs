@@ -90,7 +90,7 @@ impl Calls {
             }
             let Some((transaction, sender)) = member(block, index) else { break };
             let hash = transaction.hash;
-            execute_member(execution, transaction, sender, format_args!("transaction {hash}"), caller)?;
+            execute_member(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
         }
         Ok(())
     }

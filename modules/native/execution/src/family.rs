@@ -137,8 +137,6 @@ impl DraftFamily for NativeFamily {
         &CONVENTIONS
     }
 
-    fn complete_draft(&self, _header: &mut Header, _parent: &SealedHeader) {}
-
     fn complete_simulated(&self, header: &mut Header, _parent: &SealedHeader, wanted: &BlockToSimulate) {
         header.native_seal = Some(NativeSeal::default());
         header.difficulty = wanted.overrides.difficulty.unwrap_or(header.difficulty);

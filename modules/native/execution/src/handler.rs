@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use alloy_primitives::U256;
 use revm::{
     context::{
-        Cfg, ContextSetters, ContextTr, JournalTr, Transaction, TxEnv,
+        Cfg, ContextTr, JournalTr, Transaction, TxEnv,
         journaled_state::account::JournaledAccountTr,
-        result::{EVMError, ExecResultAndState, HaltReason, InvalidTransaction},
+        result::{EVMError, HaltReason, InvalidTransaction},
     },
     handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
     interpreter::{InitialAndFloorGas, interpreter_action::FrameInit},
@@ -16,14 +16,11 @@ use revm::{
 use tenon_chain::floor_gas;
 
 use super::{frames, whole_fees};
-use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, widen};
+use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, run_with, widen};
 
 /// Executes a transaction with these fees.
 pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
-    evm.context().set_tx(env);
-    let result = NativeHandler { fees, evm: PhantomData }.run(evm);
-    let state = evm.take_changes();
-    Ok(ExecResultAndState::new(result?, state))
+    run_with(NativeHandler { fees, evm: PhantomData }, evm, env)
 }
 
 struct NativeHandler<'a, 'e> {

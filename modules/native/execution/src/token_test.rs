@@ -9,10 +9,10 @@ use alloy_primitives::{Address, Bytes, U256, address, uint};
 use revm::{
     Database,
     context::{
-        ContextSetters, TxEnv,
+        TxEnv,
         result::{EVMError, ExecutionResult},
     },
-    handler::{Handler, MainnetHandler},
+    handler::MainnetHandler,
     primitives::TxKind,
     state::{Account as EvmAccount, EvmStorageSlot},
 };
@@ -22,7 +22,7 @@ use tenon_chain::NativeSettings;
 use super::{addresses::as_text, sponsorship::balance_slot};
 use tenon_execution::{
     TransactionRejection,
-    family::{AnyEvm, EvmFailure, StateError},
+    family::{AnyEvm, StateError, run_with},
 };
 
 /// `apply(address)`.
@@ -106,7 +106,7 @@ impl Candidate {
         shown: Option<(U256, U256)>,
     ) -> Result<Result<U256, String>, StoreError> {
         let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
-        evm.context().set_tx(TxEnv {
+        let message = TxEnv {
             caller: CALLER,
             kind: TxKind::Call(self.token),
             data: question.into(),
@@ -114,17 +114,16 @@ impl Candidate {
             nonce,
             chain_id: None,
             ..TxEnv::default()
-        });
+        };
         // The call's gas does not count for the block.
         let configured = std::mem::replace(&mut evm.context().cfg.disable_block_gas_limit, true);
         // It gets no prices of the exchange: the reference's EVM for such calls has no trading state.
         let prices = evm.precompiled().set_records(None);
-        let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
+        let outcome = run_with(MainnetHandler::default(), evm, message);
         evm.precompiled().set_records(prices);
         evm.context().cfg.disable_block_gas_limit = configured;
-        // Discards the changes.
-        drop(evm.take_changes());
-        match result {
+        // The changes are discarded.
+        match outcome.map(|outcome| outcome.result) {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
             // There a failed call returns nothing, which then cannot be decoded.
             Ok(_) => Ok(number_in(&Bytes::new())),

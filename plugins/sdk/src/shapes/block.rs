@@ -6,7 +6,11 @@ use tenon_api::{
     messages::{BlockOutline, Profile, StoredBlock},
 };
 
-use super::{JsonWriter, TransactionPlace, write_transaction};
+use super::{
+    JsonWriter, TransactionPlace,
+    family_members::{FamilyMembers, profile_of},
+    write_transaction,
+};
 
 /// Capacity for a block without transactions: the bloom alone has 514 characters.
 const HEADER_BYTES: usize = 2000;
@@ -213,7 +217,8 @@ fn write_members_before_transactions(
     }
     json.key("stateRoot").data(header.state_root);
     json.key("timestamp").quantity(header.timestamp);
-    if let Some(total_difficulty) = members.total_difficulty.filter(|_| profile == Profile::Native) {
+    if let Some(total_difficulty) = members.total_difficulty.filter(|_| FamilyMembers::of(profile).has_total_difficulty)
+    {
         match total_difficulty {
             Some(total) => json.key("totalDifficulty").quantity_256(total),
             None => json.key("totalDifficulty").null(),
@@ -241,10 +246,7 @@ fn write_seal(json: &mut JsonWriter, profile: Profile, header: &Header) {
 
 /// The three native items. A native chain's header always has them, so an absent seal is written as empty.
 fn native_seal(profile: Profile, header: &Header) -> Option<NativeSeal> {
-    match profile {
-        Profile::Ethereum => None,
-        Profile::Native => Some(header.native_seal.clone().unwrap_or_default()),
-    }
+    FamilyMembers::of(profile).has_native_items.then(|| header.native_seal.clone().unwrap_or_default())
 }
 
 fn write_withdrawals(json: &mut JsonWriter, withdrawals: &[Withdrawal]) {
@@ -285,8 +287,13 @@ pub fn write_header(profile: Profile, header: &SealedHeader) -> JsonWriter {
     json
 }
 
-/// The native items are base64 only in announcements, because the reference marshals them as Go byte slices there
-/// (`docs/spec/rpc-eth.md` 6.2).
+/// The same of a header whose chain is not known: its seal shows the family.
+pub fn write_header_by_seal(header: &SealedHeader) -> JsonWriter {
+    write_header(profile_of(header), header)
+}
+
+/// The native items travel as base64 in announcements only, because the reference marshals them as Go byte
+/// slices there (`docs/spec/rpc-eth.md` 6.2).
 fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Header) {
     if let Some(seal) = native_seal(profile, header) {
         json.key("validators").string(&base64(&seal.validators));
@@ -297,7 +304,7 @@ fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Hea
         Some(base_fee) => json.key("baseFeePerGas").quantity(base_fee),
         None => json.key("baseFeePerGas").null(),
     }
-    if profile == Profile::Native {
+    if !FamilyMembers::of(profile).announces_later_roots {
         return;
     }
     json.key("withdrawalsRoot").optional_data(header.withdrawals_root);

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use tenon_api::{LocatedLog, Log, messages::Profile};
 
-use super::JsonWriter;
+use super::{JsonWriter, family_members::FamilyMembers};
 
 /// Capacity for the JSON of a log without its data: topics and position.
 pub const LOG_JSON_BYTES: usize = 900;
@@ -81,7 +81,7 @@ pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, plac
     json.key("transactionHash").data(place.transaction_hash);
     json.key("transactionIndex").quantity(place.transaction_index);
     json.key("blockHash").data(place.block_hash);
-    if profile == Profile::Ethereum {
+    if FamilyMembers::of(profile).has_block_timestamp {
         json.key("blockTimestamp").quantity(place.block_timestamp);
     }
     json.key("logIndex").quantity(place.log_index);

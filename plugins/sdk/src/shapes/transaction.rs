@@ -6,7 +6,7 @@ use tenon_api::{
     messages::Profile,
 };
 
-use super::JsonWriter;
+use super::{JsonWriter, family_members::FamilyMembers};
 
 /// Position of a mined transaction.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ pub fn write_transaction(
 }
 
 fn write_block_of(json: &mut JsonWriter, profile: Profile, place: Option<&TransactionPlace>) {
-    let has_timestamp = profile == Profile::Ethereum;
+    let has_timestamp = FamilyMembers::of(profile).has_block_timestamp;
     match place {
         Some(place) => {
             json.key("blockHash").data(place.block_hash);
@@ -109,7 +109,9 @@ fn write_typed_members(json: &mut JsonWriter, profile: Profile, transaction: &Tr
         write_access_list(json, transaction.access_list());
     }
     match transaction.chain_id {
-        Some(chain_id) if !is_legacy || profile == Profile::Ethereum => json.key("chainId").quantity(chain_id),
+        Some(chain_id) if !is_legacy || FamilyMembers::of(profile).legacy_has_chain_id => {
+            json.key("chainId").quantity(chain_id)
+        }
         _ => {}
     }
     match &transaction.payload {
@@ -137,7 +139,7 @@ fn write_signature(json: &mut JsonWriter, profile: Profile, transaction: &Transa
     json.key("v").quantity(transaction.signature.v);
     json.key("r").quantity_256(transaction.signature.r);
     json.key("s").quantity_256(transaction.signature.s);
-    if profile == Profile::Ethereum && transaction.transaction_type() != TransactionType::Legacy {
+    if FamilyMembers::of(profile).has_y_parity && transaction.transaction_type() != TransactionType::Legacy {
         json.key("yParity").quantity(transaction.signature.v);
     }
 }

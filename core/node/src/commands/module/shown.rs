@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// A module's requested and granted capabilities. Empty for a built-in module with all that it requests.
+use crate::commands::columns::aligned;
+
+/// A module's requested and granted capabilities. Empty for a built-in one that has all.
 pub(super) fn permissions(module: &Value) -> String {
     if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
         return String::new();
@@ -93,7 +95,7 @@ pub(crate) fn table(modules: &Value) -> String {
     let mut reasons = String::new();
     for module in modules.as_array().into_iter().flatten() {
         let field = |key| or_dash(text(module, key)).to_owned();
-        // Parts of the node have no process and no count of their own.
+        // Module actors have no process and no counts of their own.
         let of_plugin = |value: String| if module["kind"] == "actor" { "-".to_owned() } else { value };
         rows.push([
             field("name"),
@@ -116,15 +118,7 @@ pub(crate) fn table(modules: &Value) -> String {
             let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; asks for {wanted}", text(module, "name"));
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..header.len()).map(width).collect();
-    let mut lines = String::new();
-    for row in &rows {
-        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        lines.push_str(cells.join("  ").trim_end());
-        lines.push('\n');
-    }
-    lines + &reasons
+    aligned(&rows) + &reasons
 }
 
 fn names(object: &Value, key: &str) -> String {
