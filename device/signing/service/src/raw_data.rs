@@ -18,13 +18,17 @@ const SIGNED_DATA: u8 = 0x19;
 /// Determines what the bytes are.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`]: they are typed data or an authorization, whose content the bytes do not reveal.
+/// [`ServiceError::Invalid`]: they are typed data or an authorization, whose content the bytes do not reveal, or have the
+/// form of a transaction that cannot be read.
 pub(crate) fn subject_of(bytes: Vec<u8>) -> Result<Subject, ServiceError> {
     if let Some(subject) = unsigned_transaction(&bytes) {
         return Ok(subject);
     }
     if let Some(message) = message(&bytes) {
         return Ok(Subject::Message(message.to_vec().into()));
+    }
+    if looks_like_transaction(&bytes) {
+        return Err(invalid("the bytes have the form of a transaction, and are none that can be read"));
     }
     match bytes.first() {
         Some(&SIGNED_DATA) => Err(invalid("the bytes are data of EIP-191: use eth_sign or eth_signTypedData_v4")),
@@ -60,6 +64,15 @@ fn unsigned_transaction(bytes: &[u8]) -> Option<Subject> {
     let hash = tenon_chain::signing_hash(&transaction);
     // Equal hashes show that decoding lost nothing.
     (hash == keccak256(bytes)).then(|| Subject::Transaction { transaction: Box::new(transaction), hash })
+}
+
+/// Whether bytes have the outer form of a transaction to sign: a list of the length of a legacy one, or a type and a list.
+fn looks_like_transaction(bytes: &[u8]) -> bool {
+    match bytes.first() {
+        Some(0x01..=0x04) => is_list(&bytes[1..]),
+        Some(0xc0..) => list_items(bytes).is_some_and(|items| matches!(items.len(), 6 | 9)),
+        _ => false,
+    }
 }
 
 fn legacy_with_signature(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -16,7 +16,7 @@ use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, 
 use tenon_api::{Failure, Transaction, TransactionPayload};
 use tenon_bus::CallContext;
 use tenon_signing_audit::{AuditError, AuditLog, Memory, Opened, Step};
-use tenon_signing_policy::{Decision, Outcome, Policy, PolicyError, Request, Subject};
+use tenon_signing_policy::{Decision, History, Outcome, Policy, PolicyError, Request, Subject};
 use tenon_typed_data::Hashes;
 use tokio::sync::Mutex;
 
@@ -27,9 +27,12 @@ use crate::{
     program::Program,
     rate::Rate,
     shares::{Share, Shares},
-    turns::Turns,
+    turns::{ClientTurns, Turns},
 };
 use people::{PROGRAM, Unfinished};
+
+/// Difference between the clock and the log's last entry that is reported, seconds.
+const MAX_CLOCK_DIFFERENCE: u64 = 60;
 
 /// Error text for a request that would need a device when too many are waiting for one.
 const DEVICES_FULL: &str = "as many requests as possible wait for a device";
@@ -183,6 +186,8 @@ struct Inner {
     rate: Rate,
     /// Schedules the parsing of typed data.
     turns: Turns,
+    /// A client has one request at a time at the log, so that many requests of one do not stand in front of others'.
+    at_log: ClientTurns,
     /// The requests that need a device, including those that first wait for people.
     at_devices: Arc<Shares>,
     /// By approver: the clients that are the same person.
@@ -210,8 +215,17 @@ impl Service {
         wallets: WalletDirectory,
         program: Option<Program>,
     ) -> Result<(Self, Opened), ServiceError> {
+        settings.files_that_decide().try_for_each(owner::check_with_folder)?;
         let policy = read_policy(&settings.policy)?;
         let (mut log, opened) = AuditLog::open(&settings.log)?;
+        let latest = History::latest(log.memory());
+        if latest > now().saturating_add(MAX_CLOCK_DIFFERENCE) {
+            tracing::warn!(
+                latest,
+                now = now(),
+                "the log's last entry is later than the clock: windows count from that entry on"
+            );
+        }
         log.append(Step::Started { policy: policy.hash() }, now())?;
         let of_approver = |(name, entry): (&String, &crate::ApproverEntry)| (name.clone(), entry.clients.clone());
         let mut approvers: BTreeMap<_, _> = settings.approvers.iter().map(of_approver).collect();
@@ -228,6 +242,7 @@ impl Service {
             validators: settings.validators.clone(),
             rate: Rate::new(settings.requests_per_minute),
             turns: Turns::default(),
+            at_log: ClientTurns::default(),
             at_devices: Arc::default(),
             approvers,
             approvals_needed: settings.approvals,
@@ -317,7 +332,16 @@ impl Service {
     ) -> Result<T, ServiceError> {
         let mut log = Arc::clone(&self.inner.log).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&mut log)).await;
-        done.unwrap_or(Err(ServiceError::Stopping))
+        let done = done.unwrap_or(Err(ServiceError::Stopping));
+        match &done {
+            // Told once: every later request fails with it.
+            Err(ServiceError::Log(AuditError::Broken)) => {}
+            Err(ServiceError::Log(error)) => {
+                tracing::error!(%error, "nothing is signed without the log: start the service again")
+            }
+            _ => {}
+        }
+        done
     }
 
     /// Signs a client's request once the policy, the guards and people allow it. Call [`Service::count`] first.
@@ -346,8 +370,10 @@ impl Service {
         ask: Ask,
         signer: Result<Arc<dyn Signer>, String>,
     ) -> Result<Begun, ServiceError> {
+        let turn = self.inner.at_log.take(client).await?;
         let (service, client) = (self.clone(), client.to_owned());
         self.with_log(move |log| {
+            let _turn = turn;
             let (now, policy) = (now(), service.policy());
             let hash = ask.hash();
             let request = Request { client, account: ask.account, subject: ask.subject };
@@ -437,8 +463,10 @@ impl Service {
         made: Option<HashSignature>,
         signer: Arc<dyn Signer>,
     ) -> Result<Signed, ServiceError> {
+        let turn = self.inner.at_log.take(&asked.request.client).await?;
         let service = self.clone();
         self.with_log(move |log| {
+            let _turn = turn;
             let (now, policy) = (now(), service.policy());
             let decision = service.decide(&policy, &asked.request, asked.hash, log.memory(), now);
             let is_same = policy.hash() == asked.policy && decision.rule.as_deref() == Some(&asked.rule);

@@ -213,6 +213,15 @@ impl Settings {
         Duration::from_secs(self.approval_seconds)
     }
 
+    /// Files besides settings and policy whose content decides who may ask or what is approved: the approving program and
+    /// certificates.
+    pub(crate) fn files_that_decide(&self) -> impl Iterator<Item = &Path> {
+        let program = self.program.iter().filter_map(|program| program.command.first()).map(Path::new);
+        let http = self.http.iter().flat_map(|http| [&http.certificate, &http.key, &http.authority]).flatten();
+        let clients = self.clients.values().filter_map(|client| client.certificate.as_ref());
+        program.chain(http.chain(clients).map(PathBuf::as_path))
+    }
+
     fn check(&self) -> Result<(), String> {
         require(self.version == 1, || format!("`version` is {}; this program reads version 1", self.version))?;
         require((1..=MAX_APPROVAL_TIME).contains(&self.approval_seconds), || {

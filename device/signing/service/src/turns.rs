@@ -6,25 +6,54 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{ServiceError, shares::Shares};
 
 /// Maximum number of tasks that run at the same time.
 const MAX_RUNNING: usize = 2;
 
+/// One permit per client, so that a client's requests wait for one another and not in front of those of others.
+///
+/// Only names from the settings occur, so the map stays small.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTurns {
+    /// Not held across an await.
+    of_clients: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+impl ClientTurns {
+    /// Waits until no other task of this client has its turn.
+    ///
+    /// # Errors
+    /// [`ServiceError::Stopping`].
+    pub(crate) async fn take(&self, client: &str) -> Result<OwnedSemaphorePermit, ServiceError> {
+        let own = Arc::clone(
+            self.of_clients
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(client.to_owned())
+                .or_insert_with(|| Arc::new(Semaphore::new(1))),
+        );
+        own.acquire_owned().await.map_err(|_| ServiceError::Stopping)
+    }
+}
+
 /// The scheduler. A client with many tasks delays its own, not those of others.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// One permit per client. Only names from the settings occur, so the map stays small. Not held across an await.
-    of_clients: Mutex<HashMap<String, Arc<Semaphore>>>,
+    of_clients: ClientTurns,
     of_all: Arc<Semaphore>,
     waiting: Arc<Shares>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { of_clients: Mutex::default(), of_all: Arc::new(Semaphore::new(MAX_RUNNING)), waiting: Arc::default() }
+        Self {
+            of_clients: ClientTurns::default(),
+            of_all: Arc::new(Semaphore::new(MAX_RUNNING)),
+            waiting: Arc::default(),
+        }
     }
 }
 
@@ -41,14 +70,7 @@ impl Turns {
     ) -> Result<T, ServiceError> {
         let waiting = self.waiting.take(client);
         let _waiting = waiting.ok_or(ServiceError::TooMany("as many requests as possible wait to be read"))?;
-        let own = Arc::clone(
-            self.of_clients
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(client.to_owned())
-                .or_insert_with(|| Arc::new(Semaphore::new(1))),
-        );
-        let own = own.acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
+        let own = self.of_clients.take(client).await?;
         let shared = Arc::clone(&self.of_all).acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
         let running = tokio::task::spawn_blocking(move || {
             let _turn = (own, shared);

@@ -4,7 +4,7 @@
 //! than the stack allows. The crate signs nothing.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{B256, keccak256};
@@ -149,12 +149,23 @@ fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), String>
     if members > MAX_MEMBERS {
         return Err(format!("typed data of more than {MAX_MEMBERS} members"));
     }
+    types.iter().try_for_each(|(name, members)| check_names(name, members))?;
     let declared = declarations_length(types)?;
     if declared.saturating_mul(objects) > MAX_HASHED_DECLARATIONS {
         return Err(format!("typed data of {objects} objects with {declared} bytes of declarations"));
     }
     let mut known = HashMap::new();
     types.keys().try_for_each(|name| expand(name, types, &mut known, 0).map(drop))
+}
+
+/// Checks that a structure declares each member once. Otherwise hashing would copy a member's value for each declaration.
+fn check_names(structure: &str, members: &Value) -> Result<(), String> {
+    let mut names = HashSet::new();
+    let declared = members.as_array().into_iter().flatten().filter_map(|member| member["name"].as_str());
+    match declared.into_iter().find(|name| !names.insert(*name)) {
+        Some(name) => Err(format!("structure {structure} declares its member {name} twice")),
+        None => Ok(()),
+    }
 }
 
 /// Length of all names and types, bytes.
@@ -222,6 +233,14 @@ mod tests {
     fn refusal(types: Value, message: Value) -> String {
         let data = json!({ "types": types, "primaryType": "T0", "domain": {}, "message": message });
         read(data).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_member_that_is_declared_twice_is_refused() {
+        let member = json!({ "name": "c", "type": "uint256[]" });
+        let types = json!({ "T0": [member, { "name": "d", "type": "bool" }, member] });
+
+        assert_eq!(refusal(types, json!({})), "structure T0 declares its member c twice");
     }
 
     fn read_and_hash(data: Value) -> Result<Hashes, TypedDataError> {
