@@ -472,12 +472,16 @@ def test_an_incomplete_line_is_not_exported_and_is_removed_at_the_next_start(pla
 
 def test_files_that_others_can_change_or_read_are_not_used(place):
     (place / "interface.json").write_text("[]")
-    with SigningService(place, POLICY + '[interfaces.none]\nfile = "interface.json"\n', SETTINGS):
+    (place / "decide").write_text("#!/bin/sh\nexit 1\n")
+    (place / "decide").chmod(0o700)
+    settings = SETTINGS + f'[program]\ncommand = ["{place / "decide"}"]\n'
+    with SigningService(place, POLICY + '[interfaces.none]\nfile = "interface.json"\n', settings):
         pass
     for path, mode, reason in [
         ("policy.toml", 0o666, "others can change it"),
         ("signer.toml", 0o660, "others can change it"),
         ("interface.json", 0o664, "others can change it"),
+        ("decide", 0o777, "others can change it"),
         (".", 0o770, "others can change it"),
         ("passwords", 0o644, "others can read it"),
         ("log/audit.key", 0o640, "others can read the log's key"),

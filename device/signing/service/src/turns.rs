@@ -84,7 +84,22 @@ impl Turns {
 mod tests {
     use std::sync::mpsc;
 
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_client_waits_for_its_own_turn_and_not_for_those_of_others() {
+        let turns = ClientTurns::default();
+        let first = turns.take("a").await.unwrap();
+        let second = turns.take("a");
+        tokio::pin!(second);
+
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(turns.take("b").await.unwrap());
+        drop(first);
+        assert!(second.as_mut().now_or_never().is_some());
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_client_has_one_turn_at_a_time_and_others_have_theirs_meanwhile() {
