@@ -1,5 +1,5 @@
 //! Ports mapped in scripted routers on the loopback interface: UPnP, NAT-PMP and PCP.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

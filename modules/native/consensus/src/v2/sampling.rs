@@ -62,7 +62,7 @@ impl BoundHeaders {
         let mut anchor: Option<Arc<Anchor>> = None;
         let mut anchors = self.anchors.lock();
         for (place, header) in headers.iter().enumerate().rev() {
-            if !headers.get(place + 1).is_some_and(|child| child.parent_hash == header.hash()) {
+            if headers.get(place + 1).is_none_or(|child| child.parent_hash != header.hash()) {
                 anchor = None;
             }
             let extra = extra_of(header).ok().filter(|_| header.number > consensus.switch_block);
