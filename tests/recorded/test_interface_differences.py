@@ -25,7 +25,9 @@ PROFILES = {
 
 @pytest.fixture(scope="module")
 def node():
-    with chains.prepared("local") as path, chains.node_with(path, "--http.api", f"{chains.NAMESPACES},personal") as running:
+    # A key file at the standard cost takes longer than a request may on a busy machine.
+    options = ["--http.api", f"{chains.NAMESPACES},personal", "--lightkdf"]
+    with chains.prepared("local") as path, chains.node_with(path, *options) as running:
         yield running
 
 
