@@ -396,7 +396,7 @@ def test_the_account_that_signs_bytes_can_be_given_by_its_public_key(service):
         ("consensus_signSeal", [VALIDATOR, 50, "0x"], "header"),
         ("eth_sendTransaction", [transaction()], "does not exist"),
         ("personal_unlockAccount", [OWN, "x"], "does not exist"),
-        ("approvals_approve", [1, "0x" + "00" * 32], "does not exist"),
+        ("approvals_approve", [1, "0x" + "00" * 32], "is for approvers"),
     ],
 )
 def test_invalid_requests_are_refused_with_a_reason(service, method, params, words):
