@@ -395,7 +395,7 @@ async fn validators_sign_transactions_that_state_a_block_and_no_others() {
         ("input", json!("0xe341eaa4")),
         ("chainId", json!("0x33")),
     ] {
-        let refused = setup.call("node", "account_signTransaction", transaction(&[change.clone()])).await;
+        let refused = setup.call("node", "account_signTransaction", transaction(std::slice::from_ref(&change))).await;
         let reason = refused.expect_err(&format!("{change:?}"));
         assert!(reason.contains("signing transactions only"), "{change:?}: {reason}");
     }
