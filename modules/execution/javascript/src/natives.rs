@@ -1,9 +1,10 @@
 //! The functions of the process that `prelude.js` builds its objects over.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, fmt::LowerHex, rc::Rc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use rquickjs::{Ctx, Exception, Function, IntoJs, Object, Result, TypedArray, Value, context::EvalOptions};
+use tenon_api::WholeBalance;
 
 use crate::{
     address::{from_hex, to_address, to_word},
@@ -53,7 +54,7 @@ const fn number(value: u64) -> f64 {
     value as f64
 }
 
-fn hex(value: U256) -> String {
+fn hex(value: impl LowerHex) -> String {
     format!("{value:#x}")
 }
 
@@ -220,7 +221,8 @@ fn memory_part<'js>(ctx: Ctx<'js>, dialect: Dialect, memory: &[u8], start: f64, 
 fn add_accounts<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Result<()> {
     let own = shared.clone();
     let balance = move |ctx: Ctx<'js>, of: String| {
-        own.ask(&ctx, Question::Balance, &bytes(&of), &[]).map(|answer| hex(U256::from_be_bytes(to_word(&answer).0)))
+        let answer = own.ask(&ctx, Question::Balance, &bytes(&of), &[]);
+        answer.map(|answer| hex(WholeBalance::try_from_be_slice(&answer).unwrap_or_default()))
     };
     host.set("balance", Function::new(ctx.clone(), balance)?)?;
     let own = shared.clone();

@@ -17,6 +17,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_api::WholeBalance;
 
 use crate::{
     child,
@@ -234,7 +235,7 @@ impl std::fmt::Debug for Waiting {
 /// Answers questions about accounts; `None` if the database failed.
 pub trait State {
     /// The account's balance, wei.
-    fn balance(&mut self, address: Address) -> Option<U256>;
+    fn balance(&mut self, address: Address) -> Option<WholeBalance>;
     /// The account's nonce.
     fn nonce(&mut self, address: Address) -> Option<u64>;
     /// The account's code.
@@ -408,7 +409,7 @@ fn broken_socket(error: io::Error) -> ScriptError {
 fn answer(question: Question, address: Address, slot: B256, state: &mut dyn State) -> Option<Bytes> {
     let word = |word: U256| Bytes::from(word.to_be_bytes::<32>());
     match question {
-        Question::Balance => state.balance(address).map(word),
+        Question::Balance => state.balance(address).map(|whole| Bytes::from(whole.to_be_bytes_trimmed_vec())),
         Question::Nonce => state.nonce(address).map(|nonce| word(U256::from(nonce))),
         Question::Code => state.code(address),
         Question::Slot => state.slot(address, slot).map(|value| Bytes::from(value.0)),
@@ -420,7 +421,7 @@ fn answer(question: Question, address: Address, slot: B256, state: &mut dyn Stat
 struct NoState;
 
 impl State for NoState {
-    fn balance(&mut self, _: Address) -> Option<U256> {
+    fn balance(&mut self, _: Address) -> Option<WholeBalance> {
         None
     }
 

@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
+use tenon_api::WholeBalance;
 
 /// Whose rules the objects follow where the two clients differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,8 +157,8 @@ pub struct FrameFacts {
     pub input: Bytes,
     /// Gas of the frame.
     pub gas: u64,
-    /// Wei; `None` for calls without a value of their own.
-    pub value: Option<U256>,
+    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a self-destruction moves.
+    pub value: Option<WholeBalance>,
 }
 
 /// The end of a frame.

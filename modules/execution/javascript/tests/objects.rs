@@ -43,7 +43,7 @@ fn steps_have_the_fields_that_go_ethereum_documents() {
             "toHex(log.contract.getCaller()) + toHex(log.contract.getInput()) + log.contract.getValue()",
             r#"["0x00000000000000000000000000000000000000ca0x0102035","0x00000000000000000000000000000000000000ca0x0102035","0x00000000000000000000000000000000000000ca0x0102035"]"#,
         ),
-        ("db.getBalance(log.contract.getAddress()).bitLength().toJSNumber()", "[256,256,256]"),
+        ("db.getBalance(log.contract.getAddress()).bitLength().toJSNumber()", "[312,312,312]"),
         (
             "[db.getNonce(log.contract.getAddress()), db.exists('0x01'), db.exists(log.contract.getAddress())]",
             "[[7,false,true],[7,false,true],[7,false,true]]",
@@ -71,7 +71,7 @@ fn frames_faults_and_the_context_reach_their_functions() {
 
     let result = result_of(&host, source, Dialect::Ethereum).unwrap();
 
-    let expected = r#"[[["CALL","0x00000000000000000000000000000000000000aa","0x0000000000000000000000000000000000000002","0x09",50,"11"],[4,"0x","out of gas"],"invalid jump destination",3],"CALL","11","7",21000,5,2,"0x08",null,50,21000,66]"#;
+    let expected = r#"[[["CALL","0x00000000000000000000000000000000000000aa","0x0000000000000000000000000000000000000002","0x09",50,"1273712981610478149659280835095566986385969831322046204434033424087044426039296"],[4,"0x","out of gas"],"invalid jump destination",3],"CALL","1273712981610478149659280835095566986385969831322046204434033424087044426039296","7",21000,5,2,"0x08",null,50,21000,66]"#;
     assert_eq!(result, expected);
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes, U256, address};
+use tenon_api::WholeBalance;
 use tenon_javascript::{
     CallFacts, Dialect, Event, FrameFacts, Program, ResultFacts, RunFacts, Script, ScriptError, ScriptHost,
     ScriptOptions, ScriptSlot, Start, State, StepFacts, Waiting, Write,
@@ -15,8 +16,8 @@ pub(crate) const ACCOUNT: Address = address!("0000000000000000000000000000000000
 pub(crate) struct OneAccount;
 
 impl State for OneAccount {
-    fn balance(&mut self, address: Address) -> Option<U256> {
-        Some(if address == ACCOUNT { U256::MAX } else { U256::ZERO })
+    fn balance(&mut self, address: Address) -> Option<WholeBalance> {
+        Some(if address == ACCOUNT { WholeBalance::MAX >> 8 } else { WholeBalance::ZERO })
     }
 
     fn nonce(&mut self, address: Address) -> Option<u64> {
@@ -101,7 +102,7 @@ pub(crate) fn frame() -> FrameFacts {
         to: Address::with_last_byte(2),
         input: Bytes::from_static(&[9]),
         gas: 50,
-        value: Some(U256::from(11)),
+        value: Some(WholeBalance::from(11) << 256),
     }
 }
 

@@ -10,7 +10,7 @@ use revm::bytecode::opcode::{
     CALL, CALLCODE, CALLDATACOPY, CODECOPY, DELEGATECALL, EXTCODECOPY, MCOPY, MSTORE, MSTORE8, OpCode, RETURNDATACOPY,
     STATICCALL,
 };
-use tenon_api::Failure;
+use tenon_api::{Failure, WholeBalance};
 use tenon_javascript::{
     BATCH_BYTES, CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, Script, ScriptError, State, StepFacts,
     Write,
@@ -21,7 +21,7 @@ use super::{
     tracer::{FrameEnd, FrameKind, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
-    block::{StateError, saturated},
+    block::StateError,
     instructions::instruction_name,
     trace::scripts::{ScriptPlace, script_failure},
 };
@@ -270,7 +270,7 @@ fn frame_facts(frame: &FrameStart, kind: &str) -> FrameFacts {
         to: frame.to,
         input: frame.input.clone(),
         gas: frame.gas,
-        value: frame.value.map(saturated),
+        value: frame.value,
     }
 }
 
@@ -316,9 +316,8 @@ impl ScriptState<'_> {
 }
 
 impl State for ScriptState<'_> {
-    fn balance(&mut self, address: Address) -> Option<U256> {
-        // A script's question has room for a word.
-        let answer = self.accounts.balance(address).map(saturated);
+    fn balance(&mut self, address: Address) -> Option<WholeBalance> {
+        let answer = self.accounts.balance(address);
         self.keep(answer)
     }
 
