@@ -38,6 +38,7 @@ pub mod fuzzing;
 pub mod go_random;
 pub mod go_sort;
 mod header_chain;
+mod header_link;
 mod messages;
 pub mod queries;
 #[cfg(test)]

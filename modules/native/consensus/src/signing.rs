@@ -8,6 +8,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError, Transaction};
 
+use crate::header_link::HeaderLink;
+
 /// The contract that receives them.
 pub const BLOCK_SIGNER_CONTRACT: Address = address!("0000000000000000000000000000000000000089");
 /// `sign(uint256,bytes32)`.
@@ -16,7 +18,7 @@ pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 const INPUT_BYTES: usize = 68;
 /// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
-/// Blocks whose signing transactions are cached: somewhat more than the two epochs that one reward needs.
+/// Blocks of which something is cached: somewhat more than the two epochs that one reward needs.
 const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
 
 /// A signing transaction, reduced to what consensus uses. The number in its data is ignored.
@@ -63,24 +65,43 @@ pub enum Counted {
 
 type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 
-/// Caches the signing transactions of recent blocks, so that an epoch switch need not read two epochs of bodies. Keyed
-/// by block hash, so it is correct on every branch.
+/// Caches the signing transactions of recent blocks and what walks need of their headers, so that an epoch switch need
+/// not read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
 pub struct SigningIndex {
     /// Locked for a look-up or an insertion only, never while a block is read.
     remembered: Mutex<Remembered>,
+    /// As above.
+    links: Mutex<LruCache<B256, HeaderLink>>,
 }
 
 impl Default for SigningIndex {
     fn default() -> Self {
-        Self { remembered: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)) }
+        let (remembered, links) = (LruCache::new(REMEMBERED_BLOCKS), LruCache::new(REMEMBERED_BLOCKS));
+        Self { remembered: Mutex::new(remembered), links: Mutex::new(links) }
     }
 }
 
 impl SigningIndex {
-    /// Caches the signing transactions of a block that is in memory.
+    /// Caches what concerns a block that is in memory.
     pub fn observe(&self, block: &RecoveredBlock) {
+        let link = HeaderLink::new(&block.header);
+        self.links.lock().put(link.hash, link);
         let found = signing_transactions(block, None).into();
         self.remembered.lock().put((block.hash(), Counted::All), found);
+    }
+
+    /// The link of a header, from the cache or the database; `None` if the header is not stored.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(crate) fn link(&self, hash: B256, chain: &dyn ChainReader) -> Result<Option<HeaderLink>, StoreError> {
+        if let Some(link) = self.links.lock().get(&hash) {
+            return Ok(Some(link.clone()));
+        }
+        let Some(header) = chain.header(hash)? else { return Ok(None) };
+        let link = HeaderLink::new(&header);
+        self.links.lock().put(hash, link.clone());
+        Ok(Some(link))
     }
 
     /// The signing transactions of a block, from the cache or the database.

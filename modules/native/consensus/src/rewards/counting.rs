@@ -11,9 +11,10 @@ use tenon_chain::NativeSettings;
 use super::RewardError;
 use crate::{
     addresses_of,
+    ancestry::required,
+    header_link::HeaderLink,
     signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
     v1_masternodes,
-    v2::is_epoch_switch,
 };
 
 /// Signatures by masternode. Masternodes without signatures are absent.
@@ -108,7 +109,7 @@ impl Walk<'_> {
             // Before tipSigning these were ordinary calls, which could fail.
             let counted =
                 if current.number < self.settings.heights.tip_signing { Counted::Successful } else { Counted::All };
-            self.collect(&mut window, &current, counted)?;
+            self.collect(&mut window, current.hash(), counted)?;
             current = self.parent_of(&current)?;
         }
         window.masternodes = v1_masternodes(&current.extra_data).into_iter().collect();
@@ -121,37 +122,38 @@ impl Walk<'_> {
     fn two_epoch_switches(&self, header: &Header) -> Result<EndedEpoch, RewardError> {
         let mut window = self.empty_window();
         let (mut switches, mut burned) = (0, U256::ZERO);
-        let mut current = self.parent_of(header)?;
+        let mut current = self.link(header.parent_hash, header.number.saturating_sub(1))?;
         loop {
             if switches == 0 {
-                let fees = U256::from(current.base_fee_per_gas.unwrap_or_default()) * U256::from(current.gas_used);
-                burned = burned.saturating_add(fees);
+                burned = burned.saturating_add(current.base_fees);
             }
             if self.counts_as_switch(&current)? {
                 switches += 1;
                 if switches == 2 {
-                    window.masternodes = self.masternodes_of(&current).into_iter().collect();
+                    let switch = required(self.chain, current.hash)?;
+                    window.masternodes = self.masternodes_of(&switch).into_iter().collect();
                     window.penalties =
-                        current.native_seal.as_ref().map(|seal| addresses_of(&seal.penalties)).unwrap_or_default();
+                        switch.native_seal.as_ref().map(|seal| addresses_of(&seal.penalties)).unwrap_or_default();
                     return Ok(EndedEpoch { window: Some(window), burned });
                 }
             } else if switches == 1 {
-                window.rewarded.push((current.number, current.hash()));
+                window.rewarded.push((current.number, current.hash));
             }
-            self.collect(&mut window, &current, Counted::All)?;
+            self.collect(&mut window, current.hash, Counted::All)?;
             if current.number == 0 {
                 return Ok(EndedEpoch { window: None, burned });
             }
-            current = self.parent_of(&current)?;
+            current = self.link(current.parent_hash, current.number - 1)?;
         }
     }
 
-    fn counts_as_switch(&self, header: &Header) -> Result<bool, RewardError> {
+    fn counts_as_switch(&self, header: &HeaderLink) -> Result<bool, RewardError> {
         let consensus = &self.settings.consensus;
         if header.number < consensus.switch_block {
             return Ok(header.number.is_multiple_of(consensus.epoch));
         }
-        Ok(header.number != consensus.switch_block.saturating_add(1) && is_epoch_switch(consensus, header)?)
+        Ok(header.number != consensus.switch_block.saturating_add(1)
+            && header.is_epoch_switch(consensus, self.chain)?)
     }
 
     fn masternodes_of(&self, epoch_switch: &Header) -> Vec<Address> {
@@ -161,11 +163,15 @@ impl Walk<'_> {
         epoch_switch.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default()
     }
 
-    fn collect(&self, window: &mut Window, header: &SealedHeader, counted: Counted) -> Result<(), RewardError> {
-        for transaction in self.signing.of(header.hash(), counted, self.chain)?.iter() {
+    fn collect(&self, window: &mut Window, hash: B256, counted: Counted) -> Result<(), RewardError> {
+        for transaction in self.signing.of(hash, counted, self.chain)?.iter() {
             window.signatures.entry(transaction.block).or_default().insert(transaction.signer);
         }
         Ok(())
+    }
+
+    fn link(&self, hash: B256, number: u64) -> Result<HeaderLink, RewardError> {
+        self.signing.link(hash, self.chain)?.ok_or(RewardError::MissingHeader { number, hash })
     }
 
     fn parent_of(&self, header: &Header) -> Result<Arc<SealedHeader>, RewardError> {

@@ -69,7 +69,7 @@ pub fn is_epoch_switch(consensus: &NativeConsensus, header: &Header) -> Result<b
 }
 
 /// [`is_epoch_switch`] of a v2 block with decoded extra data.
-pub(super) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
+pub(crate) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
     let certified = &extra.quorum.block;
     certified.number == consensus.switch_block || certified.round < epoch_start(consensus, extra.round)
 }

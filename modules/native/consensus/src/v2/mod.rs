@@ -23,6 +23,7 @@ use tenon_api::{Address, B256, BlockNumber, ChainReader, SealedHeader};
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings};
 
 pub use certificate::reaches_threshold;
+pub(crate) use epoch::opens_epoch;
 pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
 pub use error::V2Error;
 pub use forensics::{CertificateChain, ForensicProof, ForensicsError, ForensicsType, VoteWatch, vote_proof};

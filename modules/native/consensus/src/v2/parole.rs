@@ -27,7 +27,7 @@ impl V2Engine {
         let consensus = self.consensus();
         let rules = consensus.at_round(round_of(consensus, parent)?);
         let ended = self.epoch_info(parent, chain)?;
-        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, chain)?;
+        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
         let too_few = made.iter().filter(|(_, count)| **count < rules.minimum_miner_block_per_epoch);
         let mut penalties: Vec<Address> = too_few.map(|(maker, _)| *maker).collect();
         penalties.extend(ended.masternodes.iter().filter(|masternode| !made.contains_key(*masternode)));

@@ -1,14 +1,14 @@
 //! Masternodes and penalties of a new epoch (`docs/spec/consensus.md` 4.4, 4.5).
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashSet};
 
 use tenon_api::{Address, B256, ChainReader, SealedHeader};
 
 use super::{EpochInfo, V2Engine, V2Error, gap_number};
-use crate::signing::{Counted, MERGE_SIGN_RANGE};
+use crate::{
+    header_link::HeaderLink,
+    signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
+};
 
 /// Number of blocks before an epoch switch that are searched for signatures of penalised candidates.
 const COMEBACK_BLOCKS: usize = 150;
@@ -71,7 +71,7 @@ impl V2Engine {
         chain: &dyn ChainReader,
     ) -> Result<Vec<Address>, V2Error> {
         let ended = self.epoch_info(parent, chain)?;
-        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, chain)?;
+        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
         let mut penalties: Vec<Address> =
             ended.masternodes.iter().filter(|masternode| !made.contains_key(*masternode)).copied().collect();
         let number = parent.number + 1;
@@ -128,18 +128,16 @@ pub(super) struct EndedEpoch {
 pub(super) fn ended_epoch(
     parent: &SealedHeader,
     epoch: &EpochInfo,
+    signing: &SigningIndex,
     chain: &dyn ChainReader,
 ) -> Result<EndedEpoch, V2Error> {
     let mut ended = EndedEpoch { hashes: vec![parent.hash()], made: BTreeMap::new() };
-    let mut ancestor: Option<Arc<SealedHeader>> = None;
-    loop {
-        let current = ancestor.as_deref().unwrap_or(parent);
-        if current.hash() == epoch.switch.hash {
-            return Ok(ended);
-        }
+    let mut current = HeaderLink::new(parent);
+    while current.hash != epoch.switch.hash {
         *ended.made.entry(current.beneficiary).or_default() += 1;
         let (hash, number) = (current.parent_hash, current.number.saturating_sub(1));
         ended.hashes.push(hash);
-        ancestor = Some(chain.header(hash)?.ok_or(V2Error::PenaltyAncestor { number, hash })?);
+        current = signing.link(hash, chain)?.ok_or(V2Error::PenaltyAncestor { number, hash })?;
     }
+    Ok(ended)
 }

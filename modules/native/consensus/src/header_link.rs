@@ -1,0 +1,62 @@
+//! What a walk over an epoch needs of its headers. A certificate of 108 signatures makes a header seven kilobytes, and an
+//! epoch switch walks over some 2,700 of them for rewards and penalties.
+
+use tenon_api::{Address, B256, ChainReader, SealedHeader, U256};
+use tenon_chain::NativeConsensus;
+
+use crate::{
+    ExtraFields,
+    ancestry::required,
+    v2::{V2Error, is_epoch_switch, opens_epoch},
+};
+
+/// A header without what makes it large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderLink {
+    /// The header's hash.
+    pub(crate) hash: B256,
+    /// Its height.
+    pub(crate) number: u64,
+    /// Its parent.
+    pub(crate) parent_hash: B256,
+    /// The producer.
+    pub(crate) beneficiary: Address,
+    /// Base fees of the block, wei.
+    pub(crate) base_fees: U256,
+    /// The extra data of a v2 header, without the signatures of its certificate.
+    extra: Option<ExtraFields>,
+}
+
+impl HeaderLink {
+    /// The link of a header.
+    pub(crate) fn new(header: &SealedHeader) -> Self {
+        let extra = ExtraFields::decode(&header.extra_data).ok().map(|mut extra| {
+            extra.quorum.signatures = Vec::new();
+            extra
+        });
+        Self {
+            hash: header.hash(),
+            number: header.number,
+            parent_hash: header.parent_hash,
+            beneficiary: header.beneficiary,
+            base_fees: U256::from(header.base_fee_per_gas.unwrap_or_default()) * U256::from(header.gas_used),
+            extra,
+        }
+    }
+
+    /// [`is_epoch_switch`] of the header.
+    ///
+    /// # Errors
+    /// As there; [`V2Error::Store`] if the header is not stored.
+    pub(crate) fn is_epoch_switch(
+        &self,
+        consensus: &NativeConsensus,
+        chain: &dyn ChainReader,
+    ) -> Result<bool, V2Error> {
+        match &self.extra {
+            Some(extra) if self.number > consensus.switch_block => Ok(opens_epoch(consensus, extra)),
+            // The switch block, and what the rule refuses with its own error.
+            _ => is_epoch_switch(consensus, &**required(chain, self.hash)?),
+        }
+    }
+}
