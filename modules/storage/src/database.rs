@@ -84,6 +84,16 @@ impl Database {
         self.engine.get_pinned_cf(self.family(column)?, key).map_err(engine_error)
     }
 
+    /// The records of keys in ascending order: faster than one by one, because neighbours share blocks and filters.
+    pub(crate) fn get_sorted<'a>(
+        &self,
+        column: Column,
+        keys: impl IntoIterator<Item = &'a Vec<u8>>,
+    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
+        let records = self.engine.batched_multi_get_cf(self.family(column)?, keys, true);
+        records.into_iter().map(|record| record.map_err(engine_error)).collect()
+    }
+
     /// A cursor restricted to keys with the same column prefix as the key it is moved to. Checks the prefix filters
     /// first, so that looking for an absent key costs no read.
     pub(crate) fn prefix_cursor(&self, column: Column) -> Result<Cursor<'_>, StoreError> {

@@ -102,11 +102,12 @@ fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
     // First, so that a reader that misses a node also sees why.
     shared.set_trie_extent(extent);
     let mut batch = shared.database.batch();
-    for key in &changes.superseded {
-        if !is_of_state(key, &owners) {
-            continue;
-        }
-        let Some(record) = shared.database.get(Column::Trie, key)? else { continue };
+    let (mut superseded, others): (Vec<_>, Vec<_>) =
+        changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));
+    superseded.sort_unstable();
+    let records = shared.database.get_sorted(Column::Trie, &superseded)?;
+    for (key, record) in superseded.iter().zip(records) {
+        let Some(record) = record else { continue };
         let (created, rlp) = records::decode_latest(&record).ok_or_else(|| corrupt("a trie node"))?;
         let is_back = created > number;
         if is_kept && (is_back || created <= checkpoint || removed.contains(&created)) {
@@ -116,7 +117,7 @@ fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
             batch.delete(Column::Trie, key)?;
         }
     }
-    changes.superseded.retain(|key| !is_of_state(key, &owners));
+    changes.superseded = others;
     batch.put(Column::Changes, keys::number(number), records::encode_changes(&changes))?;
     if number == checkpoint + 1 {
         meta::forget_removed(&mut batch, checkpoint)?;
