@@ -5,7 +5,8 @@ over a state of a million accounts.
 
 The chain is made once and kept in a folder; an interrupted run goes on with it. It is imported with every certificate and with
 sampled ones, alternately, and by the reference client if its binary is given (TENON_REFERENCE=PATH): that one begins with a
-genesis file of all accounts, and its import alone is timed.
+genesis file of all accounts, and its import alone is timed. A second chain over a tenth of the accounts tells whether the bytes
+of a block grow with the state.
 
   benches/mainnet.py [--blocks 20000] [--accounts 1000000] [--rounds 1] [--folder FOLDER] [--json FILE]
   benches/mainnet.py --accounts 1000 --blocks 1000 --balance-age 500 --proof-ages 100,800      a small one, in a minute
@@ -51,12 +52,32 @@ def bench(options, *command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def make(options, folder):
-    size = ["--accounts", options.accounts, "--blocks", options.blocks, "--epoch", options.epoch]
+def make(options, folder, accounts):
+    size = ["--accounts", accounts, "--blocks", options.blocks, "--epoch", options.epoch]
     size += ["--masternodes", options.masternodes, "--signatures", options.masternodes]
-    if os.environ.get("TENON_REFERENCE"):
+    if os.environ.get("TENON_REFERENCE") and accounts == options.accounts:
         size += ["--genesis-file"]
     return bench(options, "make", "--folder", folder, *size)
+
+
+def import_once(options, folder, database, kind, head):
+    """An import into a new database, which stays."""
+    shutil.rmtree(database, ignore_errors=True)
+    command = ["--folder", folder, "--datadir", database, "--cache", options.cache, "--certificates", kind]
+    run = bench(options, "import", *command)
+    if run["head"] != head:
+        raise SystemExit(f"heads differ: {run['head']} and {head}")
+    return run
+
+
+def over_a_tenth(options, folder):
+    """The import over a tenth of the accounts."""
+    folder = folder / "tenth"
+    made = make(options, folder, options.accounts // 10)
+    database = folder / "imported"
+    run = import_once(options, folder, database, "sampled", made["head"])
+    shutil.rmtree(database, ignore_errors=True)
+    return run
 
 
 def measure(options):
@@ -64,22 +85,19 @@ def measure(options):
         folder = options.folder
         if folder is None:
             folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenon-mainnet-", ignore_cleanup_errors=True)))
-        made = make(options, folder)
+        made = make(options, folder, options.accounts)
         runs = {"all": [], "sampled": []}
         database = folder / "imported"
         for _ in range(options.rounds):
             # With every certificate last: its database is asked afterwards.
             for kind in ("sampled", "all"):
-                shutil.rmtree(database, ignore_errors=True)
-                command = ["--folder", folder, "--datadir", database, "--cache", options.cache, "--certificates", kind]
-                runs[kind].append(bench(options, "import", *command))
-                if runs[kind][-1]["head"] != made["head"]:
-                    raise SystemExit(f"heads differ: {runs[kind][-1]['head']} and {made['head']}")
+                runs[kind].append(import_once(options, folder, database, kind, made["head"]))
         ages = ",".join(str(age) for age in options.proof_ages)
         asked = ["--accounts", options.accounts, "--balance-age", options.balance_age, "--proof-ages", ages]
         answers = bench(options, "ask", "--folder", folder, "--datadir", database, *asked)
         shutil.rmtree(database, ignore_errors=True)
         found = {"made": made, "asked": answers, **{kind: importing.middle(runs[kind]) for kind in runs}}
+        found["tenth"] = over_a_tenth(options, folder)
         found["reference"] = by_reference(folder, made)
     return found
 
@@ -113,11 +131,13 @@ def report(found):
     lines = [f"mainnet-like chain: {made['blocks']:,} blocks, {made['transactions'] / max(made['blocks'], 1):.1f} transactions each", ""]
     lines += ["| import | seconds | blocks/s | peak MB | bytes a block | epoch switch ms | of the reference |", "|---|--:|--:|--:|--:|--:|--:|"]
     reference = found["reference"]
-    for name, run in (("all certificates", found["all"]), ("sampled", found["sampled"]), ("reference", reference)):
+    tenth = ("sampled, a tenth of the accounts", found["tenth"])
+    for name, run in (("all certificates", found["all"]), ("sampled", found["sampled"]), tenth, ("reference", reference)):
         if run:
+            comparable = reference and run is not found["tenth"]
             cells = [f"{run['seconds']:.1f}", f"{run['blocks'] / run['seconds']:.0f}", f"{run['peak_memory'] / MEGABYTE:.0f}"]
             cells += [shown(run.get("bytes_a_block"), ",.0f"), shown(run.get("switch_milliseconds"), ".1f")]
-            cells += [f"{reference['seconds'] / run['seconds']:.2f}" if reference else "-"]
+            cells += [f"{reference['seconds'] / run['seconds']:.2f}" if comparable else "-"]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     memory = found["all"]["memory"]
     if memory:
@@ -138,6 +158,10 @@ def targets(found):
     ratio = lambda kind: reference["seconds"] / found[kind]["seconds"] if reference else None
     yield Target("import of the mainnet-like chain, of the reference's", ratio("all"), 3, 5)
     yield Target("the same, sampled certificates", ratio("sampled"), 8, 15)
+    bytes_of = found["all"]["bytes_a_block"] / reference["bytes_a_block"] if reference else None
+    yield Target("archive bytes a block, of the reference's archive", bytes_of, 1 / 3, 1 / 6, is_less_better=True)
+    growth = found["sampled"]["bytes_a_block"] / found["tenth"]["bytes_a_block"]
+    yield Target("archive bytes a block over ten times the state, of its own", growth, 1.1, 1.05, is_less_better=True)
     name = f"balance {asked['balance_age']:,} blocks back, of one at the head"
     yield Target(name, asked["balance_ratio"], 2, 1.3, is_less_better=True)
     bounds = {1_000: (0.2, 0.05), 15_000: (2, 0.5)}
