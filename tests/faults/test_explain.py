@@ -47,7 +47,7 @@ def test_the_accounts_that_differ_from_another_nodes_are_named(chain, other, add
 
     assert "not compared" not in found
     differences = found.split("transactions:")[0].splitlines()
-    assert differences[0] == "what differs, first things first:"
+    assert differences[0] == "differences, the most important first:"
     accounts = [line.split()[1].rstrip(":") for line in differences if line.startswith("  account ")]
     assert len(accounts) == 2, "the owner of the masternodes and the foundation"
     for account in accounts:

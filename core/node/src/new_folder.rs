@@ -75,7 +75,7 @@ impl Drop for NewFolder {
     fn drop(&mut self) {
         let note = |path: &Path, outcome: io::Result<()>| {
             if let Err(error) = outcome {
-                tracing::warn!(path = %path.display(), %error, "left by a refused start, and not removed");
+                tracing::warn!(path = %path.display(), %error, "could not remove a folder created by a refused start");
             }
         };
         if let Some(path) = &self.was_empty {

@@ -95,7 +95,7 @@ fn bandwidth(settings: &Settings) -> Result<BandwidthLimits, Stop> {
         0 => Ok(None),
         bytes if bytes < MIN_BYTES_PER_SECOND => {
             let least = MIN_BYTES_PER_SECOND >> 10;
-            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give {least} KiB at least, or 0 for no limit")))
+            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give at least {least} KiB, or 0 for no limit")))
         }
         bytes => Ok(Some(bytes)),
     };
@@ -169,7 +169,7 @@ impl ActorSwitch for Switch {
             if self.network.stop(&supervisor).await {
                 return Ok(());
             }
-            Err(Failure::server("the network has not stopped in time; its connections are closed"))
+            Err(Failure::server("the network did not stop in time; its connections were closed"))
         }
         .boxed()
     }

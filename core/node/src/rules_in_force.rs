@@ -59,7 +59,7 @@ pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOve
         return Err(refusal(&concerned, lowest, head));
     }
     for change in &changes {
-        tracing::info!(%change, "rule taken over; no block of the chain is concerned");
+        tracing::info!(%change, "rule change applied; it concerns no block of the chain");
     }
     // Side-branch blocks may be above the head.
     Ok(Some(TakenOver { rules: configured, first: Some(head.saturating_add(1)) }))
@@ -69,8 +69,9 @@ fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
     let named: Vec<_> =
         concerned.iter().map(|(first, change)| format!("{change} (block {first} is the first)")).collect();
     Stop::DataFolder(format!(
-        "this folder's chain was made under other rules: {}; its head is block {head}. Configure the rules that it was made \
-         under, or run `tenon db unwind {}` and start again: the blocks above are then to be imported under the new rules",
+        "the chain in this folder was made with other rules: {}; its head is block {head}. Configure the rules that \
+         it was made with, or run `tenon db unwind {}` and start again: the blocks above are then imported with the \
+         new rules",
         named.join("; "),
         lowest.saturating_sub(1),
     ))

@@ -100,7 +100,7 @@ fn refuses_a_folder_that_was_made_with_other_settings() {
 
     assert_eq!(second.status.code(), Some(3));
     let message = text(&second.stderr);
-    assert!(message.contains("leave `dev.accounts` (flag --accounts) out, or choose another --datadir"), "{message}");
+    assert!(message.contains("leave out `dev.accounts` (flag --accounts), or choose another --datadir"), "{message}");
 }
 
 #[test]
