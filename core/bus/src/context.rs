@@ -292,7 +292,7 @@ impl CallContext {
         if self.state.message().time_left.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        Err(Failure::limit("the computing time of this message is used up; ask for less in one message"))
+        Err(Failure::limit("the computing time of this message is used up; request less in one message"))
     }
 
     /// Marks the caller as gone.

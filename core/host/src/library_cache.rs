@@ -94,7 +94,7 @@ impl LibraryCache {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;
         let folder = self.folder.canonicalize().map_err(failed(&self.folder, "cannot find the folder"))?;
-        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot look at the folder"))?;
+        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot inspect the folder"))?;
         check_owner(Ownership::of(&facts), "the folder for loaded libraries")
             .map_err(|reason| HostError::Untrusted { path: folder.clone(), reason })?;
         Ok(folder)

@@ -64,7 +64,7 @@ impl PluginLimits {
         let not_held = named.into_iter().filter(|(_, is_named)| *is_named);
         not_held
             .map(|(name, _)| {
-                format!("limits.{name} does not hold in the node's own process; it needs isolation = \"process\"")
+                format!("limits.{name} has no effect in the node's own process; it needs isolation = \"process\"")
             })
             .collect()
     }

@@ -162,7 +162,8 @@ impl ModuleRegister {
                 Ok(Some(self.report(name, ModuleOperation::Enable, ModuleState::Enabled, started)))
             }
             (true, None, Some(_)) => {
-                let problem = "is enabled without an end; disable it before it is enabled for a time".to_owned();
+                let problem =
+                    "is enabled without a time limit; disable it before you enable it for a limited time".to_owned();
                 Err(ModuleError::WrongState { name: name.to_owned(), problem })
             }
             _ => Ok(None),

@@ -81,8 +81,8 @@ async fn a_plugin_that_stays_mapped_after_it_was_unloaded_is_named() {
 
     let report = check(&library).await.unwrap();
 
-    let problem = &problems(&report, "nothing keeps it mapped")[0];
-    assert!(problem.starts_with("it stays mapped for ever: a thread of its own, or a thread-local"), "{problem}");
+    let problem = &problems(&report, "it is unmapped when it is unloaded")[0];
+    assert!(problem.starts_with("it stays mapped forever, because it has a thread, or a thread-local"), "{problem}");
     assert_eq!(report.checks.iter().filter(|check| !check.problems.is_empty()).count(), 1, "{:?}", report.checks);
 }
 

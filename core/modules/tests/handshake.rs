@@ -26,10 +26,10 @@ fn every_mismatch_is_refused_by_its_name() {
         (&["-DMAGIC=7"], "not a Tenon plugin: its table has the wrong magic number"),
         (&["-DMAJOR=2"], "built for plugin ABI 2.0, this node has 1.3"),
         (&["-DNEEDS_MINOR=4"], "built for plugin ABI 1.4, this node has 1.3"),
-        (&["-DSIZE=100"], "its table has 100 bytes, ABI 1.0 has"),
-        (&["-DSCHEMA=0xab"], "its messages (schema abababab"),
+        (&["-DSIZE=100"], "its table has 100 bytes, but that of ABI 1.0 has"),
+        (&["-DSCHEMA=0xab"], "its messages have schema abababab"),
         (&["-DNAMESPACE=\"a b\""], "namespace \"a b\" is malformed"),
-        (&["-DCAPABILITIES=\"ReadChain,Fly\""], "it wants the capability Fly, which this node does not know"),
+        (&["-DCAPABILITIES=\"ReadChain,Fly\""], "it requests the capability Fly, which this node does not know"),
         (&["-DMETHODS=100000"], "it lists more than 4096 methods"),
         (&["-DNO_TABLE=1"], "tenon_plugin_v1 gave nothing"),
     ];

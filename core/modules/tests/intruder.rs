@@ -207,7 +207,7 @@ async fn a_process_for_which_more_waits_than_may_is_ended_and_says_why() {
 
     let failure = call(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;
 
-    let reason = "it did not read what it had asked for: more than 2 MiB of answers waited for it";
+    let reason = "it did not read the answers to its requests: more than 2 MiB were waiting";
     assert_eq!(failure, format!("plugin intruder: its process has ended: {reason}"));
     serves_again(&router, "intruder_endings").await;
 }

@@ -183,7 +183,7 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
         assert!(refusal("part", change).await.contains("is a part of the node: it can be enabled and disabled"));
     }
     assert!(refusal("part", load).await.ends_with("is a part of the node; give the library another name"));
-    assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("is known already"));
+    assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("already exists"));
     let hello = PluginPlan::new("part", rust_plugin("tenon-example-hello"));
     test.modules.start(std::slice::from_ref(&hello)).unwrap();
     let applied = test.modules.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }], None).await;

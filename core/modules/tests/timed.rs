@@ -106,7 +106,7 @@ async fn an_end_can_be_moved_and_taken_away_and_is_not_put_on_what_has_none() {
     let test = start(folder.path(), true);
 
     let refused = change(&test, ModuleChange::EnableFor { seconds: 10 }).await.unwrap_err();
-    assert!(refused.contains("is enabled without an end; disable it before"), "{refused}");
+    assert!(refused.contains("is enabled without a time limit; disable it before"), "{refused}");
     change(&test, ModuleChange::Disable).await.unwrap();
     change(&test, ModuleChange::EnableFor { seconds: 10 }).await.unwrap();
     let (_, first) = hello(&test);

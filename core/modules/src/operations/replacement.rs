@@ -97,7 +97,7 @@ impl ModuleRegister {
         };
         if running.manifest.namespace != manifest.namespace {
             let (old, new) = (&running.manifest.namespace, &manifest.namespace);
-            let problem = format!("serves {old}, and the new library serves {new}; load that under a name of its own");
+            let problem = format!("serves {old}, but the new library serves {new}; load it under another name");
             return Err(ModuleError::WrongState { name: name.to_owned(), problem });
         }
         modules.check_needs(name, manifest)?;
@@ -158,7 +158,8 @@ async fn export(running: &Arc<RunningPlugin>) -> Vec<u8> {
     match exported {
         Ok(Ok(state)) => state,
         Ok(Err(failure)) => {
-            tracing::warn!(plugin = running.name, %failure, "no state is handed over");
+            tracing::warn!(plugin = running.name, %failure, "the old instance could not export its state; none is \
+                handed over");
             Vec::new()
         }
         Err(_) => Vec::new(),
