@@ -72,7 +72,12 @@ impl KeyWork {
         let gate = Arc::clone(&self.gate);
         let guarded = move |context: &CallContext| {
             let _taken = gate.take(memory, context)?;
-            at_lowest_priority(job).map_err(|error| Failure::server(format!("no thread to derive a key: {error}")))
+            at_lowest_priority(job).map_err(|error| {
+                Failure::server(format!(
+                    "no thread could be started to derive a \
+                key: {error}"
+                ))
+            })
         };
         self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
     }
@@ -171,6 +176,6 @@ mod tests {
         let answer = KeyWork::new(0).run(&CallContext::new(), 0, || panic!("on purpose")).await;
 
         let answer: Result<(), AccountsError> = answer;
-        assert_eq!(answer.unwrap_err().to_string(), "no thread to derive a key: it panicked");
+        assert_eq!(answer.unwrap_err().to_string(), "no thread could be started to derive a key: it panicked");
     }
 }

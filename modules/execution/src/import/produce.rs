@@ -169,7 +169,8 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
             }
             Err(reason) => {
                 if !reason.is_out_of_block_gas() {
-                    tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction left out of the block");
+                    tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction not included in the \
+                        block");
                 }
                 left_out.insert(sender);
             }

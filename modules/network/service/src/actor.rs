@@ -372,11 +372,11 @@ impl NetworkActor {
         match action {
             sync::Action::Ask { peer, question } => self.ask(&peer, question),
             sync::Action::Height { peer, head, number } => {
-                tracing::debug!(peer = peer.short(), height = number, %head, "a peer has shown its head");
+                tracing::debug!(peer = peer.short(), height = number, %head, "a peer announced its head");
                 self.switchboard.height(&peer, head, number);
             }
             sync::Action::Fault { peer, fault, reason } => {
-                tracing::debug!(peer = peer.short(), ?fault, reason, "a peer is at fault");
+                tracing::debug!(peer = peer.short(), ?fault, reason, "a peer violated the protocol");
                 self.switchboard.fault_of(&peer, fault, clock);
             }
             sync::Action::BeginImport => {
@@ -422,7 +422,7 @@ impl NetworkActor {
         if let Some(link) = link
             && !link.send(message)
         {
-            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message was dropped");
         }
     }
 
@@ -432,7 +432,7 @@ impl NetworkActor {
         if let Some(link) = link
             && !link.send(message)
         {
-            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message was dropped");
         }
     }
 

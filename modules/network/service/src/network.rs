@@ -146,7 +146,7 @@ impl Network {
         let mailbox = mailbox.ok_or_else(|| Failure::server(OFF))?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
-        answered.await.map_err(|_| Failure::server("the network has failed; ask again"))??;
+        answered.await.map_err(|_| Failure::server("the network has failed; try again"))??;
         Ok(true)
     }
 
@@ -277,7 +277,7 @@ impl Network {
         if let Some(mailbox) = mailbox
             && let Err(failure) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message for the peers is not sent");
+            tracing::debug!(reason = %failure.message, "a message to the peers was not sent");
         }
     }
 }
@@ -338,7 +338,7 @@ fn switchboard_maker(
         let trusted = settings.trusted.iter().map(|enode| (enode, PeerChange::Trust));
         for (enode, change) in named.chain(trusted) {
             if let Err(problem) = switchboard.change(enode, change, clock) {
-                tracing::warn!(%enode, %problem, "node of the settings left out");
+                tracing::warn!(%enode, %problem, "a node in the settings was ignored");
             }
         }
         switchboard

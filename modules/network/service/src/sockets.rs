@@ -72,7 +72,7 @@ pub(crate) async fn accept(listener: TcpListener, door: Door, timer: Timer, mail
         match listener.accept().await {
             Ok((stream, remote)) => arrive(stream, remote, &door, timer, &mailbox),
             Err(error) => {
-                tracing::debug!(%error, "no connection accepted");
+                tracing::debug!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -83,7 +83,7 @@ fn arrive(stream: TcpStream, remote: SocketAddr, door: &Door, timer: Timer, mail
     match door.enter(remote.ip(), timer.now()) {
         // A full mailbox closes the connection.
         Ok(place) => drop(mailbox.try_send(Input::Arrived { stream, remote, place })),
-        Err(cause) => tracing::trace!(%remote, %cause, "connection closed at once"),
+        Err(cause) => tracing::trace!(%remote, %cause, "a connection was refused"),
     }
 }
 

@@ -204,7 +204,7 @@ fn rebuild(shared: &Shared, flat: Flat, root: B256, number: u64) -> Result<(), S
     }
     if trie.root != root {
         let computed = trie.root;
-        return Err(corrupt(format!("flat state of block {number}: gives root {computed} in place of {root}")));
+        return Err(corrupt(format!("flat state of block {number}: gives root {computed} instead of {root}")));
     }
     trie.store_newest()
 }
