@@ -136,7 +136,7 @@ impl<S: RpcService> SocketServer<S> {
                 }
                 Err(error) => {
                     // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "accepting a socket connection failed");
+                    tracing::warn!(%error, "a socket connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

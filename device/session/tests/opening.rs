@@ -145,7 +145,7 @@ async fn a_passphrase_that_is_too_long_is_not_sent() {
 
     let error = open(&mut held, &"x".repeat(51)).await;
 
-    assert_eq!(error, Err("trezor: the passphrase has 51 bytes, 50 are the most".into()));
+    assert_eq!(error, Err("trezor: the passphrase has 51 bytes; at most 50 are allowed".into()));
     assert!(!held.simulator.observed().received.contains(&42));
     assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it begins anew");
     open(&mut held, "trezor").await.unwrap();
@@ -181,7 +181,7 @@ async fn another_device_at_the_same_path_is_not_taken_for_this_one() {
 
     let error = open(&mut held, "").await;
 
-    assert_eq!(error, Err("trezor: another device is connected in place of this wallet's".into()));
+    assert_eq!(error, Err("trezor: another device is connected instead of the device of this wallet".into()));
     held.wallet.close().await;
     open(&mut held, "").await.unwrap();
     let unknown = held.wallet.sign_transaction(ACCOUNT, legacy(Some(50), 0), &mut NoPerson, &mut never()).await;

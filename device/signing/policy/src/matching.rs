@@ -30,7 +30,7 @@ pub enum Mismatch {
     #[error("the recipient is not among its `recipients`")]
     Recipient,
     /// The rule is for other functions, or the data is not a call of one.
-    #[error("the function is not among its `functions`, or the data are no well-formed call of it")]
+    #[error("the function is not among its `functions`, or the data are not a well-formed call of it")]
     Function,
     /// An argument is outside its bound.
     #[error("an argument is not among its values, or above its maximum")]
@@ -42,13 +42,13 @@ pub enum Mismatch {
     #[error("the highest fee is above `max-fee`")]
     Fee,
     /// The value exceeds what earlier requests left of the window.
-    #[error("the value is above what is left of `max-value-in-window`")]
+    #[error("the value is above the rest of `max-value-in-window`")]
     ValueInWindow,
     /// The fee exceeds what earlier requests left of the window.
-    #[error("the highest fee is above what is left of `max-fee-in-window`")]
+    #[error("the highest fee is above the rest of `max-fee-in-window`")]
     FeeInWindow,
     /// The window's number of requests is used up.
-    #[error("`max-requests-in-window` are used up")]
+    #[error("`max-requests-in-window` is used up")]
     RequestsInWindow,
     /// Another transaction was already signed for the nonce.
     #[error("another transaction was signed for this nonce, and the rule has no `replace = true`")]
@@ -63,7 +63,7 @@ pub enum Mismatch {
     #[error("the primary type is not among its `primary-types`")]
     PrimaryType,
     /// The rule is for other messages.
-    #[error("the message does not begin with one of `prefixes`, or is no text")]
+    #[error("the message does not begin with one of `prefixes`, or is not text")]
     Prefix,
 }
 

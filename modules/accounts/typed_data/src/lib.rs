@@ -359,8 +359,8 @@ mod tests {
             ),
             ""
         );
-        assert_eq!(of(json!({ "verifyingContract": vec![204; 20] })), "domain: verifyingContract is not a text");
-        assert_eq!(of(json!({ "salt": vec![1; 32] })), "domain: salt is not a text");
+        assert_eq!(of(json!({ "verifyingContract": vec![204; 20] })), "domain: verifyingContract is not a string");
+        assert_eq!(of(json!({ "salt": vec![1; 32] })), "domain: salt is not a string");
         assert_eq!(of(json!({ "chainId": 51.0 })), "domain: chainId is neither a whole number nor a string");
         assert_eq!(of(json!({ "chainId": [51] })), "domain: chainId is neither a whole number nor a string");
     }
