@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    connections::{Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY, Reads},
+    connections::{Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY, Reads},
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
@@ -197,7 +197,7 @@ async fn serve<S: RpcService>(
     _open: OpenConnection,
 ) {
     let hears = || reads.hear();
-    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let reader = CountedReader { reader: Half(&stream), hears: &hears };
     let result = connection.run(reader, Half(&stream), || reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");

@@ -143,7 +143,7 @@ def test_a_person_reads_approves_and_denies_in_a_browser(service, browser):
         browser.picture(pathlib.Path(pictures) / "message.png")
 
     press(browser, "Approve")
-    browser.until("document.body.innerText.includes('Nothing waits')")
+    browser.until("document.body.innerText.includes('No request is waiting')")
     message = encode_defunct("pay <b>5</b>\u202e now".encode())
     assert Account.recover_message(message, signature=answer()) == OWN
 
@@ -155,7 +155,7 @@ def test_a_person_reads_approves_and_denies_in_a_browser(service, browser):
     if pictures:
         browser.picture(pathlib.Path(pictures) / "approval.png")
     press(browser, "Deny")
-    browser.until("document.body.innerText.includes('Nothing waits')")
+    browser.until("document.body.innerText.includes('No request is waiting')")
     with pytest.raises(Refused, match="alice refused it"):
         answer()
     steps = [step["step"] for step in service.steps()]

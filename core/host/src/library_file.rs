@@ -146,7 +146,7 @@ impl OpenedLibrary {
             steps.piece();
         }
         let after = self.file.metadata().map_err(failed(&self.path, "cannot inspect the library"))?;
-        if Moment::of(&self.facts) != Moment::of(&after) || length != self.facts.len() {
+        if FileStamp::of(&self.facts) != FileStamp::of(&after) || length != self.facts.len() {
             let reason = "it is being written; try again".to_owned();
             return Err(HostError::Untrusted { path: self.path.clone(), reason });
         }
@@ -156,9 +156,9 @@ impl OpenedLibrary {
 
 /// Facts that differ if a file is another one than before, or has been written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment([i64; 4], [u64; 3]);
+pub(crate) struct FileStamp([i64; 4], [u64; 3]);
 
-impl Moment {
+impl FileStamp {
     pub(crate) fn of(facts: &Metadata) -> Self {
         // The time of the last change (ctime) cannot be set.
         Self(

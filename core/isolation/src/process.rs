@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_is_killed_and_its_end_is_told() {
+    fn a_process_that_does_not_end_is_killed_and_its_end_is_reported() {
         let mut running = ChildProcess::new(sleeping());
 
         assert_eq!(running.end(Duration::ZERO), "killed by the node");

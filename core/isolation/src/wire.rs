@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_message_is_cut_and_says_so() {
+    fn a_long_error_message_is_cut_and_marked_as_cut() {
         let failure = Failure::server("\u{1}".repeat(MAX_MESSAGE + 7));
         let mut out = Vec::new();
         put_reply(&mut out, Kind::Reply, Err(&failure));
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_its_kind_cannot_carry_becomes_an_error_that_says_so() {
+    fn an_answer_too_long_for_its_kind_becomes_an_error() {
         let large = vec![b'1'; MAX_ITEM];
         let mut out = Vec::new();
 

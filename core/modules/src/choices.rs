@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_and_vouched_for_at_run_time_is_kept_until_the_settings_grant_something_else() {
+    fn run_time_grants_and_trust_are_kept_until_the_settings_change_them() {
         let settled =
             PluginPlan { capabilities: Some(vec![Capability::ReadNode]), ..PluginPlan::new("mine", "/mine.so") };
         let chosen = PluginPlan {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_that_cannot_be_read_are_refused_by_file_and_never_taken_for_none() {
+    fn unreadable_choices_are_refused_and_never_treated_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
         let refusal = || Choices::read(&file).unwrap_err().to_string();

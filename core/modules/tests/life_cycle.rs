@@ -427,7 +427,7 @@ async fn one_library_serves_one_module_by_whatever_name_its_file_comes() {
 }
 
 #[tokio::test]
-async fn what_is_loaded_is_what_was_checked_whatever_its_path_becomes() {
+async fn the_loaded_library_is_the_checked_one_even_if_its_path_changes() {
     let test = TestModules::new();
     let path = build(test.folder.path(), "tenon-test-counter", 0);
     test.modules.change("counter", load(&path), true).await.unwrap();
@@ -595,7 +595,7 @@ async fn settings_that_changed_are_applied_and_others_left_alone() {
 }
 
 #[tokio::test]
-async fn the_bus_has_it_all_and_grants_are_each_plugins_own() {
+async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
     let test = TestModules::new();
     tenon_modules::register(&test.bus, &test.modules).unwrap();
     test.answer_version();

@@ -73,7 +73,7 @@ fn limited(isolation: Isolation, limits: PluginLimits) -> PluginPlan {
 }
 
 #[tokio::test]
-async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
+async fn module_info_and_the_log_report_each_end_of_a_process() {
     let log = Log::of_all();
     let test = TestModules::with_options(|options| in_processes(options, |processes| processes.restarts = 100));
     let router = hostile(&test);
@@ -83,7 +83,7 @@ async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
         ("hostile_abort", "signal 6, aborted"),
         ("hostile_exit", "exit code 7"),
         ("hostile_leak", "signal 6, aborted"),
-        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are read"),
+        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are allowed"),
         ("hostile_kind", "it sent a message of the unknown kind 0x7f"),
         ("hostile_twice", "it answered request 999999, which was never sent or is already answered"),
     ];
@@ -102,7 +102,7 @@ async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
+async fn a_silent_process_is_ended_and_its_caller_gets_an_error() {
     let log = Log::of_all();
     let test = TestModules::with_options(|options| {
         in_processes(options, |processes| processes.processor_time = Duration::from_millis(20));

@@ -115,7 +115,7 @@ async fn ticks_beyond(router: &Router, count: u64) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_stored_is_there_again_after_a_replacement_and_in_another_isolation() {
+async fn stored_records_survive_a_replacement_and_a_change_of_isolation() {
     let spaces = Arc::new(MemorySpaces::default());
     for (isolation, expected) in [(Isolation::InProcess, "null"), (Isolation::Process, "\"v\"")] {
         let test = host_over(&spaces, |_| {});

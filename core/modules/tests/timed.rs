@@ -101,7 +101,7 @@ async fn the_end_outlasts_the_node_whatever_the_settings_want() {
 }
 
 #[tokio::test]
-async fn an_end_can_be_moved_and_taken_away_and_is_not_put_on_what_has_none() {
+async fn a_time_limit_can_be_moved_and_removed_but_not_added_to_an_unlimited_module() {
     let folder = tempfile::tempdir().unwrap();
     let test = start(folder.path(), true);
 

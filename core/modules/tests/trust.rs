@@ -208,7 +208,7 @@ async fn a_built_in_name_is_not_given_to_an_unknown_build_at_the_start_either() 
 }
 
 #[tokio::test]
-async fn what_was_granted_and_vouched_for_at_run_time_outlasts_the_host() {
+async fn run_time_grants_and_trust_survive_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let path = other_build(folder.path(), BAD, "mine.so");
     let own = other_build(folder.path(), "tenon-example-hello", "hello.so");
@@ -313,7 +313,7 @@ async fn without_processes_a_foreign_plugin_is_refused_and_not_run_in_the_node()
 }
 
 #[tokio::test]
-async fn a_foreign_build_gets_no_namespace_of_a_built_in_plugin_whether_that_one_is_there_or_not() {
+async fn a_foreign_build_never_gets_a_namespace_of_a_built_in_plugin() {
     // Under a name that comes before it.
     let test = host(|_| {});
     let foreign = other_build(test.folder.path(), NET, "aaa.so");

@@ -130,7 +130,7 @@ mod tests {
         std::fs::write(&file, b"four").unwrap();
 
         assert_eq!(read(&file, 4).unwrap(), b"four");
-        assert!(read(&file, 3).unwrap_err().to_string().contains("larger than 3 bytes"));
+        assert!(read(&file, 3).unwrap_err().to_string().contains("larger than the limit of 3 bytes"));
         assert!(read(Path::new("/dev/zero"), 1 << 20).is_err());
     }
 }

@@ -344,7 +344,7 @@ mod tests {
         let there = folders.place("/etc/passwd").unwrap_err().message;
         let missing = folders.place("/etc/no-such-folder/x").unwrap_err().message;
 
-        assert!(there.contains("requests may name files in these folders only") && there.contains("first"), "{there}");
+        assert!(there.contains("requests can use files in these folders only") && there.contains("first"), "{there}");
         assert_eq!(there.replace("/etc/passwd", ""), missing.replace("/etc/no-such-folder/x", ""));
     }
 

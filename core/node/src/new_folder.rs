@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_what_it_has_created_and_nothing_else() {
+    fn removes_only_its_own_folders() {
         let parent = tempfile::tempdir().unwrap();
         let there = parent.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_a_successful_start_has_created() {
+    fn keeps_the_folders_of_a_successful_start() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("data");
 

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mechanism_is_read_and_one_that_is_unknown_names_its_setting() {
+    fn a_mechanism_is_parsed_and_an_unknown_one_names_its_setting() {
         assert_eq!(mechanism("none").unwrap(), Mechanism::Off);
         assert_eq!(mechanism("extip:1.2.3.4").unwrap(), Mechanism::External([1, 2, 3, 4].into()));
         let refused = |nat| mechanism(nat).unwrap_err().to_string();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_and_one_that_is_too_low_names_its_setting() {
+    fn limits_are_parsed_and_a_too_low_one_names_its_setting() {
         let mut settings = Settings::default();
         settings.peers.upload_limit = ByteSize(1 << 20);
         let limits = bandwidth(&settings).unwrap();

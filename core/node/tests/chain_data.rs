@@ -218,7 +218,7 @@ fn a_modified_backup_is_refused_and_the_difference_is_named() {
     assert_refused("db/999999.sst is not in its list", "a stray table");
     fs::remove_file(backup.join("db/999999.sst")).unwrap();
     fs::write(&list, &whole[..whole.len() / 2]).unwrap();
-    assert_refused("no whole backup", "a torn list");
+    assert_refused("the backup is incomplete", "a torn list");
     let with = |member: &str, value: Value| {
         let mut other = manifest.clone();
         other[member] = value;

@@ -39,7 +39,7 @@ fn closes_its_database_when_it_stops() {
 
         let mut lines = String::new();
         log.read_to_string(&mut lines).unwrap();
-        assert!(lines.contains(" stopped ") && !lines.contains("left open"), "{profile}: {lines}");
+        assert!(lines.contains(" stopped ") && !lines.contains("keeps the database open"), "{profile}: {lines}");
     }
 }
 

@@ -135,7 +135,7 @@ fn other_genesis(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn names_what_is_missing_before_it_creates_anything() {
+fn names_missing_files_before_it_creates_anything() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();

@@ -122,7 +122,7 @@ pub enum DeviceError {
     #[error("trezor: cancelled")]
     Cancelled,
     /// A prompt was not answered in time.
-    #[error("trezor: nobody answered the prompt in time")]
+    #[error("trezor: the prompt was not answered in time")]
     PromptTimeout,
     /// The device did not answer in time.
     #[error("trezor: the device does not answer")]

@@ -175,7 +175,7 @@ async fn opens_the_debug_link_at_the_next_port() {
 }
 
 #[tokio::test]
-async fn reports_what_cannot_be_opened() {
+async fn reports_devices_that_cannot_be_opened() {
     let (silent, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);

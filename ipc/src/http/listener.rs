@@ -25,7 +25,7 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
+    connections::{Activity, Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY},
     duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
     polled_when_woken::PolledWhenWoken,
@@ -234,7 +234,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         traffic: Arc::clone(&side.traffic),
     };
     let hears = || conversation.hears();
-    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let reader = CountedReader { reader: Half(&stream), hears: &hears };
     let serving = connection.run(reader, Half(&stream), || sends_no_more(&stream));
     tokio::select! {
         biased;

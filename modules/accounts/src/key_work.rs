@@ -46,7 +46,7 @@ struct Free {
 }
 
 /// A place and memory, released on drop.
-struct Taken<'a> {
+struct Permit<'a> {
     gate: &'a Gate,
     memory: u64,
 }
@@ -84,7 +84,7 @@ impl KeyWork {
 }
 
 impl Gate {
-    fn take(&self, memory: u64, context: &CallContext) -> Result<Taken<'_>, Failure> {
+    fn take(&self, memory: u64, context: &CallContext) -> Result<Permit<'_>, Failure> {
         // Files above the budget were refused before: the limits of key files equal it.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,11 +96,11 @@ impl Gate {
         }
         free.places -= 1;
         free.memory -= memory;
-        Ok(Taken { gate: self, memory })
+        Ok(Permit { gate: self, memory })
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut free = self.gate.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.places += 1;

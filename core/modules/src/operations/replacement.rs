@@ -6,7 +6,7 @@ use tenon_api::messages::{ModuleBuild, ModuleOperation, ModuleReport, ModuleStat
 use tenon_host::RunningPlugin;
 use tokio::time::{Instant, timeout};
 
-use super::{Ended, Given, with_ended};
+use super::{Ended, LoadArguments, with_ended};
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::Candidate,
@@ -24,7 +24,7 @@ impl ModuleRegister {
     pub(super) async fn replace_module(
         self: &Arc<Self>,
         name: &str,
-        given: Given,
+        given: LoadArguments,
         waits_for_drain: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_api::B256;
 
-use super::{Demands, Taken, interrupted, with_end, write_named};
+use super::{Demands, VerifiedParts, interrupted, with_end, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, damaged, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -168,7 +168,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<Taken, Stop> {
+pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
     let file = bounded_file::regular(source).map_err(failed(source))?;
     let length = file.metadata().map_err(failed(source))?.len();
     let most = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
@@ -203,7 +203,7 @@ pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result
     let manifest = Manifest::parse(&source.join(MANIFEST), &list)?;
     compare(source, &manifest, found)?;
     let (genesis_text, genesis) = manifest.checked_genesis(source, texts.remove(GENESIS).unwrap_or_default())?;
-    Ok(Taken { manifest, genesis_text, genesis })
+    Ok(VerifiedParts { manifest, genesis_text, genesis })
 }
 
 /// Compares the parts that were read with the list.

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{Demands, Taken, interrupted, make, write_named};
+use super::{Demands, VerifiedParts, interrupted, make, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -121,7 +121,7 @@ pub(super) enum Way {
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<Taken, Stop> {
+pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
     let manifest = Manifest::read(source)?;
     for entry in fs::read_dir(source).map_err(failed(source))? {
         let name = entry.map_err(failed(source))?.file_name();
@@ -151,5 +151,5 @@ pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>)
         let is_linked = way == Way::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
         backup::compare_file(source, file, (!is_linked).then_some(to.as_path()))?;
     }
-    Ok(Taken { manifest, genesis_text, genesis })
+    Ok(VerifiedParts { manifest, genesis_text, genesis })
 }

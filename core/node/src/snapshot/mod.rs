@@ -56,7 +56,7 @@ pub(crate) struct Demands<'a> {
 }
 
 /// The parts of a snapshot, after they were compared with its list.
-struct Taken {
+struct VerifiedParts {
     manifest: Manifest,
     genesis_text: Vec<u8>,
     genesis: Genesis,
@@ -121,7 +121,7 @@ pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -
 fn check(
     source: &Path,
     database: &Path,
-    taken: &Taken,
+    taken: &VerifiedParts,
     demands: &Demands<'_>,
 ) -> Result<(Trust, Option<(u64, u64)>), Stop> {
     let store = Arc::new(Store::open(database, StoreOptions::with_cache(backup::CACHE))?);

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_in_mixed_case_has_its_checksum() {
+    fn an_address_in_mixed_case_must_have_its_checksum() {
         let read = |text: &str| WrittenAddress::deserialize(toml::Value::from(text)).map_err(|error| error.to_string());
         let right = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
         let address = right.parse().unwrap();

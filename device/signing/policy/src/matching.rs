@@ -85,7 +85,7 @@ impl Mismatch {
 }
 
 /// What a request is matched against besides the rule.
-pub(crate) struct Against<'a> {
+pub(crate) struct MatchContext<'a> {
     pub(crate) history: &'a dyn History,
     /// Seconds since 1970; never before the latest entry of the history.
     pub(crate) now: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Against<'a> {
 
 impl Rule {
     /// Checks all conditions; returns the first one that the request does not meet.
-    pub(crate) fn matches(&self, request: &Request, against: &Against<'_>) -> Result<(), Mismatch> {
+    pub(crate) fn matches(&self, request: &Request, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         require(self.kinds.contains(&request.kind()), Mismatch::Kind)?;
         require(self.clients.has(&request.client), Mismatch::Client)?;
         require(self.accounts.has(&request.account), Mismatch::Account)?;
@@ -116,7 +116,7 @@ impl Rule {
         self.matches_window(request, against)
     }
 
-    fn matches_transaction(&self, transaction: &Transaction, against: &Against<'_>) -> Result<(), Mismatch> {
+    fn matches_transaction(&self, transaction: &Transaction, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         let chain = transaction.chain_id.is_some_and(|chain_id| self.chains.has(&chain_id));
         require(chain || matches!(self.chains, Set::Any), Mismatch::Chain)?;
         let is_recipient = match (&self.recipients, transaction.to) {
@@ -186,7 +186,7 @@ impl Rule {
         require(self.primary_types.has(&data.primary_type), Mismatch::PrimaryType)
     }
 
-    fn matches_window(&self, request: &Request, against: &Against<'_>) -> Result<(), Mismatch> {
+    fn matches_window(&self, request: &Request, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         let Some(bounds) = &self.window else { return Ok(()) };
         let spent = against.history.spent(&self.name, against.now.saturating_sub(bounds.length));
         let (value, fee) = match is_signed(request, against.history) {

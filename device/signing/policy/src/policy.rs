@@ -13,7 +13,7 @@ use crate::{
     DecodedCall, History, Interfaces, Kind, Mismatch, PolicyError, Request, Subject,
     file::PolicyFile,
     interfaces::MAX_INTERFACE_BYTES,
-    matching::Against,
+    matching::MatchContext,
     rule::{Recipients, Rule, Set},
 };
 
@@ -183,7 +183,7 @@ impl Policy {
             return denied(reason);
         }
         let calls = self.calls_of(request);
-        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let against = MatchContext { history, now: now.max(history.latest()), calls: &calls };
         let candidates = self.index.candidates(request);
         let (mut decided, mut closest) = (None, None);
         for rule in candidates.iter().filter_map(|position| self.rules.get(*position)) {
@@ -211,7 +211,7 @@ impl Policy {
     /// Returns the decision, and the result of every rule of the request's kind.
     pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> Explained {
         let calls = self.calls_of(request);
-        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let against = MatchContext { history, now: now.max(history.latest()), calls: &calls };
         let of_kind = self.rules.iter().filter(|rule| rule.kinds.contains(&request.kind()));
         let rules = of_kind.map(|rule| (rule.name.clone(), rule.matches(request, &against))).collect();
         Explained { decision: self.decide(request, history, now), rules }

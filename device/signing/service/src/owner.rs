@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_service_own_what_decides() {
+    fn only_root_and_the_services_user_may_own_deciding_files() {
         assert_eq!(problem(0o100644, 1_000, 1_000), None);
         assert_eq!(problem(0o100644, 0, 1_000), None);
         assert_eq!(problem(0o040755, 0, 0), None);

@@ -347,9 +347,9 @@ mod tests {
             ("[http]\naddress = \"0.0.0.0:1\"", "can be reached from other machines"),
             ("[http]\naddress = \"127.0.0.1:1\"\nkey = \"k\"", "must be given together"),
             ("[http]\naddress = \"127.0.0.1:1\"\nauthority = \"a\"", "needs `http.certificate`"),
-            ("[page]\naddress = \"192.168.0.1:1\"", "must be of this machine"),
+            ("[page]\naddress = \"192.168.0.1:1\"", "must be an address of this machine"),
             ("[page]\naddress = \"127.0.0.1:1\"", "needs approvers"),
-            ("[program]\ncommand = [\"approve\"]", "whole path"),
+            ("[program]\ncommand = [\"approve\"]", "absolute path"),
         ] {
             let error = parse(rest).unwrap_err();
             assert!(error.contains(expected), "{rest}: {error}");

@@ -64,7 +64,7 @@ struct Simulation<'a> {
     rules: SimulationRules,
     /// Stops all blocks together.
     interrupt: Interrupt,
-    /// Who is paid unless the caller names somebody, on chains where the header does not say.
+    /// Receiver of fees unless the caller gives one, on chains whose header does not name it.
     author: Address,
     parent: Arc<SealedHeader>,
     /// Sum of difficulties up to the parent.

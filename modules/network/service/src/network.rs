@@ -29,11 +29,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::actor::{Input, NetworkActor, Parts};
 use crate::board::Board;
+use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connections::{Context, PROTOCOL};
-use crate::doorkeeper::{Doorkeeper, DoorkeeperSettings};
 use crate::files::NetworkFolder;
 use crate::settings::{NetworkSettings, StartError};
-use crate::sockets::{self, Door, Timer};
+use crate::sockets::{self, SharedLimiter, Timer};
 use crate::switchboard::Switchboard;
 use crate::traffic::Traffic;
 use crate::transactions;
@@ -198,9 +198,12 @@ impl Network {
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make).map_err(StartError::Actor)?;
         let sender = mailbox.get_or_init(|| sender).clone();
-        let door = Door::new(Doorkeeper::new(DoorkeeperSettings::new(settings.max_pending, settings.restrict.clone())));
+        let limiter = SharedLimiter::new(ConnectionLimiter::new(ConnectionLimiterSettings::new(
+            settings.max_pending,
+            settings.restrict.clone(),
+        )));
         let mut tasks = vec![
-            tokio::spawn(sockets::accept(tcp, door, timer, sender.clone())),
+            tokio::spawn(sockets::accept(tcp, limiter, timer, sender.clone())),
             tokio::spawn(sockets::tick(timer, watched, sender.clone())),
             tokio::spawn(transactions::follow_pool(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
         ];

@@ -382,7 +382,7 @@ mod tests {
 
         let error = journal.rotate(&[]).unwrap_err().to_string();
 
-        assert!(error.contains("another file has its name now"), "{error}");
+        assert!(error.contains("another file now has its name"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         let other = folder.path().join("other.journal");
         let mut journal = Journal::open(&other, |_| ()).unwrap();

@@ -154,7 +154,7 @@ async fn a_signature_of_something_else_and_one_with_a_high_s_are_not_used() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_policy_is_told_and_not_asked_for_again() {
+async fn a_policy_refusal_is_reported_and_not_requested_again() {
     let setup = Setup::new();
     let _service = setup.serve(Script::Refuses);
     setup.wait_until_ready().await;
